@@ -1,0 +1,23 @@
+"""The algebra: from a pattern to every equivariant operation. Standard library only, exact, no torch."""
+
+from incidence.algebra.basis import orbit_to_pool, pool_to_orbit
+from incidence.algebra.compose import Product
+from incidence.algebra.explain import Explanation, explain
+from incidence.algebra.maps import EquivariantMap, Operation
+from incidence.algebra.orbit import Class, Orbit
+from incidence.algebra.pattern import Pattern
+from incidence.algebra.polynomial import Polynomial
+
+__all__ = [
+    "Class",
+    "EquivariantMap",
+    "Explanation",
+    "Operation",
+    "Orbit",
+    "Pattern",
+    "Polynomial",
+    "Product",
+    "explain",
+    "orbit_to_pool",
+    "pool_to_orbit",
+]

@@ -1,0 +1,202 @@
+r"""The paper's closed formulas, and where they agree with the exact numbers.
+
+| paper | here |
+|---|---|
+| Stirling number of the second kind | `stirling` |
+| Bell number | `bell` |
+| $\tau^{M \to M'}$, directed faces | `tau` |
+| $\tau^{M \to M'}_{symm}$, undirected faces | `tau_symm` |
+| multiplicities $\kappa_m$ of the decomposition theorem | `kappa` |
+| $\sum \kappa_m \kappa'_{m'} \tau^{m \to m'}$ | `total_tau`, `total_tau_symm` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from math import comb, factorial
+
+from incidence.algebra.maps import EquivariantMap
+from incidence.algebra.orbit import num_partitions
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+
+__all__ = [
+    "PaperCount",
+    "bell",
+    "kappa",
+    "paper_count",
+    "stirling",
+    "symmetric_total",
+    "tau",
+    "tau_symm",
+    "total_tau",
+    "total_tau_symm",
+]
+
+
+def stirling(n: int, m: int) -> int:
+    """The number of partitions of n things into m non-empty sets.
+
+    Example:
+        >>> [stirling(3, m) for m in (1, 2, 3)]
+        [1, 3, 1]
+    """
+    _assert_counts(n=n, m=m)
+    signed: int = sum((-1 if (m - j) % 2 else 1) * comb(m, j) * j**n for j in range(m + 1))
+    return signed // factorial(m)
+
+
+def bell(n: int) -> int:
+    """The number of partitions of n things.
+
+    Example:
+        >>> [bell(2 * order) for order in (1, 2, 3, 4)]
+        [2, 15, 203, 4140]
+    """
+    _assert_counts(n=n)
+    row = [1]  # of the Bell triangle
+    for _ in range(n):
+        step = [row[-1]]
+        for value in row:
+            step.append(step[-1] + value)
+        row = step
+    return row[0]
+
+
+def tau(source_size: int, target_size: int) -> int:
+    r"""$\tau^{M \to M'} = \sum_m \binom{M}{m} \binom{M'}{m} m!$: the operations between vectors of directed faces.
+
+    Example:
+        >>> tau(1, 1), tau(1, 2), tau(2, 2), tau(2, 3), tau(3, 3)
+        (2, 3, 7, 13, 34)
+    """
+    _assert_counts(source_size=source_size, target_size=target_size)
+    sizes = range(min(source_size, target_size) + 1)
+    return sum(comb(source_size, m) * comb(target_size, m) * factorial(m) for m in sizes)
+
+
+def tau_symm(source_size: int, target_size: int) -> int:
+    r"""$\tau_{symm}^{M \to M'} = \min(M, M') + 1$: the operations between vectors of undirected faces."""
+    _assert_counts(source_size=source_size, target_size=target_size)
+    return min(source_size, target_size) + 1
+
+
+def symmetric_total(order: int) -> int:
+    """(2 D^3 + 9 D^2 + D) / 6: the maps of the collection of undirected faces of sizes 1 to D to itself.
+
+    The paper gives it for symmetric tensors of order D, which have more from D = 3 on (2, 9, 31, 109).
+
+    Example:
+        >>> [symmetric_total(order) for order in (1, 2, 3, 4)]
+        [2, 9, 23, 46]
+    """
+    _assert_counts(order=order)
+    return (2 * order**3 + 9 * order**2 + order) // 6
+
+
+def kappa(pattern: Pattern | str) -> dict[int, int]:
+    r"""The multiplicities $\kappa_m$ of the decomposition theorem: partitions of the letters into m nodes.
+
+    With undirected faces several partitions may be one orbit; `Pattern.orbits` has the orbits.
+
+    Example:
+        >>> kappa("i j k"), kappa("{i j} {k l}")
+        ({1: 1, 2: 3, 3: 1}, {2: 2, 3: 4, 4: 1})
+    """
+    pattern = Pattern(pattern)
+    if pattern.is_open:
+        raise IncidenceError(f"`{pattern}` has an open face, which the paper does not treat.")
+    return num_partitions(pattern)
+
+
+def total_tau(equivariant_map: EquivariantMap | str) -> int:
+    r"""The paper's total count $\sum_{m,m'} \kappa_m \kappa'_{m'} \tau^{m \to m'}$, summed over pairs of tensors.
+
+    Example:
+        >>> total_tau("i j -> i j k"), total_tau("{i j} {k l} -> {i j} {k l}")
+        (52, 1657)
+    """
+    return _total(equivariant_map, tau)
+
+
+def total_tau_symm(equivariant_map: EquivariantMap | str) -> int | None:
+    r"""The paper's total count with $\tau_{symm}$; None where some face is directed, as it is not meant for those."""
+    equivariant_map = _as_map(equivariant_map)
+    ordered = (k.is_ordered for p in equivariant_map.inputs + equivariant_map.outputs for k, _ in p.kinds if k.opening)
+    return None if any(ordered) else _total(equivariant_map, tau_symm)
+
+
+def _total(equivariant_map: EquivariantMap | str, count: Callable[[int, int], int]) -> int:
+    equivariant_map = _as_map(equivariant_map)
+    return sum(
+        n * n_too * count(m, m_too)
+        for p, q in product(equivariant_map.inputs, equivariant_map.outputs)
+        for (m, n), (m_too, n_too) in product(kappa(p).items(), kappa(q).items())
+    )
+
+
+@dataclass(frozen=True)
+class PaperCount:
+    """What the paper's formulas say of a map.
+
+    Attributes:
+        exact: The exact number of operations for many nodes.
+        tau: The total count; None where the paper does not treat the map.
+        tau_symm: The total count for undirected faces; None where it does not apply.
+        reasons: Why `tau` is not exact; empty where it is.
+    """
+
+    exact: int
+    tau: int | None
+    tau_symm: int | None
+    reasons: tuple[str, ...]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the total count equals the exact number."""
+        return self.tau == self.exact
+
+
+def paper_count(equivariant_map: EquivariantMap | str) -> PaperCount:
+    """Compares the paper's count of operations with the exact one, and says why they differ.
+
+    Example:
+        >>> paper_count("i j -> i j").is_exact
+        True
+        >>> paper_count("i {j k} -> i {j k}").reasons
+        ('reordering identifies several partitions in one orbit', 'some orbit has a non-trivial symmetry H')
+    """
+    equivariant_map = _as_map(equivariant_map)
+    untreated = _untreated(equivariant_map)
+    if untreated:
+        return PaperCount(equivariant_map.dimension, None, None, (untreated,))
+    patterns = equivariant_map.inputs + equivariant_map.outputs
+    merged = any(sum(kappa(p).values()) > len(p.orbits) for p in patterns)
+    symmetric = any(orbit.symmetry > 1 for p in patterns for orbit in p.orbits)
+    reasons = (
+        *["reordering identifies several partitions in one orbit"] * merged,
+        *["some orbit has a non-trivial symmetry H"] * symmetric,
+    )
+    count = total_tau(equivariant_map)
+    differs = count != equivariant_map.dimension
+    return PaperCount(equivariant_map.dimension, count, total_tau_symm(equivariant_map), reasons if differs else ())
+
+
+def _untreated(equivariant_map: EquivariantMap) -> str:
+    if equivariant_map.is_open:
+        return "the paper does not treat open faces"
+    if len(equivariant_map.sorts) > 1:
+        return "the paper's formulas are for one sort of nodes"
+    return ""
+
+
+def _as_map(equivariant_map: EquivariantMap | str) -> EquivariantMap:
+    return EquivariantMap(equivariant_map) if isinstance(equivariant_map, str) else equivariant_map
+
+
+def _assert_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise IncidenceError(f"{name} must be an integer of at least 0; got {value!r}.")

@@ -1,0 +1,309 @@
+r"""A map in words: which orbits it has, and what each of its operations does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from itertools import islice
+from math import comb
+from textwrap import wrap
+from typing import Any
+
+from incidence.algebra.counting import paper_count
+from incidence.algebra.maps import MAX_PAIRS, Block, EquivariantMap, Operation, Place, num_orbits
+from incidence.algebra.orbit import Orbit
+from incidence.algebra.overlap import MAX_LISTED
+from incidence.algebra.pattern import Pattern
+from incidence.errors import TooLargeError
+
+__all__ = ["Explanation", "Reading", "explain", "read"]
+
+WIDTH = 80
+_MAX_BLOCKS, _MAX_OPERATIONS = 30, 60  # shown unless everything is asked for
+_LEGEND = (
+    "x is the input, y the output. Letters of x stand for different nodes, and so do",
+    "those of y; a letter in both is one node that they share.",
+)
+_NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One operation as a formula and in words."""
+
+    formula: str
+    words: str
+
+
+def read(operation: Operation) -> Reading:
+    """Puts an operation into a formula and words.
+
+    Nodes that input and output share have one name; nodes of the input alone are summed over; nodes of the output alone are
+    broadcast along.
+
+    Example:
+        >>> operation = EquivariantMap("i j -> i j k").operations[-2]
+        >>> print(read(operation).formula, read(operation).words, sep="; ")
+        y[i a j] = x[i j]; match i, j; copy along a
+    """
+    source, target = operation.source.orbit, operation.target.orbit
+    matched, summed = _split_source(source, operation)
+    used = {name for names in source.node_names for name in names} | {n for row in matched for c in row for n in c}
+    into = [[n for row in matched for n in row[j]] for j in range(len(target.classes))]
+    fresh = _names("abcdefgh", used)
+    copied = [[next(fresh) for _ in range((c.size or len(i)) - len(i))] for c, i in zip(target.classes, into, strict=True)]
+    y = target.write([kept + new for kept, new in zip(into, copied, strict=True)])
+    x = source.write([[*(n for c in row for n in c), *left] for row, left in zip(matched, summed, strict=True)])
+    over = [name for names in summed for name in names]
+    is_pooled = bool(over) or any(c.is_open for c in source.classes)
+    sign = f"sum_{','.join(over)} " if over else "sum " if is_pooled else ""
+    return Reading(f"y[{y}] = {sign}x[{x}]", _words(operation, over, is_pooled, into, copied))
+
+
+def _names(letters: str, used: set[str]) -> Iterator[str]:
+    return (name for n in range(100) for c in letters if (name := f"{c}{n or ''}") not in used)
+
+
+def _split_source(source: Orbit, operation: Operation) -> tuple[list[list[list[str]]], list[list[str]]]:
+    """The names of the nodes of every input class, split into those matched with each output class and those summed over."""
+    used = {name for names in source.node_names for name in names}
+    fresh = _names("uvwpqrst", used)
+    matched: list[list[list[str]]] = []
+    summed: list[list[str]] = []
+    for c, names, row in zip(source.classes, source.node_names, operation.overlap, strict=True):
+        left = iter(list(islice(fresh, sum(row))) if c.is_open else names)
+        matched.append([list(islice(left, a)) for a in row])
+        summed.append(list(left))
+    return matched, summed
+
+
+def _words(operation: Operation, over: list[str], is_pooled: bool, into: list[list[str]], copied: list[list[str]]) -> str:
+    kept = sorted(name for names in into for name in names)
+    along = [name for names in copied for name in names]
+    is_whole = is_pooled and not kept
+    parts = [
+        *["sum over all entries"] * (is_whole and not over),
+        *[f"sum over {'all ' * is_whole}{', '.join(over)}"] * bool(over),
+        *["sum over all faces that contain " + ", ".join(kept)] * (is_pooled and not over and not is_whole),
+        *[f"match {', '.join(kept)}"] * bool(kept and (over or not is_pooled)),
+        *[f"copy along {', '.join(along)}"] * bool(along),
+        *[_choices(operation, kept)] * bool(_choices(operation, kept)),
+    ]
+    return "; ".join(parts) or "take the value"
+
+
+def _choices(operation: Operation, kept: list[str]) -> str:
+    """A remark where the matched nodes can be chosen in several ways in the output, which are then added up."""
+    ways, is_open = 1, False
+    for j, c in enumerate(operation.target.orbit.classes):
+        column = [row[j] for row in operation.overlap]
+        is_open |= c.is_open and any(column)
+        left = c.size or 0
+        for a in column:
+            ways, left = ways * comb(left, a) if not c.is_open else ways, left - a
+    if is_open:
+        return f"add up all choices of {', '.join(kept)} in the face"
+    if ways == 1:
+        return ""
+    count = _NUMBER_WORDS[ways] if ways < len(_NUMBER_WORDS) else str(ways)
+    return f"add up the {count} choices of {', '.join(kept)}"
+
+
+def explain(
+    text: EquivariantMap | Pattern | str, *, nodes: Iterable[int | Mapping[str, int]] = (), max_overlap: int = 1
+) -> Explanation:
+    """The decomposition of a map as a table; prints well and renders in notebooks.
+
+    Args:
+        text: The map, as text or as an `EquivariantMap`.
+        nodes: Numbers of nodes at which to give the exact dimension; with sorts, mappings from sort to number.
+        max_overlap: With open faces: how many matched nodes may lie in an open class.
+
+    Example:
+        >>> print(explain("i -> i"))  # doctest: +ELLIPSIS
+        i -> i
+        2 operations and 1 bias, for 2 nodes or more.
+        ...
+    """
+    return Explanation(text if isinstance(text, EquivariantMap) else EquivariantMap(str(text), max_overlap), tuple(nodes))
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `explain` returns: `print` it, show it in a notebook, or take `data` or `text(show_all=True)`.
+
+    Attributes:
+        map: The map that is explained.
+        nodes: The numbers of nodes at which the dimension is given.
+    """
+
+    map: EquivariantMap
+    nodes: tuple[int | Mapping[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, show_all: bool = False) -> str:
+        """The explanation as text of at most 80 columns; long lists are cut with a count unless all is asked for."""
+        return "\n".join([*self._head(), "", *self._table(show_all), "", *_LEGEND, "", *self._details(show_all)]).rstrip()
+
+    @cached_property
+    def _dimensions(self) -> list[tuple[str, int]]:
+        def name(n: int | Mapping[str, int]) -> str:
+            return str(n) if isinstance(n, int) else ", ".join(f"{sort}={count}" for sort, count in n.items())
+
+        return [(name(n), self.map.dimension_at(n)) for n in self.nodes]
+
+    def _head(self) -> Iterator[str]:
+        m = self.map
+        yield from wrap(str(m), WIDTH, subsequent_indent="    ", break_long_words=False)
+        bound = [f"{n} nodes" + f" of sort {sort}" * (sort != "node") for sort, n in m.enough_nodes.items() if n > 1]
+        many = f", for {' and '.join(bound)} or more" if bound and not m.is_open else ""
+        opened = f", at most {m.max_overlap} matched in open faces" if m.is_open else ""
+        yield from wrap(f"{_count(m.dimension, 'operation')} and {_count(m.num_biases, 'bias')}{many}{opened}.", WIDTH)
+        yield from wrap(self._paper(), WIDTH)
+        if self._dimensions:
+            yield from wrap("Exact dimension at N nodes: " + "; ".join(f"N = {n}: {d}" for n, d in self._dimensions) + ".", WIDTH)
+
+    def _paper(self) -> str:
+        try:
+            paper = paper_count(self.map)
+        except TooLargeError:
+            return "The paper's formula was not evaluated: there are too many orbits."
+        if paper.tau is None:
+            return f"No formula of the paper to compare with: {paper.reasons[0]}."
+        if paper.is_exact:
+            return f"The paper's formula gives {paper.tau:,} too."
+        undirected = "" if paper.tau_symm is None else f" (for undirected faces {paper.tau_symm:,})"
+        return f"The paper's formula gives {paper.tau:,}{undirected}, not exact here: {'; '.join(paper.reasons)}."
+
+    @property
+    def _num_pairs(self) -> int:
+        return sum(map(num_orbits, self.map.inputs)) * self.map.num_biases
+
+    def _blocks(self, show_all: bool) -> tuple[Block, ...]:
+        if self._num_pairs > MAX_PAIRS:
+            return ()
+        return self.map.blocks if show_all else self.map.blocks[:_MAX_BLOCKS]
+
+    def _table(self, show_all: bool) -> Iterator[str]:
+        blocks = self._blocks(show_all)
+        rows = [(self._label(b.source, self.map.inputs), self._label(b.target, self.map.outputs), b.count) for b in blocks]
+        wide = max([len(r[0]) for r in rows] + [4])
+        wide_too = max([len(r[1]) for r in rows] + [2])
+        yield f"{'from':{wide}}  {'to':{wide_too}}  operations"
+        for source, target, count in rows:
+            yield f"{source:{wide}}  {target:{wide_too}}  {count:10,}"
+        yield from self._cut(len(blocks), self._num_pairs, "pair of orbits", MAX_PAIRS)
+
+    @staticmethod
+    def _label(place: Place, patterns: tuple[Pattern, ...]) -> str:
+        name = patterns[place.tensor].name
+        return (f"{name}=" if name else "") + (str(place.orbit) or "(one value)")
+
+    @staticmethod
+    def _cut(shown: int, total: int, what: str, limit: int) -> Iterator[str]:
+        if shown < total:
+            remedy = "--all or text(show_all=True) shows them" if total <= limit else "too many to list"
+            yield f"... and {_count(total - shown, what + ' more')} ({remedy})."
+
+    def _details(self, show_all: bool) -> Iterator[str]:
+        shown = 0
+        limit = MAX_LISTED if show_all else _MAX_OPERATIONS
+        for block in self._blocks(show_all):
+            operations = self.map.operations[block.start : min(block.start + block.count, block.start + limit - shown)]
+            if not operations:
+                break
+            yield f"{self._label(block.source, self.map.inputs)} -> {self._label(block.target, self.map.outputs)}"
+            for number, operation in enumerate(operations, block.start):
+                yield from _operation_lines(number, read(operation))
+            shown += len(operations)
+        yield from self._cut(shown, self.map.dimension, "operation", MAX_LISTED)
+
+    def data(self, show_all: bool = True) -> dict[str, Any]:
+        """The explanation as plain data, for JSON."""
+        m = self.map
+        blocks = self._blocks(show_all)
+        limit = MAX_LISTED if show_all else _MAX_OPERATIONS
+        listed = [b for b in blocks if b.start < limit]
+        return {
+            "map": str(m),
+            "inputs": [_pattern_data(p) for p in m.inputs],
+            "outputs": [_pattern_data(p) for p in m.outputs],
+            "max_overlap": m.max_overlap if m.is_open else None,
+            "dimension": m.dimension,
+            "num_biases": m.num_biases,
+            "enough_nodes": None if m.is_open else m.enough_nodes,
+            "dimension_at": [{"num_nodes": n, "dimension": m.dimension_at(n)} for n in self.nodes],
+            "paper": self._paper_data(),
+            "blocks": [self._block_data(b, min(b.count, limit - b.start)) for b in listed],
+            "is_complete": m.dimension <= limit and len(listed) == self._num_pairs,
+        }
+
+    def _paper_data(self) -> dict[str, Any] | None:
+        try:
+            paper = paper_count(self.map)
+        except TooLargeError:
+            return None
+        return {"tau": paper.tau, "tau_symm": paper.tau_symm, "is_exact": paper.is_exact, "reasons": list(paper.reasons)}
+
+    def _block_data(self, block: Block, count: int) -> dict[str, Any]:
+        operations = enumerate(self.map.operations[block.start : block.start + count], block.start)
+        readings = ((number, operation, read(operation)) for number, operation in operations)
+        return {
+            "source": {"tensor": block.source.tensor, "orbit": block.source.number, "text": str(block.source.orbit)},
+            "target": {"tensor": block.target.tensor, "orbit": block.target.number, "text": str(block.target.orbit)},
+            "count": block.count,
+            "operations": [
+                {"number": number, "overlap": operation.overlap, "formula": reading.formula, "words": reading.words}
+                for number, operation, reading in readings
+            ],
+        }
+
+    def _repr_html_(self) -> str:
+        head = "<br>".join(map(escape, self._head()))
+        rows = []
+        for block in self.data(show_all=False)["blocks"]:
+            lines = "".join(
+                f"<tr><td>{o['number']}</td><td><code>{escape(o['formula'])}</code></td><td>{escape(o['words'])}</td></tr>"
+                for o in block["operations"]
+            )
+            pair = f"{block['source']['text']} → {block['target']['text']}"
+            rows.append(f"<tr><th colspan=3 style='text-align:left'>{escape(pair)}: {block['count']}</th></tr>{lines}")
+        shown = sum(len(b["operations"]) for b in self.data(show_all=False)["blocks"])
+        rest = "".join(f"<p>{escape(line)}</p>" for line in self._cut(shown, self.map.dimension, "operation", MAX_LISTED))
+        return f"<div><p>{head}</p><table>{''.join(rows)}</table>{rest}</div>"
+
+
+def _operation_lines(number: int, reading: Reading) -> Iterator[str]:
+    head = f"{number:5,}  {reading.formula:32}"
+    together = f"{head}  {reading.words}"
+    if len(together) <= WIDTH:
+        yield together
+        return
+    yield from wrap(f"{number:5,}  {reading.formula}", WIDTH, subsequent_indent=" " * 9, break_long_words=False)
+    yield from wrap(reading.words, WIDTH, initial_indent=" " * 9, subsequent_indent=" " * 9, break_long_words=False)
+
+
+def _pattern_data(pattern: Pattern) -> dict[str, Any]:
+    data: dict[str, Any] = {"pattern": str(pattern.unnamed()), "name": pattern.name, "num_orbits": num_orbits(pattern)}
+    if data["num_orbits"] <= MAX_PAIRS:
+        try:
+            data["orbits"] = [_orbit_data(orbit) for orbit in pattern.orbits]
+        except TooLargeError:
+            data["orbits"] = None
+    return data
+
+
+def _orbit_data(orbit: Orbit) -> dict[str, Any]:
+    classes = [{"sort": c.sort, "size": c.size, "faces": c.faces} for c in orbit.classes]
+    return {"text": str(orbit), "size": orbit.size, "symmetry": orbit.symmetry, "classes": classes}
+
+
+def _count(n: int, what: str) -> str:
+    first, *rest = what.split(" ")
+    if n != 1:
+        first = {"bias": "biases"}.get(first, first + "s")
+    return " ".join([f"{n:,}", first, *rest])

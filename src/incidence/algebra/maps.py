@@ -1,0 +1,305 @@
+r"""`EquivariantMap`: everything there is to know about the linear maps between two collections of patterns."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple, overload
+
+from incidence.algebra.grammar import parse
+from incidence.algebra.orbit import Orbit, profiles
+from incidence.algebra.overlap import (
+    MAX_LISTED,
+    Matrix,
+    count_by_sort,
+    num_at,
+    num_overlaps,
+    num_within,
+    overlap_at,
+    overlaps,
+)
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError, PatternError, TooLargeError
+
+if TYPE_CHECKING:
+    from incidence.algebra.compose import Product
+
+__all__ = ["MAX_PAIRS", "Block", "EquivariantMap", "Operation", "Operations", "Place"]
+
+MAX_PAIRS = 100_000
+"""Maps with more pairs of orbits than this are counted, but their operations are not listed."""
+
+
+class Place(NamedTuple):
+    """Where an operation reads or writes.
+
+    Attributes:
+        tensor: The position of the tensor on its side of the map.
+        number: The number of the orbit in its pattern.
+        orbit: The orbit itself.
+    """
+
+    tensor: int
+    number: int
+    orbit: Orbit
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One pool-and-broadcast operation.
+
+    Attributes:
+        source, target: What it reads and what it writes.
+        overlap: The overlap matrix as a tuple of rows: classes of the source by classes of the target.
+    """
+
+    source: Place
+    target: Place
+    overlap: Matrix
+
+
+@dataclass(frozen=True)
+class Block:
+    """All operations between two orbits: `count` of them, from number `start` on."""
+
+    source: Place
+    target: Place
+    start: int
+    count: int
+
+
+class EquivariantMap:
+    r"""The linear maps between two collections of patterns that commute with every relabelling of the nodes.
+
+    Args:
+        text: The map as text, for example `i, {i j} -> i j`.
+        max_overlap: With open faces (`...`): how many matched nodes may lie in an open class. Other pairs are not affected.
+
+    Raises:
+        PatternError: The text is outside the grammar; the message points at the place.
+
+    Example:
+        >>> m = EquivariantMap("i j -> i j k")
+        >>> m.dimension, m.num_biases, m.dimension_at(4)
+        (52, 5, 51)
+        >>> m.operations[1].overlap
+        ((1,),)
+    """
+
+    def __init__(self, text: str, max_overlap: int = 1) -> None:
+        if isinstance(max_overlap, bool) or not isinstance(max_overlap, int) or not 0 <= max_overlap <= 64:
+            raise IncidenceError(f"max_overlap is a number of matched nodes, 0 to 64; got {max_overlap!r}.")
+        inputs, outputs = (tuple(map(Pattern._of, side)) for side in parse(text, is_map=True))
+        self.__dict__.update(text=text, inputs=inputs, outputs=outputs, max_overlap=max_overlap)
+        self._assert_names_mean_one_thing()
+
+    @classmethod
+    def between(cls, inputs: Iterable[Pattern], outputs: Iterable[Pattern], max_overlap: int = 1) -> EquivariantMap:
+        """The map between given patterns; letters that would clash are renamed."""
+        sorts: dict[str, str] = {}
+        sides = [[_without_clash(pattern, sorts) for pattern in side] for side in (inputs, outputs)]
+        return cls(" -> ".join(", ".join(map(str, side)) for side in sides), max_overlap)
+
+    text: str
+    """The text as it was given."""
+    inputs: tuple[Pattern, ...]
+    """The patterns left of the arrow."""
+    outputs: tuple[Pattern, ...]
+    """The patterns right of the arrow."""
+    max_overlap: int
+    """The greatest number of matched nodes in open classes."""
+
+    def _assert_names_mean_one_thing(self) -> None:
+        named = {pattern.name: pattern for pattern in self.inputs if pattern.name}
+        for pattern in self.outputs:
+            other = named.get(pattern.name or "")
+            if other is not None and other != pattern:
+                place = re.search(rf"\b{pattern.name}\s*=", self.text[self.text.index("->") :])
+                position = self.text.index("->") + (place.start() if place else 0)
+                problem = f"the name `{pattern.name}` means `{other.unnamed()}` left of the arrow"
+                raise PatternError(self.text, position, problem, "a name means one support throughout a map")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"an EquivariantMap cannot be changed; make a new one instead of setting `{name}`")
+
+    @cached_property
+    def sorts(self) -> tuple[str, ...]:
+        """The sorts of the nodes, in order of appearance."""
+        return tuple(dict.fromkeys(s for pattern in self.inputs + self.outputs for s in pattern.sorts.values()))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some face is of mixed size (`...`)."""
+        return any(pattern.is_open for pattern in self.inputs + self.outputs)
+
+    @cached_property
+    def dimension(self) -> int:
+        """The number of independent operations for many nodes; counted, not listed."""
+        pairs = ((p, q) for p in self.inputs for q in self.outputs)
+        return sum(num_within(count_by_sort(p, q, self.max_overlap), self.max_overlap) for p, q in pairs)
+
+    def dimension_at(self, num_nodes: int | Mapping[str, int]) -> int:
+        """The exact dimension of the space of equivariant maps at given numbers of nodes.
+
+        Args:
+            num_nodes: The number of nodes, of every sort or for each sort.
+
+        Raises:
+            IncidenceError: The map has open faces, or a number is missing or negative.
+        """
+        if self.is_open:
+            raise IncidenceError(f"`{self}` has open faces: their sizes are not bounded, so there is no dimension at N nodes.")
+        counts = self._counts(num_nodes)
+        pairs = ((p, q) for p in self.inputs for q in self.outputs)
+        return sum(num_at(count_by_sort(p, q, self.max_overlap), counts) for p, q in pairs)
+
+    def _counts(self, num_nodes: int | Mapping[str, int]) -> dict[str, int]:
+        if isinstance(num_nodes, int):
+            num_nodes = dict.fromkeys(self.sorts, num_nodes)
+        missing = [sort for sort in self.sorts if sort not in num_nodes]
+        if missing:
+            raise IncidenceError(f"no number of nodes for the sort `{missing[0]}` of `{self}`: give one number for each sort.")
+        for sort, n in num_nodes.items():
+            if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+                raise IncidenceError(f"the number of nodes of sort `{sort}` must be an integer of at least 0; got {n!r}.")
+        return {sort: num_nodes[sort] for sort in self.sorts}
+
+    @cached_property
+    def enough_nodes(self) -> dict[str, int]:
+        """For each sort, the least number of nodes from which on `dimension` is exact."""
+        return {sort: _most_letters(self.inputs, sort) + _most_letters(self.outputs, sort) for sort in self.sorts}
+
+    @cached_property
+    def num_biases(self) -> int:
+        """The number of independent biases: one for each output orbit (with open faces: for each family)."""
+        return sum(num_orbits(pattern) for pattern in self.outputs)
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The operations by pairs of orbits, in their order.
+
+        Raises:
+            TooLargeError: There are too many pairs to list.
+        """
+        pairs = sum(map(num_orbits, self.inputs)) * self.num_biases
+        if pairs > MAX_PAIRS:
+            raise TooLargeError(f"`{self}` has {pairs:,} pairs of orbits, more than the {MAX_PAIRS:,} that are listed.")
+        places = [
+            (Place(s, a, source), Place(t, b, target))
+            for s, p in enumerate(self.inputs)
+            for t, q in enumerate(self.outputs)
+            for a, source in enumerate(p.orbits)
+            for b, target in enumerate(q.orbits)
+        ]
+        counts = [num_overlaps(s.orbit.classes, t.orbit.classes, self.max_overlap) for s, t in places]
+        starts = accumulate(counts, initial=0)
+        return tuple(Block(s, t, start, n) for (s, t), start, n in zip(places, starts, counts, strict=False))
+
+    @property
+    def operations(self) -> Operations:
+        """All operations, listed lazily.
+
+        They come by source tensor, target tensor, source orbit, target orbit (by size, then classes), and overlap matrix in
+        row-major lexicographic order. The order depends on meaning only.
+        """
+        return Operations(self)
+
+    def compose(self, then: EquivariantMap) -> Product:
+        """The product with a map that comes after this one, on the complete structure: see `Product`."""
+        from incidence.algebra.compose import Product
+
+        return Product(self, then)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, EquivariantMap) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.inputs, self.outputs, self.max_overlap if self.is_open else None
+
+    def __str__(self) -> str:
+        return f"{', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}"
+
+    def __repr__(self) -> str:
+        return f"EquivariantMap({str(self)!r}{f', max_overlap={self.max_overlap}' if self.is_open else ''})"
+
+    def __reduce__(self) -> tuple[type[EquivariantMap], tuple[str, int]]:
+        return EquivariantMap, (self.text, self.max_overlap)
+
+
+def _most_letters(patterns: Sequence[Pattern], sort: str) -> int:
+    return max(sum(s == sort for s in pattern.sorts.values()) for pattern in patterns)
+
+
+def num_orbits(pattern: Pattern) -> int:
+    """The number of orbits of a pattern, counted without listing: a product over the sorts."""
+    product = 1
+    for sort in set(pattern.sorts.values()):
+        product *= sum(profiles(pattern.restrict(sort)).values())
+    return product
+
+
+class Operations(Sequence[Operation]):
+    """The operations of a map as a lazy sequence: any of them can be had without listing those before its pair of orbits."""
+
+    def __init__(self, owner: EquivariantMap) -> None:
+        self._map = owner
+
+    def __len__(self) -> int:
+        return self._map.dimension
+
+    def __iter__(self) -> Iterator[Operation]:
+        if self._map.dimension > MAX_LISTED:
+            count = f"`{self._map}` has {self._map.dimension:,} operations, more than the {MAX_LISTED:,} that are listed"
+            raise TooLargeError(f"{count}. Take a slice, such as `.operations[:100]`, or count them with `.dimension`.")
+        return self._between(0, self._map.dimension)
+
+    def _between(self, start: int, stop: int) -> Iterator[Operation]:
+        for block in self._map.blocks:
+            skip = max(0, start - block.start)
+            if block.start >= stop or skip >= block.count:
+                continue
+            matrices = overlaps(block.source.orbit.classes, block.target.orbit.classes, self._map.max_overlap)
+            for number, matrix in enumerate(matrices, block.start):
+                if number >= stop:
+                    break
+                if number >= start:
+                    yield Operation(block.source, block.target, matrix)
+
+    @overload
+    def __getitem__(self, item: int) -> Operation: ...
+    @overload
+    def __getitem__(self, item: slice) -> list[Operation]: ...
+    def __getitem__(self, item: int | slice) -> Operation | list[Operation]:
+        if isinstance(item, slice):
+            wanted = range(self._map.dimension)[item]
+            if len(wanted) > MAX_LISTED:
+                raise TooLargeError(f"a slice of {len(wanted):,} operations: at most {MAX_LISTED:,} are listed.")
+            if wanted.step == 1:
+                return list(self._between(wanted.start, wanted.stop))
+            return [self[k] for k in wanted]
+        k = range(self._map.dimension)[item]
+        blocks = self._map.blocks
+        block = blocks[bisect_right(blocks, k, key=lambda b: b.start) - 1]
+        classes = block.source.orbit.classes, block.target.orbit.classes
+        return Operation(block.source, block.target, overlap_at(*classes, self._map.max_overlap, k - block.start))
+
+    def __repr__(self) -> str:
+        return f"<{self._map.dimension:,} operations of {self._map}>"
+
+
+def _without_clash(pattern: Pattern, sorts: dict[str, str]) -> Pattern:
+    """Renames the letters that have another sort elsewhere, and notes the sorts of the rest."""
+    taken = {*sorts, *pattern.letters}
+    fresh = (f"{c}{n}" for n in range(1, 1000) for c in "ijklmn" if f"{c}{n}" not in taken)
+    names = {x: next(fresh) for x, sort in pattern.sorts.items() if sorts.get(x, sort) != sort}
+    renamed = pattern.rename(names)
+    sorts.update(renamed.sorts)
+    return renamed

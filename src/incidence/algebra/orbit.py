@@ -1,0 +1,263 @@
+r"""Pattern to orbits: signatures, classes, and how many there are.
+
+An entry of a pattern gives every node in it a *signature* (in which faces it stands, and where). Nodes of one sort with equal
+signatures form a *class*; two entries lie in one orbit of the relabellings iff their classes have the same signatures, sorts
+and sizes. So an orbit is a multiset of (signature, sort), and this module enumerates such multisets by placing the letters one
+at a time: a letter either opens a node of its own or joins a node with which it shares no face of distinct nodes. Multisets
+that agree are merged at every step, which keeps `{a b c d e f} {g h i j k l}` at seven states where it has 13,327 partitions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import groupby, product
+from math import factorial, prod
+
+from incidence.algebra.grammar import Kind
+from incidence.algebra.pattern import Pattern, Signature, write_faces
+from incidence.errors import TooLargeError
+
+__all__ = ["MAX_ORBITS", "Class", "Orbit", "Profile", "num_partitions", "orbits", "profiles"]
+
+MAX_ORBITS = 50_000
+"""Patterns with more orbits than this are refused: 9 plain nodes have 21,147."""
+
+
+@dataclass(frozen=True)
+class Class:
+    """The nodes of an entry that play the same part.
+
+    Attributes:
+        faces: The signature: pairs (face, position), position -1 in an unordered face.
+        sort: The sort of the nodes.
+        size: How many nodes; None for an *open* class, whose faces are all open and which has any number.
+    """
+
+    faces: Signature
+    sort: str
+    size: int | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the class has no fixed size."""
+        return self.size is None
+
+
+@dataclass(frozen=True)
+class Orbit:
+    r"""An orbit of the entries of a pattern: a list of classes, that is, $\mathrm{Inj}([m],[N])/H$ with $H = \prod_i S_{h_i}$.
+
+    Written as a pattern in which different letters are different nodes: `i j` has the orbits `i i` and `i j`.
+
+    Attributes:
+        kinds: The kinds of the faces of the pattern, and whether each is open.
+        classes: The classes, ordered by signature, then sort.
+        letters: The letters of the pattern with their signatures and sorts; they only serve to name nodes.
+
+    Example:
+        >>> for orbit in Pattern("i {j k}").orbits:
+        ...     print(orbit, orbit.size, orbit.symmetry)
+        i {i j} 2 1
+        i {j k} 3 2
+    """
+
+    kinds: tuple[tuple[Kind, bool], ...]
+    classes: tuple[Class, ...]
+    letters: tuple[tuple[str, Signature, str], ...] = field(default=(), compare=False, repr=False)
+
+    @cached_property
+    def size(self) -> int:
+        """The number m of distinct nodes; open classes do not count."""
+        return sum(c.size or 0 for c in self.classes)
+
+    @cached_property
+    def symmetry(self) -> int:
+        """The order of H, the product of h! over the classes of fixed size."""
+        return prod(factorial(c.size or 0) for c in self.classes)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this is a family of orbits, one for each size of its open classes."""
+        return any(c.is_open for c in self.classes)
+
+    @cached_property
+    def order_key(self) -> tuple[int, tuple[tuple[Signature, str, int], ...]]:
+        """Orbits are ordered by size, then classes."""
+        return self.size, tuple((c.faces, c.sort, c.size or 0) for c in self.classes)
+
+    @cached_property
+    def node_names(self) -> tuple[tuple[str, ...], ...]:
+        """A name for every node of every class of fixed size: a letter that stands in those faces, or a fresh one."""
+        free = list(self.letters)
+        fresh = (f"{c}{n or ''}" for n in range(100) for c in "ijklmnopqrstuvwxyzabcdefgh")
+        named: dict[int, tuple[str, ...]] = {}
+        for i in self._reading_order():
+            c = self.classes[i]
+            fits = [x for x in free if x[2] == c.sort and not Counter(x[1]) - Counter(c.faces)]
+            fits = sorted(fits, key=lambda x: -len(x[1]))[: c.size or 0]
+            free = [x for x in free if x not in fits]
+            taken = {x[0] for x in self.letters}.union(*named.values())
+            names = [x[0] for x in fits]
+            while len(names) < (c.size or 0):
+                names.append(next(x for x in fresh if x not in taken))
+            named[i] = tuple(names)
+        return tuple(named[i] for i in range(len(self.classes)))
+
+    def write(self, node_names: Sequence[Sequence[str]]) -> str:
+        """The faces in the given names of nodes, which stand class by class."""
+        words: list[list[tuple[int, str]]] = [[] for _ in self.kinds]
+        for i in self._reading_order():
+            for (face, position), name in product(self.classes[i].faces, node_names[i]):
+                words[face].append((position, name))
+        # In an unordered face, where all positions are -1, the letters of the pattern come in their order.
+        rank = {letter[0]: number for number, letter in enumerate(self.letters)}
+        inside = ([name for _, name in sorted(w, key=lambda x: (x[0], rank.get(x[1], len(rank))))] for w in words)
+        return write_faces((kind, w, is_open) for (kind, is_open), w in zip(self.kinds, inside, strict=True))
+
+    def _reading_order(self) -> list[int]:
+        """The classes in the order in which a reader of the faces meets them."""
+        return sorted(range(len(self.classes)), key=lambda i: (*self.classes[i].faces[:1], -len(self.classes[i].faces), i))
+
+    def __str__(self) -> str:
+        return self.write(self.node_names)
+
+
+State = tuple[tuple[Signature, str], ...]  # a sorted multiset of nodes, each a signature and a sort
+Profile = tuple[int | None, ...]  # the sorted sizes of the classes of one sort, open ones (None) last
+
+
+def orbits(pattern: Pattern) -> tuple[Orbit, ...]:
+    """The orbits of a pattern by size, then classes; with open faces the families of orbits.
+
+    Raises:
+        TooLargeError: There are more than `MAX_ORBITS`.
+    """
+    states = _states(pattern, pattern.fixed_letters)
+    opened = _open_signatures(pattern)
+    letters = tuple((name, pattern.signatures[name], pattern.sorts[name]) for name in pattern.letters)
+    found = (Orbit(pattern.kinds, _classes(state, opened), letters) for state in states)
+    return tuple(sorted(found, key=lambda orbit: orbit.order_key))
+
+
+def num_partitions(pattern: Pattern) -> dict[int, int]:
+    r"""How many partitions of the letters have m blocks, before reordering identifies some: the paper's $\kappa_m$."""
+    counts: Counter[int] = Counter()
+    for state, ways in _states(pattern, pattern.fixed_letters).items():
+        counts[len(state)] += ways
+    return dict(sorted(counts.items()))
+
+
+@lru_cache(maxsize=1024)
+def profiles(pattern: Pattern) -> Counter[Profile]:
+    """How many orbits of a pattern with one sort have given class sizes, without listing the orbits.
+
+    A letter that stands alone in all its faces is *free*: it may become a node of its own, or any node already there. The face
+    it marks tells the results apart, so the orbits with one letter more are counted by the class the letter joins.
+    """
+    free = {name for name in pattern.letters if _is_free(pattern, name)}
+    letters = tuple(name for name in pattern.fixed_letters if name not in free)
+    opened = _open_signatures(pattern)
+    counts = Counter(_profile(_classes(state, opened)) for state in _states(pattern, letters))
+    for _ in free:
+        step: Counter[Profile] = Counter()
+        for profile, ways in counts.items():
+            for joined in _with_free_letter(profile):
+                step[joined] += ways
+        counts = step
+    return counts
+
+
+def _is_free(pattern: Pattern, name: str) -> bool:
+    return all(len(pattern.faces[d].letters) == 1 and not pattern.faces[d].is_open for d, _ in pattern.signatures[name])
+
+
+def _with_free_letter(profile: Profile) -> Iterator[Profile]:
+    yield _sorted_profile((*profile, 1))
+    for i, size in enumerate(profile):
+        rest = profile[:i] + profile[i + 1 :]
+        left = (None,) if size is None else (size - 1,) * (size > 1)
+        yield _sorted_profile((*rest, *left, 1))
+
+
+def _sorted_profile(sizes: Iterable[int | None]) -> Profile:
+    return tuple(sorted(sizes, key=lambda size: (size is None, size or 0)))
+
+
+def _profile(classes: tuple[Class, ...]) -> Profile:
+    return _sorted_profile(c.size for c in classes)
+
+
+def _states(pattern: Pattern, letters: tuple[str, ...]) -> dict[State, int]:
+    """All multisets of nodes that the letters can form, each with the number of partitions of the letters that give it."""
+    distinct = [kind.is_distinct for kind, _ in pattern.kinds]
+    states: dict[State, int] = {(): 1}
+    for name in letters:
+        states = _merge(
+            pattern,
+            (
+                (placed, ways * repeats)
+                for state, ways in states.items()
+                for placed, repeats in _place(state, pattern.signatures[name], pattern.sorts[name], distinct)
+            ),
+        )
+    for number, face in enumerate(pattern.faces):
+        if face.is_open:
+            joined = ((s, ways) for state, ways in states.items() for s in _join_open(state, number, face.letters[0].sort))
+            states = _merge(pattern, joined)
+    return states
+
+
+def _merge(pattern: Pattern, found: Iterable[tuple[State, int]]) -> dict[State, int]:
+    merged: dict[State, int] = {}
+    for state, ways in found:
+        merged[state] = merged.get(state, 0) + ways
+        if len(merged) > MAX_ORBITS:
+            text = f"`{pattern}` has more than {MAX_ORBITS:,} orbits, too many to list"
+            raise TooLargeError(f"{text}. Use a collection of smaller patterns, or faces in brackets.")
+    return merged
+
+
+def _place(state: State, signature: Signature, sort: str, distinct: list[bool]) -> Iterator[tuple[State, int]]:
+    """Puts one more letter on a node of its own, or on each kind of node it may share; with the number of such nodes."""
+    yield tuple(sorted((*state, (signature, sort)))), 1
+    own = {d for d, _ in signature if distinct[d]}
+    for (taken, its_sort), group in groupby(state):
+        if its_sort == sort and own.isdisjoint(d for d, _ in taken):
+            rest = list(state)
+            rest.remove((taken, its_sort))
+            rest.append((tuple(sorted(taken + signature)), sort))
+            yield tuple(sorted(rest)), len(list(group))
+
+
+def _join_open(state: State, face: int, sort: str) -> Iterator[State]:
+    """Every way in which nodes of fixed faces also belong to an open face: any number of each kind may."""
+    groups = [(node, len(list(group))) for node, group in groupby(state)]
+    may = [its_sort == sort and all(d != face for d, _ in taken) for (taken, its_sort), _ in groups]
+    for chosen in product(*(range(n + 1) if free else (0,) for (_, n), free in zip(groups, may, strict=True))):
+        nodes: list[tuple[Signature, str]] = []
+        for ((taken, its_sort), n), c in zip(groups, chosen, strict=True):
+            nodes += [(taken, its_sort)] * (n - c) + [(tuple(sorted((*taken, (face, -1)))), its_sort)] * c
+        yield tuple(sorted(nodes))
+
+
+def _open_signatures(pattern: Pattern) -> tuple[tuple[Signature, str], ...]:
+    """The open classes: every non-empty set of open faces of one sort."""
+    by_sort: dict[str, list[int]] = {}
+    for number, face in enumerate(pattern.faces):
+        if face.is_open:
+            by_sort.setdefault(face.letters[0].sort, []).append(number)
+    if any(len(numbers) > 10 for numbers in by_sort.values()):
+        raise TooLargeError(f"`{pattern}` has more than ten open faces of one sort: 2^10 open classes are too many.")
+    return tuple(
+        (tuple((number, -1) for i, number in enumerate(numbers) if subset >> i & 1), sort)
+        for sort, numbers in by_sort.items()
+        for subset in range(1, 1 << len(numbers))
+    )
+
+
+def _classes(state: State, opened: tuple[tuple[Signature, str], ...]) -> tuple[Class, ...]:
+    fixed = [Class(signature, sort, len(list(group))) for (signature, sort), group in groupby(state)]
+    return tuple(sorted([*fixed, *(Class(s, sort, None) for s, sort in opened)], key=lambda c: (c.faces, c.sort)))

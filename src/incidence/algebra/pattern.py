@@ -1,0 +1,169 @@
+r"""`Pattern`: the index structure of one tensor, compared by meaning."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from incidence.algebra.grammar import DEFAULT_SORT, Face, Kind, Letter, Tensor, make_face, parse
+
+if TYPE_CHECKING:
+    from incidence.algebra.orbit import Orbit
+
+__all__ = ["Pattern", "Signature"]
+
+Signature = tuple[tuple[int, int], ...]
+"""The places of a letter or node: sorted pairs (face number, position), position -1 in an unordered face.
+
+A node that stands twice in a symmetric face has that pair twice.
+"""
+
+
+class Pattern:
+    r"""The index structure of one tensor, for example `i {i j}`: a node and an edge that contains it.
+
+    Patterns are values: immutable, hashable, and equal when they mean the same. The canonical form is the name, the kinds of
+    the faces, and the multiset of (sort, signature) of the letters (math: *Canonical form*), so neither the names of letters
+    nor the order inside `{ }` matters.
+
+    Args:
+        text: The pattern as text, or another pattern.
+
+    Raises:
+        PatternError: The text is outside the grammar; the message points at the place.
+
+    Example:
+        >>> Pattern("{i j} {j k}") == Pattern("{a b} {a c}")
+        True
+        >>> [str(orbit) for orbit in Pattern("{i j} {j k}").orbits]
+        ['{i j} {i j}', '{i j} {j k}']
+    """
+
+    faces: tuple[Face, ...]
+    name: str | None
+
+    def __init__(self, text: str | Pattern) -> None:
+        tensor = Tensor(text.name, text.faces) if isinstance(text, Pattern) else parse(text, is_map=False)[0][0]
+        self._set(tensor)
+
+    @classmethod
+    def _of(cls, tensor: Tensor) -> Pattern:
+        self = cls.__new__(cls)
+        self._set(tensor)
+        return self
+
+    def _set(self, tensor: Tensor) -> None:
+        object.__setattr__(self, "faces", tensor.faces)
+        object.__setattr__(self, "name", tensor.name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Pattern cannot be changed; make a new one instead of setting `{name}`")
+
+    @cached_property
+    def letters(self) -> tuple[str, ...]:
+        """The letters in order of appearance: the order of the rows of an index tensor."""
+        return tuple(self.sorts)
+
+    @cached_property
+    def sorts(self) -> dict[str, str]:
+        """The sort of every letter."""
+        return {letter.name: letter.sort for face in self.faces for letter in face.letters}
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[Kind, bool], ...]:
+        """The kind of every face, and whether it is open."""
+        return tuple((face.kind, face.is_open) for face in self.faces)
+
+    @cached_property
+    def signatures(self) -> dict[str, Signature]:
+        """The signature of every letter: in which faces it stands, and where."""
+        places: dict[str, list[tuple[int, int]]] = {name: [] for name in self.letters}
+        for number, face in enumerate(self.faces):
+            for position, letter in enumerate(face.letters):
+                places[letter.name].append((number, position if face.kind.is_ordered else -1))
+        return {name: tuple(place) for name, place in places.items()}
+
+    @cached_property
+    def canonical_letters(self) -> tuple[str, ...]:
+        """The letters in an order that depends on meaning only; ties are letters that may be exchanged."""
+        return tuple(sorted(self.letters, key=lambda name: (self.signatures[name], self.sorts[name])))
+
+    @cached_property
+    def fixed_letters(self) -> tuple[str, ...]:
+        """The letters that stand in some face of fixed size, in order of appearance."""
+        return tuple(n for n in self.letters if any(not self.faces[d].is_open for d, _ in self.signatures[n]))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some face is of mixed size (`...`)."""
+        return any(face.is_open for face in self.faces)
+
+    @property
+    def order(self) -> int:
+        """The number of faces."""
+        return len(self.faces)
+
+    @cached_property
+    def orbits(self) -> tuple[Orbit, ...]:
+        """The orbits of the entries under relabelling, by size, then classes (with open faces: the families).
+
+        Raises:
+            TooLargeError: There are too many to list.
+        """
+        from incidence.algebra.orbit import orbits
+
+        return orbits(self)
+
+    def unnamed(self) -> Pattern:
+        """The same pattern without its name."""
+        return self if self.name is None else Pattern._of(Tensor(None, self.faces))
+
+    def restrict(self, sort: str) -> Pattern:
+        """The pattern with all letters of other sorts deleted, faces kept in place only if a letter is left.
+
+        Example:
+            >>> Pattern("{i:a j:a k:b} k:b").restrict("a")
+            Pattern('{i:a j:a}')
+        """
+        kept = (make_face(face.kind, tuple(x for x in face.letters if x.sort == sort), face.is_open) for face in self.faces)
+        return Pattern._of(Tensor(None, tuple(face for face in kept if face.letters)))
+
+    def rename(self, names: dict[str, str]) -> Pattern:
+        """The same pattern in other letters."""
+        faces = (
+            face._replace(letters=tuple(Letter(names.get(x.name, x.name), x.sort) for x in face.letters)) for face in self.faces
+        )
+        return Pattern._of(Tensor(self.name, tuple(faces)))
+
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
+        letters = Counter((self.sorts[name], self.signatures[name]) for name in self.letters)
+        return self.name, tuple((kind.opening, is_open) for kind, is_open in self.kinds), frozenset(letters.items())
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, Pattern) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __str__(self) -> str:
+        name = "" if self.name is None else f"{self.name}="
+        return name + write_faces((face.kind, map(write_letter, face.letters), face.is_open) for face in self.faces)
+
+    def __repr__(self) -> str:
+        return f"Pattern({str(self)!r})"
+
+    def __reduce__(self) -> tuple[type[Pattern], tuple[str]]:
+        return Pattern, (str(self),)
+
+
+def write_letter(letter: Letter) -> str:
+    """A letter with its sort, which is left out where it is the default."""
+    return letter.name if letter.sort == DEFAULT_SORT else f"{letter.name}:{letter.sort}"
+
+
+def write_faces(faces: Iterable[tuple[Kind, Iterable[str], bool]]) -> str:
+    """Faces as text, from their kinds and the words inside."""
+    return " ".join(kind.opening + " ".join([*words, "..."] if is_open else words) + kind.closing for kind, words, is_open in faces)

@@ -1,0 +1,42 @@
+"""The errors a caller may meet: every one is an `IncidenceError`, and every one says what to do."""
+
+from __future__ import annotations
+
+__all__ = ["IncidenceError", "PatternError", "TooLargeError"]
+
+_WINDOW = 72  # characters of the text shown around the place of an error
+
+
+class IncidenceError(ValueError):
+    """Input that the library refuses; the message says what must hold, what came, where, and what to do."""
+
+
+class TooLargeError(IncidenceError):
+    """A request whose answer would be too long to list or too slow to count."""
+
+
+class PatternError(IncidenceError):
+    """A pattern or a map that does not parse: shows the text, a caret under the place, and a hint.
+
+    Attributes:
+        text: The text as it was given.
+        position: Where in the text the error is, counted from 0.
+        problem: What is wrong there.
+        hint: What to do about it.
+    """
+
+    def __init__(self, text: str, position: int, problem: str, hint: str = "") -> None:
+        self.text, self.position, self.problem, self.hint = text, position, problem, hint
+        super().__init__(self._render())
+
+    def _render(self) -> str:
+        start = max(0, self.position - _WINDOW // 2)
+        stop = start + _WINDOW
+        lead, tail = "… " * (start > 0), " …" * (stop < len(self.text))
+        shown = "".join(c if c.isprintable() else " " for c in self.text[start:stop])
+        caret = " " * (len(lead) + self.position - start) + "^ "
+        hint = f"\nHint: {self.hint}" if self.hint else ""
+        return f"\n{lead}{shown}{tail}\n{caret}{self.problem}{hint}"
+
+    def __reduce__(self) -> tuple[type[PatternError], tuple[str, int, str, str]]:
+        return PatternError, (self.text, self.position, self.problem, self.hint)

@@ -1,0 +1,156 @@
+"""The two bases and the product of maps, against their definitions by exhaustion."""
+
+from itertools import product
+from math import comb
+
+import pytest
+
+from incidence.algebra import EquivariantMap, Pattern, orbit_to_pool, pool_to_orbit
+from incidence.algebra.maps import Operation
+from incidence.errors import IncidenceError
+from tests.algebra import brute_force
+
+MAPS = [
+    "i j -> i j",
+    "{i j} -> (i j)",
+    "i {i j} -> i {i j}",
+    "[i j] -> [i j]",
+    "{i j} {i k} -> {i j}",
+    "i, {i j} -> i, {i j}",
+    "i:a j:b -> i:a",
+    "{i:a j:a k:b} -> {i:a k:b}",
+]
+
+
+@pytest.mark.parametrize("text", MAPS)
+def test_the_changes_of_basis_are_inverse_to_each_other(text):
+    m = EquivariantMap(text)
+    for k in range(m.dimension):
+        for there, back in ((pool_to_orbit, orbit_to_pool), (orbit_to_pool, pool_to_orbit)):
+            total: dict[int, int] = {}
+            for c, value in there(m, k).items():
+                for d, other in back(m, c).items():
+                    total[d] = total.get(d, 0) + value * other
+            assert {d: v for d, v in total.items() if v} == {k: 1}
+
+
+@pytest.mark.parametrize("text", MAPS)
+def test_the_change_of_basis_is_unitriangular(text):
+    m = EquivariantMap(text)
+    for k in range(m.dimension):
+        terms = pool_to_orbit(m, k)
+        assert terms[k] == 1
+        assert min(terms) == k
+
+
+def class_sets(pattern: str, entry: tuple) -> dict[tuple, frozenset]:
+    """The nodes of an entry by signature, worked out from the entry alone."""
+    kinds = [face.kind.is_ordered for face in Pattern(pattern).faces]
+    places: dict[tuple, list] = {}
+    for d, nodes in enumerate(entry):
+        for position, node in enumerate(nodes):
+            places.setdefault(node, []).append((d, position if kinds[d] else -1))
+    sets: dict[tuple, set] = {}
+    for node, where in places.items():
+        sets.setdefault((tuple(sorted(where)), node[0]), set()).add(node)
+    return {key: frozenset(nodes) for key, nodes in sets.items()}
+
+
+def matrix_of(m: EquivariantMap, operation: Operation, num_nodes: dict[str, int]) -> dict[tuple, int]:
+    """B_A(y, x) as the product of binomials of overlaps, from the definition."""
+    texts = str(m.inputs[operation.source.tensor]), str(m.outputs[operation.target.tensor])
+    sides = []
+    for text, orbit in zip(texts, (operation.source.orbit, operation.target.orbit), strict=True):
+        raw, sorts = brute_force.read(text)
+        keys = [(c.faces, c.sort) for c in orbit.classes]
+        sizes = {key: c.size for key, c in zip(keys, orbit.classes, strict=True)}
+        found = []
+        for entry in brute_force.entries(raw, sorts, num_nodes):
+            sets = class_sets(text, entry)
+            if {key: len(nodes) for key, nodes in sets.items()} == sizes:
+                found.append((entry, [sets[key] for key in keys]))
+        sides.append(found)
+    matrix = {}
+    for (x, xs), (y, ys) in product(*sides):
+        value = 1
+        for i, row in enumerate(operation.overlap):
+            for j, a in enumerate(row):
+                value *= comb(len(xs[i] & ys[j]), a)
+        if value:
+            matrix[y, x] = value
+    return matrix
+
+
+def multiply(second: dict[tuple, int], first: dict[tuple, int]) -> dict[tuple, int]:
+    by_middle: dict[tuple, list] = {}
+    for (y, x), value in first.items():
+        by_middle.setdefault(y, []).append((x, value))
+    total: dict[tuple, int] = {}
+    for (z, y), value in second.items():
+        for x, other in by_middle.get(y, []):
+            total[z, x] = total.get((z, x), 0) + value * other
+    return total
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "num_nodes"),
+    [
+        ("{i j} -> {i j}", "{i j} -> {i j}", {"node": 4}),
+        ("i j -> (i j)", "(i j) -> i j", {"node": 4}),
+        ("{i j} -> i {i j}", "i {i j} -> [i j]", {"node": 4}),
+        ("i, {i j} -> i, {i j}", "i, {i j} -> {i j}", {"node": 4}),
+        ("i:a j:b -> i:a j:b", "i:a j:b -> j:b", {"a": 2, "b": 3}),
+        ("{i:a j:a k:b} -> {i:a k:b}", "{i:a k:b} -> i:a", {"a": 3, "b": 2}),
+        ("i -> ", " -> i", {"node": 3}),
+        ("{i j k} -> {i j k}", "{i j k} -> {i j}", {"node": 3}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_products_of_operations_equal_products_of_their_matrices(first, second, num_nodes):
+    one, other = EquivariantMap(first), EquivariantMap(second)
+    result = one.compose(other)
+    maps = dict.fromkeys((one, other, result.map))
+    of = {m: [matrix_of(m, operation, num_nodes) for operation in m.operations] for m in maps}
+    for a, b in product(range(one.dimension), range(other.dimension)):
+        meets = one.operations[a].target[:2] == other.operations[b].source[:2]
+        expected = multiply(of[other][b], of[one][a]) if meets else {}
+        total: dict[tuple, int] = {}
+        for c, polynomial in result[a, b].items():
+            for place, value in of[result.map][c].items():
+                total[place] = total.get(place, 0) + value * polynomial(num_nodes)
+        assert {k: v for k, v in total.items() if v} == expected, (a, b)
+
+
+@pytest.mark.parametrize(("m", "middle", "n"), [(2, 2, 2), (1, 2, 3), (3, 2, 3), (3, 3, 2)])
+def test_undirected_products_follow_the_multiplication_rule(m, middle, n):
+    def faces(size: int) -> str:
+        return "{" + " ".join("ijkl"[:size]) + "}"
+
+    first = EquivariantMap(f"{faces(m)} -> {faces(middle)}")
+    second = EquivariantMap(f"{faces(middle)} -> {faces(n)}")
+    result = first.compose(second)
+    for i, j, num_nodes in product(range(first.dimension), range(second.dimension), range(6, 12)):
+        for k in range(result.map.dimension):
+            expected = 0
+            if max(0, i + j - middle) <= k <= min(i, j):
+                outside = comb(num_nodes - i - j, middle - i - j + k)
+                expected = outside * comb(m - k, i - k) * comb(n - k, j - k)
+            found = result[i, j].get(k)
+            assert (found(num_nodes) if found else 0) == expected
+
+
+def test_structure_constants_count_middle_entries():
+    edges = EquivariantMap("{i j} -> {i j}")
+    # Edges that meet a given edge, and meet another that is disjoint from it: two by two.
+    assert {c: str(p) for c, p in edges.compose(edges).of_indicators(1, 1).items()} == {0: "4", 1: "N - 2", 2: "2 N - 4"}
+
+
+def test_maps_that_do_not_fit_or_are_open_are_refused():
+    with pytest.raises(IncidenceError, match=r"Swap them: `a.compose\(b\)` does a first"):
+        EquivariantMap("i -> i j").compose(EquivariantMap("i j k -> i"))
+    with pytest.raises(IncidenceError, match="outputs of the first must be the inputs"):
+        EquivariantMap("i -> i j").compose(EquivariantMap("{i j} -> {i j k}"))
+    with pytest.raises(IncidenceError, match="no complete structure"):
+        EquivariantMap("i -> {i ...}").compose(EquivariantMap("{i ...} -> i"))
+    with pytest.raises(IncidenceError, match="orbit basis is infinite"):
+        pool_to_orbit(EquivariantMap("{i ...} -> i"), 0)

@@ -1,0 +1,127 @@
+"""Explanations: right, readable at 80 columns, and bounded."""
+
+import json
+import re
+
+import pytest
+
+from incidence.algebra import EquivariantMap, explain
+from incidence.algebra.explain import read
+
+
+def formulas(text: str) -> list[str]:
+    return [read(operation).formula for operation in EquivariantMap(text).operations]
+
+
+def test_the_fifteen_operations_on_a_matrix_read_as_sums_and_copies():
+    assert formulas("i j -> i j") == [
+        "y[a a] = sum_i x[i i]",
+        "y[i i] = x[i i]",
+        "y[a b] = sum_i x[i i]",
+        "y[a i] = x[i i]",
+        "y[i a] = x[i i]",
+        "y[a a] = sum_i,j x[i j]",
+        "y[j j] = sum_i x[i j]",
+        "y[i i] = sum_j x[i j]",
+        "y[a b] = sum_i,j x[i j]",
+        "y[a j] = sum_i x[i j]",
+        "y[j a] = sum_i x[i j]",
+        "y[a i] = sum_j x[i j]",
+        "y[j i] = x[i j]",
+        "y[i a] = sum_j x[i j]",
+        "y[i j] = x[i j]",
+    ]
+
+
+def test_words_say_what_is_summed_matched_copied_and_chosen():
+    assert [read(o).words for o in EquivariantMap("{i j} -> {i j k}").operations] == [
+        "sum over all i, j; copy along a, b, c",
+        "sum over j; match i; copy along a, b; add up the three choices of i",
+        "match i, j; copy along a; add up the three choices of i, j",
+    ]
+    assert [read(o).words for o in EquivariantMap(" -> ").operations] == ["take the value"]
+
+
+@pytest.mark.parametrize("text", ["i j -> i j k", "u {u w ...} -> {u ...}", "{i j} {i k} -> [i j k]", "i i {i j} -> (i j) i"])
+def test_formulas_name_matched_nodes_alike_and_tell_operations_apart(text):
+    m = EquivariantMap(text, max_overlap=2)
+    shown = [(o.source.orbit, o.target.orbit, read(o).formula) for o in m.operations]
+    assert len({(str(s), str(t), f) for s, t, f in shown}) == m.dimension
+    for operation in m.operations:
+        left, right = read(operation).formula.split(" = ")
+        nodes = [set(re.findall(r"[a-z]\d*", side[side.index("[") :])) for side in (left, right)]
+        assert len(nodes[0] & nodes[1]) == sum(map(sum, operation.overlap))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i j k l -> i j k l",
+        "alpha={i j k l m}, beta=(i j k l m) -> gamma={i j} {j k} {k l} {l m}",
+        "{user_one:customer movie_2:customer} -> ".replace("user_one", "u").replace("movie_2", "v"),
+        ", ".join(f"tensor_number_{n}={{i j k}}" for n in range(20)) + " -> i",
+        "{i j k l m n o p ...} {q r ...} -> {i ...}",
+    ],
+)
+@pytest.mark.parametrize("show_all", [False, True])
+def test_explanations_fit_80_columns(text, show_all):
+    lines = explain(text).text(show_all=show_all).split("\n")
+    assert max(map(len, lines)) <= 80
+
+
+def test_long_lists_are_cut_with_a_count_unless_all_is_asked_for():
+    explanation = explain("i j k -> i j k")
+    assert "... and 143 operations more (--all or text(show_all=True) shows them)." in str(explanation)
+    assert "  202  " in explanation.text(show_all=True)
+    assert "more" not in explanation.text(show_all=True).split("\n")[-1]
+
+
+def test_a_map_too_large_to_list_is_counted_and_says_so():
+    text = str(explain("a b c d e f g h -> a b c d e f g h"))
+    assert "10,480,142,147 operations and 4,140 biases" in text
+    assert "too many to list" in text
+
+
+def test_totals_biases_and_the_papers_count_are_given():
+    text = str(explain("i j -> i j k", nodes=[3, 4]))
+    assert "52 operations and 5 biases, for 5 nodes or more." in text
+    assert "The paper's formula gives 52 too." in text
+    assert "N = 3: 41; N = 4: 51." in text
+    assert "not exact here: reordering identifies" in " ".join(str(explain("{i j} {k l} -> i")).split())
+
+
+def test_data_is_complete_and_plain():
+    data = json.loads(json.dumps(explain("i:a {i:a j:a}, bond={i:a j:a} -> i:a", nodes=[{"a": 2}]).data()))
+    assert data["dimension"] == sum(len(b["operations"]) for b in data["blocks"]) == 5
+    assert data["inputs"][1] == {
+        "pattern": "{i:a j:a}",
+        "name": "bond",
+        "num_orbits": 1,
+        "orbits": [{"text": "{i j}", "size": 2, "symmetry": 2, "classes": [{"sort": "a", "size": 2, "faces": [[0, -1]]}]}],
+    }
+    assert data["dimension_at"] == [{"num_nodes": {"a": 2}, "dimension": 3}]
+    assert data["is_complete"]
+    assert not explain("i j k -> i j k").data(show_all=False)["is_complete"]
+
+
+def test_html_escapes_what_it_shows():
+    html = explain("i j k -> i j k")._repr_html_()
+    assert html.count("<tr>") == html.count("</tr>")
+    assert "203 operations" in html
+    assert "143 operations more" in html
+    assert "<script" not in html
+
+
+def test_a_map_or_a_text_explains_alike():
+    assert str(explain(EquivariantMap("i -> i"))) == str(explain("i -> i"))
+
+
+def test_no_letter_of_the_user_is_taken_for_a_fresh_one():
+    assert formulas("a b -> c") == [
+        "y[b] = sum_a x[a a]",
+        "y[a] = x[a a]",
+        "y[c] = sum_a,b x[a b]",
+        "y[b] = sum_a x[a b]",
+        "y[a] = sum_b x[a b]",
+    ]
+    assert formulas("{u ...} u -> u")[1] == "y[u] = sum x[{u ...} u]"

@@ -1,0 +1,75 @@
+"""The command line as a user types it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from incidence import __version__
+from incidence.cli import main
+
+
+def test_explain_prints_the_table(capsys):
+    assert main(["explain", "i j -> i j"]) == 0
+    assert "15 operations and 2 biases, for 4 nodes or more." in capsys.readouterr().out
+
+
+def test_explain_prints_one_json_object(capsys):
+    assert main(["explain", "i j -> i j k", "--json", "--all", "--nodes", "4"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["dimension"] == len([o for b in data["blocks"] for o in b["operations"]]) == 52
+    assert data["dimension_at"] == [{"num_nodes": 4, "dimension": 51}]
+
+
+def test_a_map_may_start_with_its_arrow(capsys):
+    assert main(["explain", "-> i"]) == 0
+    assert "1 operation and 1 bias" in capsys.readouterr().out
+
+
+def test_numbers_of_nodes_go_by_sort(capsys):
+    assert main(["explain", "u:user m:movie -> u:user", "--nodes", "user=1,movie=2", "3"]) == 0
+    assert "user=1, movie=2: 1; N = 3: 2." in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["i {i j -> i"], "^ this `{` is never closed"),
+        (["{i ...} -> i", "--max-overlap", "-1"], "max_overlap is a number of matched nodes"),
+        (["i:a -> i:a", "--nodes", "b=3"], "no number of nodes for the sort `a`"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(capsys, words, message):
+    assert main(["explain", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_bad_number_of_nodes_says_how_to_write_it(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["explain", "i -> i", "--nodes", "many"])
+    assert "neither a number nor like user=3,movie=2" in capsys.readouterr().err
+
+
+def test_help_teaches_the_language(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["explain", "--help"])
+    assert "an undirected edge" in capsys.readouterr().out
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out.strip() == f"incidence {__version__}"
+
+
+def test_a_reader_that_stops_early_is_no_error():
+    command = f"{Path(sys.executable).parent / 'incidence'} explain 'i j k l -> i j k l' --all | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("i j k l -> i j k l\n", "")
+
+
+def test_welcome_shows_the_fifteen(capsys):
+    assert main(["welcome"]) == 0
+    assert "15 operations" in capsys.readouterr().out

@@ -1,0 +1,37 @@
+"""The algebra stands alone, and the front door opens lazily."""
+
+import subprocess
+import sys
+
+import pytest
+
+import incidence
+
+
+def run_python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("module", ["incidence", "incidence.algebra", "incidence.algebra.explain"])
+def test_the_algebra_loads_neither_torch_nor_numpy(module):
+    code = f"import sys, {module}; print([m for m in ('torch', 'numpy') if m in sys.modules])"
+    assert run_python(code).strip() == "[]"
+
+
+def test_the_algebra_works_in_a_process_without_torch():
+    code = (
+        "import sys; sys.modules['torch'] = sys.modules['numpy'] = None\n"
+        "import incidence as inc; print(inc.EquivariantMap('i j -> i j').dimension, inc.counting.bell(4))"
+    )
+    assert run_python(code).split() == ["15", "15"]
+
+
+def test_every_name_at_the_front_door_can_be_had():
+    assert incidence.__all__ == sorted(incidence.__all__)
+    assert all(getattr(incidence, name) is not None for name in incidence.__all__)
+    assert set(incidence.__all__) <= set(dir(incidence))
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Patern'"):
+        _ = incidence.Patern
