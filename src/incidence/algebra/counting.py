@@ -1,13 +1,9 @@
 r"""The paper's closed formulas, and where they agree with the exact numbers.
 
-| paper | here |
-|---|---|
-| Stirling number of the second kind | `stirling` |
-| Bell number | `bell` |
-| $\tau^{M \to M'}$, directed faces | `tau` |
-| $\tau^{M \to M'}_{symm}$, undirected faces | `tau_symm` |
-| multiplicities $\kappa_m$ of the decomposition theorem | `kappa` |
-| $\sum \kappa_m \kappa'_{m'} \tau^{m \to m'}$ | `total_tau`, `total_tau_symm` |
+- Stirling numbers of the second kind: `stirling`; Bell numbers: `bell`
+- $\tau^{M \to M'}$ for directed faces: `tau`; $\tau_{symm}$ for undirected ones: `tau_symm`
+- the multiplicities $\kappa_m$ of the decomposition theorem: `kappa`
+- the total count $\sum \kappa_m \kappa'_{m'} \tau^{m \to m'}$: `total_tau`, `total_tau_symm`
 """
 
 from __future__ import annotations
