@@ -18,9 +18,9 @@ from math import factorial, prod
 
 from incidence.algebra.grammar import Kind
 from incidence.algebra.pattern import Pattern, Signature, write_faces
-from incidence.errors import TooLargeError
+from incidence.errors import IncidenceError, TooLargeError
 
-__all__ = ["MAX_ORBITS", "Class", "Orbit", "Profile", "num_partitions", "orbits", "profiles"]
+__all__ = ["MAX_ORBITS", "Class", "Orbit", "Profile", "num_partitions", "orbits", "placements", "profiles"]
 
 MAX_ORBITS = 50_000
 """Patterns with more orbits than this are refused: 9 plain nodes have 21,147."""
@@ -261,3 +261,29 @@ def _open_signatures(pattern: Pattern) -> tuple[tuple[Signature, str], ...]:
 def _classes(state: State, opened: tuple[tuple[Signature, str], ...]) -> tuple[Class, ...]:
     fixed = [Class(signature, sort, len(list(group))) for (signature, sort), group in groupby(state)]
     return tuple(sorted([*fixed, *(Class(s, sort, None) for s, sort in opened)], key=lambda c: (c.faces, c.sort)))
+
+
+def placements(pattern: Pattern, orbit: Orbit) -> Iterator[tuple[int, ...]]:
+    """All ways to put the letters of a pattern on the nodes of an orbit: for every letter, the number of its node.
+
+    Nodes are numbered class by class. Patterns with open faces have letters that need no node of their own; they are refused.
+
+    Example:
+        >>> pattern = Pattern("i {j k}")
+        >>> [list(placements(pattern, orbit)) for orbit in pattern.orbits]
+        [[(0, 0, 1), (0, 1, 0)], [(0, 1, 2), (0, 2, 1)]]
+    """
+    if orbit.is_open:
+        raise IncidenceError(f"`{pattern}` has open faces: its letters do not make up the whole entry.")
+    nodes = [c for c in orbit.classes for _ in range(c.size or 0)]
+    stack: list[tuple[tuple[int, ...], tuple[Counter[tuple[int, int]], ...]]] = [((), tuple(Counter(c.faces) for c in nodes))]
+    while stack:
+        chosen, left = stack.pop()
+        if len(chosen) == len(pattern.letters):
+            yield chosen
+            continue
+        name = pattern.letters[len(chosen)]
+        places = Counter(pattern.signatures[name])
+        for node in reversed(range(len(nodes))):
+            if nodes[node].sort == pattern.sorts[name] and places <= left[node]:
+                stack.append(((*chosen, node), (*left[:node], left[node] - places, *left[node + 1 :])))

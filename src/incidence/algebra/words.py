@@ -1,0 +1,71 @@
+r"""Keys and words: the form in which overlap matrices meet data.
+
+A *key* is a plain set of nodes; its *level* is the sorts of its nodes, in order. An entry that contains a key tells it by a
+*word*: the class of the entry in which each node of the key lies. One key with an input word u and an output word w determines
+exactly one overlap matrix, $a_{ij} = \#\{p : u_p = i, w_p = j\}$; so all operations of a level are one matrix of words by words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import product
+
+from incidence.algebra.orbit import Class
+from incidence.algebra.overlap import Matrix
+
+__all__ = ["Level", "Word", "levels", "num_open", "overlap_of", "words"]
+
+Level = tuple[str, ...]
+Word = tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def levels(classes: tuple[Class, ...], max_overlap: int) -> tuple[Level, ...]:
+    """The levels of the keys in an entry, fewest nodes first; at most `max_overlap` nodes of a key lie in open classes.
+
+    Example:
+        >>> from incidence.algebra import Pattern
+        >>> [orbit] = Pattern("{i:a j:a k:b}").orbits
+        >>> levels(orbit.classes, 1)
+        ((), ('a',), ('b',), ('a', 'a'), ('a', 'b'), ('a', 'a', 'b'))
+    """
+    fixed = Counter({c.sort: 0 for c in classes})
+    for c in classes:
+        fixed[c.sort] += c.size or 0
+    opened = {c.sort for c in classes if c.is_open}
+    found = set()
+    for counts in product(*(range(n + (max_overlap if sort in opened else 0) + 1) for sort, n in fixed.items())):
+        beyond = sum(max(0, k - n) for k, n in zip(counts, fixed.values(), strict=True))
+        if beyond <= max_overlap:
+            found.add(tuple(sorted(sort for sort, k in zip(fixed, counts, strict=True) for _ in range(k))))
+    return tuple(sorted(found, key=lambda level: (len(level), level)))
+
+
+@lru_cache(maxsize=4096)
+def words(classes: tuple[Class, ...], level: Level, max_overlap: int) -> tuple[Word, ...]:
+    """The words with which an entry can tell a key of a level, in lexicographic order."""
+    choices = [[i for i, c in enumerate(classes) if c.sort == sort] for sort in level]
+    return tuple(
+        word
+        for word in product(*choices)
+        if num_open(classes, word) <= max_overlap
+        and all(n <= size for i, n in Counter(word).items() if (size := classes[i].size) is not None)
+    )
+
+
+def num_open(classes: Sequence[Class], word: Word) -> int:
+    """How many letters of a word are open classes."""
+    return sum(classes[i].is_open for i in word)
+
+
+def overlap_of(source: Word, target: Word, num_rows: int, num_cols: int) -> Matrix:
+    """The overlap matrix that two words on one key determine.
+
+    Example:
+        >>> overlap_of((0, 1), (1, 0), 2, 2)
+        ((0, 1), (1, 0))
+    """
+    counts = Counter(zip(source, target, strict=True))
+    return tuple(tuple(counts[i, j] for j in range(num_cols)) for i in range(num_rows))

@@ -1,0 +1,47 @@
+"""Sums over bags of rows: the one primitive behind pooling, broadcasting and both of their adjoints."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+__all__ = ["bag_numbers", "bag_sum", "transposed_product"]
+
+_BLOCK = 1 << 22  # elements of a temporary
+
+
+def bag_sum(x: Tensor, index: Tensor, ptr: Tensor) -> Tensor:
+    """Sums the rows `x[index[ptr[b]:ptr[b + 1]]]` for every bag b; shape (bags, channels).
+
+    `embedding_bag` is 3 to 6 times faster than `index_add_` in float32, and slower than it in float64; in half precision the
+    sums are taken in float32.
+    """
+    if not index.numel() or not x.numel():
+        return x.new_zeros(len(ptr) - 1, x.shape[1])
+    if x.dtype == torch.float32:
+        return functional.embedding_bag(index, x.contiguous(), ptr, mode="sum", include_last_offset=True)
+    wide = x.dtype if x.dtype == torch.float64 else torch.float32
+    out = torch.zeros(len(ptr) - 1, x.shape[1], dtype=wide, device=x.device)
+    bags = bag_numbers(ptr, len(index))
+    step = max(1, _BLOCK // max(1, x.shape[1]))
+    for start in range(0, len(index), step):
+        part = slice(start, start + step)
+        out.index_add_(0, bags[part], x.index_select(0, index[part]).to(wide))
+    return out.to(x.dtype)
+
+
+def bag_numbers(ptr: Tensor, total: int) -> Tensor:
+    """The bag of every member."""
+    return torch.repeat_interleave(torch.arange(len(ptr) - 1, device=ptr.device), ptr.diff(), output_size=total)
+
+
+def transposed_product(a: Tensor, b: Tensor) -> Tensor:
+    """`a.T @ b` for tall and narrow matrices: in sixteen chunks, which keeps the cores and the cache busy."""
+    chunks = 16
+    length = a.shape[0] // chunks
+    if length < 64:
+        return a.t() @ b
+    head = length * chunks
+    product = torch.bmm(a[:head].view(chunks, length, -1).transpose(1, 2), b[:head].view(chunks, length, -1)).sum(0)
+    return product.addmm_(a[head:].t(), b[head:]) if head < a.shape[0] else product

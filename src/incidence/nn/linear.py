@@ -1,0 +1,273 @@
+r"""`Linear`: the complete equivariant linear layer of a map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import comb, sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from incidence.algebra.maps import EquivariantMap, Operation
+from incidence.errors import IncidenceError
+from incidence.kernels.aggregate import AGGREGATIONS
+from incidence.kernels.engine import apply
+from incidence.nn.program import Layout, make_program
+from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, key_of, per_tensor
+from incidence.structure import Plan, Structure
+
+__all__ = ["Linear"]
+
+
+class Linear(nn.Module):
+    r"""The complete linear layer of a map: every operation that respects relabelling, each with a matrix of its own.
+
+    For an output entry y of an orbit,
+
+    $$y = b + \sum_A \sum_V \mathrm{pool}(x)(U_V)\, W_A,$$
+
+    where A runs over the operations into that orbit, V over the ways to find the matched nodes in the entry, and pool is the sum
+    (or another statistic) of x over the present entries that contain those nodes. Time is linear in the number of entries.
+
+    Args:
+        text: The map, for example `i, {i j} -> i, {i j}`.
+        in_channels: For all inputs, or a dict by tensor; -1 to take it from the first input.
+        out_channels: For all outputs, or a dict by tensor.
+        aggr: `sum`, `mean`, `max`, `min`, `std`, or a list of them.
+        bias: Whether to add a bias for each output orbit.
+        max_overlap: With open faces: how many matched nodes may lie in an open class.
+        operations: A predicate on operations that keeps some, for example no global pooling:
+            `lambda operation: any(map(any, operation.overlap))`.
+        device, dtype: Of the parameters.
+
+    Shape:
+        x: (entries, in_channels) in the order of the structure, or a dict of such; likewise the output.
+
+    Example:
+        >>> s = Structure(3, {"(i j)": torch.tensor([[0, 1, 2], [1, 2, 0]])})
+        >>> layer = Linear("(i j) -> i", 4, 8)
+        >>> layer(torch.randn(3, 4), s).shape, layer.weight.shape
+        (torch.Size([3, 8]), torch.Size([3, 4, 8]))
+    """
+
+    _version = 1  # of the format of the state
+
+    def __init__(
+        self,
+        text: str | EquivariantMap,
+        in_channels: int | Mapping[str, int],
+        out_channels: int | Mapping[str, int],
+        aggr: str | Sequence[str] = "sum",
+        bias: bool = True,
+        max_overlap: int = 1,
+        operations: Callable[[Operation], bool] | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.map = text if isinstance(text, EquivariantMap) else EquivariantMap(text, max_overlap)
+        for side in (self.map.inputs, self.map.outputs):
+            assert_distinct(side, self.map.text)
+        self.aggr = _as_aggr(aggr)
+        self._is_list = not isinstance(aggr, str)
+        self.in_channels = [_as_channels(c, "in_channels", -1) for c in per_tensor(self.map.inputs, in_channels, "in_channels")]
+        self.out_channels = [_as_channels(c, "out_channels", 1) for c in per_tensor(self.map.outputs, out_channels, "out_channels")]
+        self._layout = Layout(self.map, _kept(self.map, operations))
+        for number, pair in enumerate(self._layout.pairs):
+            self.register_parameter(self._weight_name(pair), self._new_weight(number, device, dtype))
+        for t, (pattern, channels) in enumerate(zip(self.map.outputs, self.out_channels, strict=True)):
+            value = nn.Parameter(torch.empty(len(pattern.orbits), channels, device=device, dtype=dtype)) if bias else None
+            self.register_parameter(self._bias_name(t), value)
+        self.reset_parameters()
+
+    # ---- parameters
+
+    @property
+    def _is_plain(self) -> bool:
+        return len(self.map.inputs) == len(self.map.outputs) == 1
+
+    def _weight_name(self, pair: tuple[int, int]) -> str:
+        return "weight" if self._is_plain else f"weight_{pair[0]}_{pair[1]}"
+
+    def _bias_name(self, t: int) -> str:
+        return "bias" if self._is_plain else f"bias_{t}"
+
+    def _shape(self, number: int) -> tuple[int, ...]:
+        s, t = self._layout.pairs[number]
+        shape = len(self._layout.kept[s, t]), self.in_channels[s], self.out_channels[t]
+        return (len(self.aggr), *shape) if self._is_list else shape
+
+    def _new_weight(self, number: int, device: Any, dtype: Any) -> nn.Parameter:
+        if self.in_channels[self._layout.pairs[number][0]] < 0:
+            lazy: nn.Parameter = nn.UninitializedParameter(device=device, dtype=dtype)
+            return lazy
+        return nn.Parameter(torch.empty(self._shape(number), device=device, dtype=dtype))
+
+    def _weights(self) -> list[nn.Parameter]:
+        return [getattr(self, self._weight_name(pair)) for pair in self._layout.pairs]
+
+    def _biases(self) -> list[nn.Parameter | None]:
+        return [getattr(self, self._bias_name(t)) for t in range(len(self.map.outputs))]
+
+    def operations_of(self, source: int = 0, target: int = 0) -> list[Operation]:
+        """The operations of one weight, in the order of its rows."""
+        return [self.map.operations[number] for number in self._layout.kept[source, target]]
+
+    def reset_parameters(self) -> None:
+        """Draws the weights anew, with variance 1 / (in x keys read per output entry, over all operations into the orbit)."""
+        reads: dict[tuple[int, int], float] = {}
+        for pair in self._layout.pairs:
+            for operation in self.operations_of(*pair):
+                into = operation.target.tensor, operation.target.number
+                reads[into] = reads.get(into, 0.0) + num_reads(operation) * abs(self.in_channels[pair[0]]) * len(self.aggr)
+        with torch.no_grad():
+            for pair, weight in zip(self._layout.pairs, self._weights(), strict=True):
+                if isinstance(weight, nn.UninitializedParameter):
+                    continue
+                operations = self.operations_of(*pair)
+                scale = [1 / sqrt(max(reads[o.target.tensor, o.target.number], 1)) for o in operations]
+                weight.normal_().mul_(torch.tensor(scale, device=weight.device, dtype=weight.dtype)[:, None, None])
+            for bias in self._biases():
+                if bias is not None:
+                    bias.zero_()
+
+    def _materialize(self, xs: Sequence[Tensor]) -> None:
+        """Takes the number of channels from the first input, where it was left open."""
+        if -1 not in self.in_channels:
+            return
+        self.in_channels = [x.shape[1] if c < 0 else c for x, c in zip(xs, self.in_channels, strict=True)]
+        for number, weight in enumerate(self._weights()):
+            if isinstance(weight, nn.UninitializedParameter):
+                weight.materialize(self._shape(number))
+        self.reset_parameters()
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any) -> None:
+        version = local_metadata.get("version") or 1
+        if version > self._version:
+            args[-1].append(f"the state of `{self.map}` has format {version}; this version reads up to {self._version}: update")
+            return
+        for number, pair in enumerate(self._layout.pairs):
+            weight = getattr(self, self._weight_name(pair))
+            saved = state_dict.get(prefix + self._weight_name(pair))
+            if isinstance(weight, nn.UninitializedParameter) and saved is not None:
+                self.in_channels[pair[0]] = saved.shape[-2]
+                weight.materialize(self._shape(number))
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
+    # ---- computing
+
+    def plan(self, structure: Structure) -> Plan:
+        """The index lists for a structure: built once, kept on it, shared by all layers with this map. Print it for its cost."""
+        plan = structure.plan(self.map)
+        make_program(self._layout, plan, self.aggr)
+        return plan
+
+    def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
+        """Applies the layer.
+
+        Raises:
+            IncidenceError: The features do not fit the structure or the layer.
+        """
+        channels = [None if c < 0 else c for c in self.in_channels]
+        xs = as_list(self.map.inputs, x, structure, channels)
+        self._materialize(xs)
+        program = make_program(self._layout, structure.plan(self.map), self.aggr)
+        weights = [w if self._is_list else w[None] for w in self._weights()]
+        xs, weights, biases = _one_dtype(xs, weights, self._biases())
+        return as_values(self.map.outputs, apply(program, xs, weights, biases))
+
+    def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Linear:
+        """Divides the weight of every operation by the root mean square of its term on this batch, before the weight.
+
+        Sums grow with the data, and their sizes are unknown when the layer is made; afterwards every term has unit scale. Call it
+        once, on the first batch.
+        """
+        from incidence.nn.calibrate import calibrate
+
+        calibrate(self, x, structure)
+        return self
+
+    def operator(self, number: int, structure: Structure) -> Tensor:
+        """The matrix of one operation on a structure, (output entries, input entries), as a sparse tensor in float64."""
+        from incidence.nn.operator import operator_matrix
+
+        return operator_matrix(self.map, self.map.operations[number], structure)
+
+    def dense(self, x: Values | Mapping[str, Tensor], num_nodes: int | Mapping[str, int] | None = None) -> Any:
+        """The layer on the complete structure, on dense tensors of shape [batch, an axis for each letter, channels].
+
+        Args:
+            x: The dense inputs. All assignments of an entry hold its value; other positions are ignored.
+            num_nodes: Needed where a sort of an output is absent from the inputs.
+
+        Returns:
+            The dense outputs, 0 at positions that are no assignment.
+        """
+        from incidence.nn.dense import dense_layer
+
+        return dense_layer(self, x, num_nodes)
+
+    def extra_repr(self) -> str:
+        """What the layer is, as it was written."""
+        sides = zip((self.map.inputs, self.map.outputs), (self.in_channels, self.out_channels), strict=True)
+        channels = [{key_of(p): c for p, c in zip(ps, cs, strict=True)} for ps, cs in sides]
+        shown = [next(iter(c.values())) if len(set(c.values())) == 1 else c for c in channels]
+        aggr = list(self.aggr) if self._is_list else self.aggr[0]
+        has_bias = any(b is not None for b in self._biases())
+        count = sum(map(len, self._layout.kept.values()))
+        return f"{str(self.map)!r}, {shown[0]}, {shown[1]}, aggr={aggr!r}, bias={has_bias}, operations={count}"
+
+
+def num_reads(operation: Operation) -> int:
+    """How many keys an operation reads for each output entry; open classes count as if they held just the matched nodes."""
+    reads = 1
+    for j, c in enumerate(operation.target.orbit.classes):
+        column = [row[j] for row in operation.overlap]
+        left = sum(column) if c.size is None else c.size
+        for a in column:
+            reads *= comb(left, a)
+            left -= a
+    return reads
+
+
+def _as_aggr(aggr: str | Sequence[str]) -> tuple[str, ...]:
+    names = (aggr,) if isinstance(aggr, str) else tuple(aggr)
+    for name in names:
+        if name not in AGGREGATIONS:
+            raise IncidenceError(f"no aggregation {name!r}; there are: {', '.join(AGGREGATIONS)}.")
+    if not names or len(set(names)) < len(names):
+        raise IncidenceError(f"aggr is one aggregation or a list of different ones; got {list(names)}.")
+    return names
+
+
+def _as_channels(value: object, name: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (value == 0 and least < 0):
+        lazy = ", or -1 to take it from the first input" if least < 0 else ""
+        raise IncidenceError(f"{name} is a number of channels, at least 1{lazy}; got {value!r}.")
+    return value
+
+
+def _kept(m: EquivariantMap, predicate: Callable[[Operation], bool] | None) -> dict[tuple[int, int], tuple[int, ...]]:
+    kept: dict[tuple[int, int], list[int]] = {(s, t): [] for s in range(len(m.inputs)) for t in range(len(m.outputs))}
+    for number, operation in enumerate(m.operations):
+        if predicate is None or predicate(operation):
+            kept[operation.source.tensor, operation.target.tensor].append(number)
+    if not any(kept.values()):
+        raise IncidenceError(f"operations= keeps none of the {m.dimension} operations of `{m}`: the layer would be constant.")
+    return {pair: tuple(numbers) for pair, numbers in kept.items()}
+
+
+def _one_dtype(xs: list[Tensor], weights: list[Tensor], biases: list[Any]) -> tuple[list[Tensor], list[Tensor], list[Any]]:
+    """Casts to the type of autocast, where it is on; else all must agree already."""
+    kind = xs[0].device.type
+    if torch.is_autocast_enabled(kind):
+        dtype = torch.get_autocast_dtype(kind)
+        xs, weights = [x.to(dtype) for x in xs], [w.to(dtype) for w in weights]
+        return xs, weights, [None if b is None else b.to(dtype) for b in biases]
+    for x in xs:
+        if x.dtype != weights[0].dtype:
+            raise IncidenceError(
+                f"the features are {x.dtype} and the layer is {weights[0].dtype}: convert one, for example with layer.to({x.dtype})."
+            )
+    return xs, weights, biases

@@ -1,0 +1,104 @@
+"""How the tensors of one side of a layer are named, passed and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Union
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.structure import Structure
+
+__all__ = ["Values", "as_list", "as_values", "assert_distinct", "key_of", "per_tensor"]
+
+Values = Union[Tensor, dict[str, Tensor]]
+"""One tensor, or a dict of tensors keyed by the text or name used in the map."""
+
+
+def key_of(pattern: Pattern) -> str:
+    """The key of a tensor in a dict: its name, or its text."""
+    return pattern.name or str(pattern)
+
+
+def assert_distinct(patterns: Sequence[Pattern], text: str) -> None:
+    """Refuses a side that has one tensor twice."""
+    for pattern in patterns:
+        if patterns.count(pattern) > 1:
+            shown = str(pattern) or "(empty)"
+            raise IncidenceError(f"`{shown}` stands twice on one side of `{text}`: name them, as in `one={pattern}, two={pattern}`.")
+
+
+def _find(patterns: Sequence[Pattern], key: object, what: str) -> int:
+    for number, pattern in enumerate(patterns):
+        if key == key_of(pattern):
+            return number
+    if isinstance(key, (str, Pattern)):
+        try:
+            meant = Pattern(key)
+        except IncidenceError:
+            meant = None
+        if meant in patterns:
+            return list(patterns).index(meant)
+    keys = [key_of(p) for p in patterns]
+    close = get_close_matches(str(key), keys, n=1, cutoff=0.5)
+    guess = f" Did you mean {close[0]!r}?" if close else ""
+    raise IncidenceError(f"{what} has no tensor {key!r}; there are: {', '.join(map(repr, keys))}.{guess}")
+
+
+def per_tensor(patterns: Sequence[Pattern], value: Any, what: str) -> list[Any]:
+    """One value for each tensor, from one for all or a mapping."""
+    if not isinstance(value, Mapping):
+        return [value] * len(patterns)
+    found = {_find(patterns, key, what): v for key, v in value.items()}
+    missing = [key_of(p) for number, p in enumerate(patterns) if number not in found]
+    if missing:
+        raise IncidenceError(f"{what} has no value for {missing[0]!r}: give one for each tensor, or one number for all.")
+    return [found[number] for number in range(len(patterns))]
+
+
+def as_list(patterns: Sequence[Pattern], x: object, structure: Structure, channels: Sequence[int | None]) -> list[Tensor]:
+    """The tensors of one side in the order of the map, each checked against the structure."""
+    if not isinstance(structure, Structure):
+        raise IncidenceError(f"the second argument is a Structure; got {type(structure).__name__}. Call layer(x, structure).")
+    if isinstance(x, Mapping):
+        values = per_tensor(patterns, x, "the input")
+    elif len(patterns) == 1:
+        values = [x]
+    else:
+        keys = ", ".join(repr(key_of(p)) for p in patterns)
+        raise IncidenceError(f"the input has {len(patterns)} tensors: pass a dict with the keys {keys}; got {type(x).__name__}.")
+    for pattern, value, width in zip(patterns, values, channels, strict=True):
+        _assert_features(pattern, value, structure, width)
+    return values
+
+
+def _assert_features(pattern: Pattern, x: object, structure: Structure, channels: int | None) -> None:
+    name = f"the features of `{pattern}`"
+    if not isinstance(x, Tensor):
+        raise IncidenceError(f"{name} must be a tensor; got {type(x).__name__}.")
+    structure.resolve(pattern)
+    if torch.compiler.is_compiling():
+        return
+    if not x.is_floating_point():
+        kind = str(x.dtype).removeprefix("torch.")
+        raise IncidenceError(f"{name} must be of a floating type; got {kind}. Convert them with `.float()`.")
+    if x.ndim == 1:
+        raise IncidenceError(f"{name} must have shape [entries, channels]; got {list(x.shape)}. For one channel use x[:, None].")
+    if x.ndim != 2:
+        raise IncidenceError(f"{name} must have shape [entries, channels]; got {list(x.shape)}. Batches are structures side by side.")
+    rows = structure.num_entries(pattern)
+    if x.shape[0] != rows:
+        raise IncidenceError(f"{name} must have {rows} rows, one for each entry of the structure; got {x.shape[0]}.")
+    if channels is not None and x.shape[1] != channels:
+        raise IncidenceError(f"{name} must have {channels} channels, as the layer was made for; got {x.shape[1]}.")
+    if x.device != structure.device:
+        raise IncidenceError(f"{name} are on {x.device} and the structure is on {structure.device}: move one with `.to(device)`.")
+
+
+def as_values(patterns: Sequence[Pattern], ys: Sequence[Tensor]) -> Values:
+    """The tensors of one side as the caller gets them."""
+    return ys[0] if len(patterns) == 1 else {key_of(p): y for p, y in zip(patterns, ys, strict=True)}

@@ -1,0 +1,7 @@
+"""Structures: nodes and entries, batches, and the plans that layers work by. Index data only."""
+
+from incidence.structure.batch import collate, uncollate
+from incidence.structure.plan import Plan
+from incidence.structure.structure import Structure
+
+__all__ = ["Plan", "Structure", "collate", "uncollate"]

@@ -1,0 +1,145 @@
+r"""The canonical order of the entries of a bucket, in which a layer needs no gathering for the nodes that match completely.
+
+Entries on the same node set stand side by side, so that the operations that match all nodes are one product of a block of rows
+with one matrix. Which entries a set has is its *mask*: their words, read along the nodes of its first entry (reading them along
+ascending nodes instead would tell (4, 7) from (7, 4), and give two masks for single directed edges where one will do). Sets with
+the same mask stand together, by ascending nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.words import Word
+from incidence.structure.entries import Bucket
+from incidence.structure.keys import code, rank
+
+__all__ = ["Arranged", "DuplicateError", "arrange", "join"]
+
+Mask = tuple[Word, ...]
+
+
+class DuplicateError(Exception):
+    """Two rows of a bucket denote one entry."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(one, other)
+        self.rows = sorted((one, other))
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """A bucket in canonical order.
+
+    Attributes:
+        bucket: The entries, in canonical order.
+        masks: The different masks, each the words of the entries of a set in their order.
+        num_sets: How many node sets have each mask.
+    """
+
+    bucket: Bucket
+    masks: tuple[Mask, ...]
+    num_sets: tuple[int, ...]
+
+
+def arrange(bucket: Bucket, num_nodes: int) -> Arranged:
+    """Puts a bucket into canonical order.
+
+    Raises:
+        DuplicateError: Two rows denote one entry.
+    """
+    count, size = bucket.nodes.shape
+    if count == 0 or size == 0 or sum(s > 0 for s in bucket.sizes) == 1:
+        return _arrange_sets(bucket, num_nodes)
+    labels = torch.tensor(bucket.labels, device=bucket.nodes.device)
+    ascending, position = bucket.nodes.sort(dim=1)
+    words = labels[position]  # (entries, nodes): the class of every node, in ascending order of nodes
+    bases = [len(bucket.sizes)] * size
+    sets, bound = code(ascending.unbind(1), [num_nodes] * size)
+    word, num_words = code(words.unbind(1), bases)
+    key, _ = code([sets, word], [bound, num_words])
+    key, order = key.sort()
+    _refuse_equal(key, order, bucket)
+    sets, words, position = sets[order], words[order], position[order]
+    is_first = torch.ones_like(sets, dtype=torch.bool)
+    torch.ne(sets[1:], sets[:-1], out=is_first[1:])
+    if is_first.all():
+        return Arranged(_take(bucket, order), ((bucket.labels,),), (count,))
+    number = is_first.cumsum(0) - 1  # which set
+    along = position[is_first].argsort(dim=1)[number]  # where each node of the first entry stands among the ascending ones
+    relative = words.gather(1, along)
+    which, _ = rank(code(relative.unbind(1), bases)[0])
+    mask, num_masks = _masks(which, number)
+    key, _ = code([mask[number], number, which], [num_masks, len(mask), int(which.max()) + 1])
+    again = key.argsort()
+    masks, num_sets = _read_masks(mask, num_masks, number, relative, again)
+    return Arranged(_take(bucket, order[again]), masks, num_sets)
+
+
+def _take(bucket: Bucket, order: Tensor) -> Bucket:
+    return replace(bucket, rows=bucket.rows[order], nodes=bucket.nodes[order])
+
+
+def _arrange_sets(bucket: Bucket, num_nodes: int) -> Arranged:
+    """One class, or none: an entry is its node set."""
+    columns = bucket.nodes.unbind(1)
+    key, order = (code(columns, [num_nodes] * len(columns))[0] if columns else torch.zeros_like(bucket.rows)).sort(stable=True)
+    if columns:
+        _refuse_equal(key, order, bucket)
+    return Arranged(_take(bucket, order), ((bucket.labels,),), (len(order),))
+
+
+def _refuse_equal(key: Tensor, order: Tensor, bucket: Bucket) -> None:
+    again = key[1:] == key[:-1]
+    if again.any():
+        spot = int(again.nonzero()[0])
+        raise DuplicateError(int(bucket.rows[order[spot]]), int(bucket.rows[order[spot + 1]]))
+
+
+def _masks(which: Tensor, number: Tensor) -> tuple[Tensor, int]:
+    """A number for the mask of every set: ranks of the sets of words, taken in chunks of 62."""
+    num_sets, num_words = int(number[-1]) + 1, int(which.max()) + 1
+    mask, bound = torch.zeros(num_sets, dtype=torch.long, device=which.device), 1
+    for start in range(0, num_words, 60):
+        bits = torch.where((which >= start) & (which < start + 60), 1 << (which - start).clamp(0, 60), 0)
+        part, parts = rank(torch.zeros_like(mask).index_add_(0, number, bits))
+        mask, bound = rank(mask * parts + part)
+    return mask, bound
+
+
+def _read_masks(
+    mask: Tensor, num_masks: int, number: Tensor, relative: Tensor, order: Tensor
+) -> tuple[tuple[Mask, ...], tuple[int, ...]]:
+    num_sets = torch.bincount(mask, minlength=num_masks)
+    lengths = torch.bincount(number)  # entries of each set
+    example = torch.empty(num_masks, dtype=torch.long, device=mask.device)
+    example[mask] = torch.arange(len(mask), device=mask.device)
+    num_entries = torch.zeros(num_masks, dtype=torch.long, device=mask.device).index_add_(0, mask, lengths)
+    starts = (num_entries.cumsum(0) - num_entries).tolist()
+    masks = [
+        tuple(map(tuple, relative[order[start : start + length]].tolist()))
+        for start, length in zip(starts, lengths[example].tolist(), strict=True)
+    ]
+    return tuple(masks), tuple(num_sets.tolist())
+
+
+def join(parts: Sequence[Arranged]) -> Arranged:
+    """Several arranged buckets of one orbit and size, one after the other under each mask."""
+    masks = sorted({mask for part in parts for mask in part.masks})
+    pieces: dict[Mask, list[Bucket]] = {mask: [] for mask in masks}
+    counts = dict.fromkeys(masks, 0)
+    for part in parts:
+        start = 0
+        for mask, num_sets in zip(part.masks, part.num_sets, strict=True):
+            stop = start + num_sets * len(mask)
+            bucket = part.bucket
+            pieces[mask].append(replace(bucket, rows=bucket.rows[start:stop], nodes=bucket.nodes[start:stop]))
+            counts[mask] += num_sets
+            start = stop
+    ordered = [piece for mask in masks for piece in pieces[mask]]
+    rows, nodes = torch.cat([p.rows for p in ordered]), torch.cat([p.nodes for p in ordered])
+    return Arranged(replace(parts[0].bucket, rows=rows, nodes=nodes), tuple(masks), tuple(counts[mask] for mask in masks))

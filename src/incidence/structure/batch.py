@@ -1,0 +1,131 @@
+"""Batches: structures side by side, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.structure.entries import count_entries
+from incidence.structure.keys import ranges
+from incidence.structure.plan import collate_plans
+from incidence.structure.structure import Structure
+
+__all__ = ["collate", "take", "uncollate"]
+
+
+def collate(structures: Sequence[Structure]) -> Structure:
+    """Puts structures side by side into one: nodes and entries are numbered through; batches collate again.
+
+    Plans that every structure has are carried over by shifting their numbers.
+
+    Raises:
+        IncidenceError: There is none, or they differ in sorts, tensors or devices.
+    """
+    structures = list(structures)
+    if not structures:
+        raise IncidenceError("collate needs at least one structure; got an empty list.")
+    for number, s in enumerate(structures):
+        if not isinstance(s, Structure):
+            raise IncidenceError(f"collate takes structures; number {number} is a {type(s).__name__}.")
+        _assert_alike(structures[0], s, number)
+    first = structures[0]
+    node_ptr = {sort: _join_ptr([s._node_ptr[sort] for s in structures]) for sort in first._node_ptr}
+    index, entry_ptr = {}, {}
+    for pattern in first._index:
+        parts = [_spelt(s, pattern) for s in structures]
+        entry_ptr[pattern] = _join_ptr([s._entry_ptr[pattern] for s in structures])
+        index[pattern] = _join_index(pattern, parts, structures)
+    batch = Structure._of(node_ptr, index, entry_ptr)
+    for equivariant_map in first._plans:
+        if all(equivariant_map in s._plans for s in structures):
+            plans = [s._plans[equivariant_map] for s in structures]
+            batch._plans[equivariant_map] = collate_plans(equivariant_map, plans, structures)
+    return batch
+
+
+def _assert_alike(first: Structure, other: Structure, number: int) -> None:
+    if set(first._node_ptr) != set(other._node_ptr):
+        one, two = sorted(first._node_ptr), sorted(other._node_ptr)
+        raise IncidenceError(f"structures of a batch have the same sorts; number 0 has {one} and number {number} has {two}.")
+    if set(first._index) != set(other._index):
+        pattern = min(set(first._index) ^ set(other._index), key=str)
+        has, lacks = (0, number) if pattern in first._index else (number, 0)
+        raise IncidenceError(
+            f"structures of a batch have the same tensors; number {has} has `{pattern}` and number {lacks} has not. "
+            f"Give it an empty index there."
+        )
+    if first.device != other.device:
+        raise IncidenceError(f"structures of a batch are on one device; number 0 is on {first.device}, number {number} on {other.device}.")
+
+
+def _spelt(structure: Structure, pattern: Pattern) -> tuple[Tensor, ...]:
+    return structure.index(pattern)
+
+
+def _join_ptr(ptrs: Sequence[Tensor]) -> Tensor:
+    return ranges(torch.cat([ptr.diff() for ptr in ptrs]))
+
+
+def _join_index(pattern: Pattern, parts: Sequence[tuple[Tensor, ...]], structures: Sequence[Structure]) -> tuple[Tensor, ...]:
+    nodes: dict[str, int] = dict.fromkeys(structures[0].counts, 0)
+    entries = 0
+    moved: list[list[Tensor]] = [[] for _ in parts[0]]
+    faces = [face for face in pattern.faces if face.is_open]
+    for own, s in zip(parts, structures, strict=True):
+        shift = torch.tensor([nodes[pattern.sorts[x]] for x in pattern.fixed_letters], dtype=torch.long, device=s.device)
+        moved[0].append(own[0] + shift[:, None])
+        for place, (face, members) in enumerate(zip(faces, own[1:], strict=True), 1):
+            by = torch.tensor([[nodes[face.letters[0].sort]], [entries]], device=s.device)
+            moved[place].append(members + by)
+        entries += count_entries(pattern, own)
+        for sort, count in s.counts.items():
+            nodes[sort] += count
+    return tuple(torch.cat(group, dim=1) for group in moved)
+
+
+def uncollate(batch: Structure) -> list[Structure]:
+    """The structures of a batch, each on its own."""
+    return [_one(batch, k) for k in range(batch.num_structures)]
+
+
+def take(batch: Structure, item: Any) -> Structure:
+    """One structure of a batch, or a smaller batch by slice, mask or list of numbers."""
+    if isinstance(item, bool) or isinstance(item, float):
+        raise IncidenceError(f"a structure is indexed by pattern or number; got {item!r}.")
+    if isinstance(item, int) or (isinstance(item, Tensor) and item.ndim == 0):
+        try:
+            return _one(batch, range(batch.num_structures)[int(item)])
+        except IndexError:
+            raise IndexError(f"structure {int(item)} of a batch of {batch.num_structures}") from None
+    if isinstance(item, slice):
+        numbers = list(range(batch.num_structures)[item])
+    else:
+        which = torch.as_tensor(item)
+        numbers = which.nonzero()[:, 0].tolist() if which.dtype == torch.bool else which.tolist()
+    if not numbers:
+        raise IncidenceError("a batch has at least one structure; the selection is empty.")
+    return collate([_one(batch, range(batch.num_structures)[k]) for k in numbers])
+
+
+def _one(batch: Structure, k: int) -> Structure:
+    start: Callable[[Tensor], int] = lambda ptr: int(ptr[k])
+    size: Callable[[Tensor], int] = lambda ptr: int(ptr[k + 1] - ptr[k])
+    node_ptr = {sort: torch.tensor([0, size(ptr)], device=batch.device) for sort, ptr in batch._node_ptr.items()}
+    shift = {sort: start(ptr) for sort, ptr in batch._node_ptr.items()}
+    index, entry_ptr = {}, {}
+    for pattern, parts in batch._index.items():
+        ptr = batch._entry_ptr[pattern]
+        entry_ptr[pattern] = torch.tensor([0, size(ptr)], device=batch.device)
+        by = torch.tensor([shift[pattern.sorts[x]] for x in pattern.fixed_letters], dtype=torch.long, device=batch.device)
+        letters = parts[0][:, start(ptr) : start(ptr) + size(ptr)] - by[:, None] if pattern.fixed_letters else parts[0]
+        members = []
+        for face, pairs in zip([f for f in pattern.faces if f.is_open], parts[1:], strict=True):
+            own = pairs[:, (pairs[1] >= start(ptr)) & (pairs[1] < start(ptr) + size(ptr))]
+            members.append(own - torch.tensor([[shift[face.letters[0].sort]], [start(ptr)]], device=batch.device))
+        index[pattern] = (letters, *members)
+    return Structure._of(node_ptr, index, entry_ptr)

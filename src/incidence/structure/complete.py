@@ -1,0 +1,56 @@
+"""Complete structures: every entry present."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.orbit import Orbit, placements
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError, TooLargeError
+from incidence.structure.structure import Structure
+from incidence.structure.validate import as_num_nodes
+
+__all__ = ["complete"]
+
+_MAX_ENTRIES = 2**31
+
+
+def complete(num_nodes: int | Mapping[str, int], patterns: Sequence[str], device: Any) -> Structure:
+    """The structure in which every entry of the patterns is present, in canonical order."""
+    wanted = [Pattern(text) for text in patterns]
+    counts = as_num_nodes(num_nodes, wanted)
+    index = {}
+    for pattern in wanted:
+        if pattern.is_open:
+            raise IncidenceError(f"`{pattern}` has open faces: there is no complete structure for it. List the faces instead.")
+        if not pattern.faces:
+            continue
+        parts = [_entries(pattern, orbit, counts) for orbit in pattern.orbits]
+        index[str(pattern)] = torch.cat(parts, dim=1)
+    structure = Structure(counts, index, device=device)
+    ordered, _ = structure.canonical()
+    return ordered
+
+
+def _entries(pattern: Pattern, orbit: Orbit, counts: Mapping[str, int]) -> Tensor:
+    """One assignment for every entry of an orbit: all lists of disjoint class sets, turned into letters."""
+    nodes = torch.zeros(1, 0, dtype=torch.long)
+    labels: list[int] = []
+    for label, c in enumerate(orbit.classes):
+        for place in range(c.size or 0):
+            count = counts[c.sort]
+            if len(nodes) * max(count, 1) > _MAX_ENTRIES:
+                raise TooLargeError(f"`{pattern}` on {dict(counts)} nodes has too many entries to list.")
+            more = torch.arange(count).repeat(len(nodes))
+            nodes = torch.cat([nodes.repeat_interleave(count, dim=0), more[:, None]], dim=1)
+            others = [i for i, other in enumerate(labels) if orbit.classes[other].sort == c.sort]
+            is_new = (nodes[:, others] != nodes[:, -1:]).all(1)
+            if place:
+                is_new &= nodes[:, -2] < nodes[:, -1]
+            nodes = nodes[is_new]
+            labels.append(label)
+    return nodes[:, next(placements(pattern, orbit))].T.contiguous()

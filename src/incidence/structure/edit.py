@@ -1,0 +1,164 @@
+"""Structures from structures: other labels, fewer nodes, fewer entries, more tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.structure.entries import Bucket, buckets, count_entries
+from incidence.structure.keys import code, rank
+from incidence.structure.structure import Structure, _permute_entries
+from incidence.structure.validate import as_index, assert_entries
+
+__all__ = ["induced", "is_equal", "locate", "relabel", "select", "with_index"]
+
+
+def locate(structure: Structure, text: str | Pattern, query: object) -> Tensor:
+    """The rows of given entries, -1 where an entry is absent."""
+    found = structure.resolve(text)
+    pattern = found if isinstance(text, str) and found.name == text.strip() else Pattern(text)
+    asked = as_index(pattern, query, structure.device)
+    assert_entries(pattern, asked, structure.counts)
+    offsets, total = structure.node_offsets, max(structure.total_nodes, 1)
+    rows = torch.full((count_entries(pattern, asked),), -1, dtype=torch.long, device=structure.device)
+    known = {(a.bucket.orbit, a.bucket.sizes): a.bucket for a in structure.arranged(found)}
+    for bucket in buckets(pattern, asked, offsets, total):
+        own = known.get((bucket.orbit, bucket.sizes))
+        if own is not None:
+            rows[bucket.rows] = _match(bucket, own, total)
+    return rows
+
+
+def _match(asked: Bucket, known: Bucket, num_nodes: int) -> Tensor:
+    columns = torch.cat([known.nodes, asked.nodes]).unbind(1)
+    if not columns:
+        return known.rows[:1].expand(len(asked.rows))
+    ranks, count = rank(code(columns, [num_nodes] * len(columns))[0])
+    row_at = torch.full((count,), -1, dtype=torch.long, device=known.rows.device)
+    row_at[ranks[: len(known.rows)]] = known.rows
+    return row_at[ranks[len(known.rows) :]]
+
+
+def with_index(structure: Structure, index: Mapping[str, object]) -> Structure:
+    """The same nodes with further tensors, or other entries for those given; one structure only."""
+    if structure.num_structures != 1:
+        raise IncidenceError("with_index is for one structure: change the structures first, then collate them.")
+    new = Structure(structure.counts, index, device=structure.device)
+    kept = {p: parts for p, parts in structure._index.items() if p not in new._index}
+    kept_ptr = {p: structure._entry_ptr[p] for p in kept}
+    joined = Structure._of(structure._node_ptr, {**kept, **new._index}, {**kept_ptr, **new._entry_ptr})
+    names = [p.name for p in joined._index if p.name]
+    if len(set(names)) < len(names):
+        raise IncidenceError(f"a name means one tensor; `{max(names, key=names.count)}` is another pattern here already.")
+    joined._arranged = {p: found for s in (structure, new) for p, found in s._arranged.items() if s is new or p in kept}
+    return joined
+
+
+def _per_sort(structure: Structure, value: Any, what: str) -> dict[str, Tensor]:
+    given = value if isinstance(value, Mapping) else {"node": value}
+    unknown = [sort for sort in given if sort not in structure.counts]
+    if unknown:
+        known = ", ".join(structure.counts)
+        raise IncidenceError(f"{what}: no nodes of sort `{unknown[0]}` here; there are: {known}. Give a mapping from sort.")
+    return {sort: torch.as_tensor(v, device=structure.device) for sort, v in given.items()}
+
+
+def relabel(structure: Structure, permutation: Any) -> Structure:
+    """The same structure with node v called permutation[v]."""
+    by_sort = _per_sort(structure, permutation, "relabel")
+    maps = {sort: torch.arange(n, device=structure.device) for sort, n in structure.counts.items()}
+    for sort, new in by_sort.items():
+        count = structure.counts[sort]
+        if new.is_floating_point() or new.shape != (count,) or not torch.equal(new.long().sort()[0], maps[sort]):
+            raise IncidenceError(f"relabel needs a permutation of the {count} nodes of sort `{sort}`, each of 0 to {count - 1} once.")
+        ptr = structure._node_ptr[sort]
+        home = torch.bucketize(new, ptr[1:], right=True)
+        if structure.num_structures > 1 and not torch.equal(home, torch.bucketize(maps[sort], ptr[1:], right=True)):
+            raise IncidenceError("relabel must keep every node of a batch in its structure.")
+        maps[sort] = new.long()
+    return Structure._of(structure._node_ptr, {p: _rename(p, parts, maps) for p, parts in structure._index.items()}, structure._entry_ptr)
+
+
+def _rename(pattern: Pattern, parts: tuple[Tensor, ...], maps: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+    rows = [maps[pattern.sorts[name]][parts[0][row]] for row, name in enumerate(pattern.fixed_letters)]
+    letters = torch.stack(rows) if rows else parts[0]
+    faces = [face for face in pattern.faces if face.is_open]
+    members = [torch.stack([maps[f.letters[0].sort][m[0]], m[1]]) for f, m in zip(faces, parts[1:], strict=True)]
+    return letters, *members
+
+
+def induced(structure: Structure, nodes: Any) -> Structure:
+    """The entries all of whose nodes are kept, over those nodes numbered anew; one structure only."""
+    if structure.num_structures != 1:
+        raise IncidenceError("induced is for one structure: index the batch first, as in batch[0].induced(nodes).")
+    maps = {sort: torch.arange(n, device=structure.device) for sort, n in structure.counts.items()}
+    counts = dict(structure.counts)
+    for sort, which in _per_sort(structure, nodes, "induced").items():
+        kept = which.nonzero()[:, 0] if which.dtype == torch.bool else which
+        if which.is_floating_point() or (which.dtype == torch.bool and which.shape != (counts[sort],)):
+            raise IncidenceError(f"induced needs node numbers, or a mask of the {counts[sort]} nodes of sort `{sort}`.")
+        if kept.numel() and (int(kept.min()) < 0 or int(kept.max()) >= counts[sort] or len(kept.unique()) < len(kept)):
+            raise IncidenceError(f"induced needs different nodes of 0 to {counts[sort] - 1} of sort `{sort}`.")
+        maps[sort] = torch.full((counts[sort],), -1, dtype=torch.long, device=structure.device)
+        maps[sort][kept.long()] = torch.arange(len(kept), device=structure.device)
+        counts[sort] = len(kept)
+    index, entry_ptr = {}, {}
+    for pattern, parts in structure._index.items():
+        moved = _rename(pattern, parts, maps)
+        is_kept = torch.ones(count_entries(pattern, parts), dtype=torch.bool, device=structure.device)
+        if pattern.fixed_letters:
+            is_kept &= (moved[0] >= 0).all(0)
+        for members in moved[1:]:
+            is_kept[members[1, members[0] < 0]] = False
+        index[pattern] = _permute_entries(pattern, moved, is_kept.nonzero()[:, 0])
+        entry_ptr[pattern] = torch.tensor([0, int(is_kept.sum())], device=structure.device)
+    node_ptr = {sort: torch.tensor([0, n], device=structure.device) for sort, n in counts.items()}
+    return Structure._of(node_ptr, index, entry_ptr)
+
+
+def select(structure: Structure, text: str | Pattern, which: Any) -> Structure:
+    """The same structure with only some entries of one tensor, in the given order."""
+    pattern = structure.resolve(text)
+    if pattern not in structure._index:
+        raise IncidenceError(f"`{pattern}` has no index here: all its entries are present. Use `induced` to drop nodes.")
+    count = structure.num_entries(pattern)
+    rows = torch.as_tensor(which, device=structure.device)
+    if rows.dtype == torch.bool:
+        if rows.shape != (count,):
+            raise IncidenceError(f"select needs a mask of the {count} entries of `{pattern}`; got shape {list(rows.shape)}.")
+        rows = rows.nonzero()[:, 0]
+    is_bad = rows.is_floating_point() or rows.ndim != 1
+    if is_bad or (rows.numel() and (int(rows.min()) < 0 or int(rows.max()) >= count or len(rows.unique()) < len(rows))):
+        raise IncidenceError(f"select needs a mask, or different rows of 0 to {count - 1}, of `{pattern}`.")
+    home = structure.batch(pattern)[rows]
+    if bool((home.diff() < 0).any()):
+        raise IncidenceError("select must keep the entries of a batch in the order of its structures.")
+    spelt = next(p for p in structure._index if p == pattern)
+    index = {**structure._index, spelt: _permute_entries(spelt, structure._index[spelt], rows)}
+    counts = torch.bincount(home, minlength=structure.num_structures)
+    ptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    return Structure._of(structure._node_ptr, index, {**structure._entry_ptr, spelt: ptr})
+
+
+def is_equal(one: Structure, other: Structure) -> bool:
+    """Whether sizes, tensors and entries agree; two assignments of one entry are equal."""
+    if set(one._node_ptr) != set(other._node_ptr) or set(one._index) != set(other._index) or one.device != other.device:
+        return False
+    if not all(torch.equal(ptr, other._node_ptr[sort]) for sort, ptr in one._node_ptr.items()):
+        return False
+    return all(torch.equal(ptr, other._entry_ptr[p]) and _same_entries(one, other, p) for p, ptr in one._entry_ptr.items())
+
+
+def _same_entries(one: Structure, other: Structure, pattern: Pattern) -> bool:
+    ours, theirs = one.arranged(pattern), other.arranged(pattern)
+    return len(ours) == len(theirs) and all(
+        (a.bucket.orbit, a.bucket.sizes) == (b.bucket.orbit, b.bucket.sizes)
+        and torch.equal(a.bucket.rows, b.bucket.rows)
+        and torch.equal(a.bucket.nodes, b.bucket.nodes)
+        for a, b in zip(ours, theirs, strict=True)
+    )

@@ -1,0 +1,200 @@
+r"""Entries of a pattern, told by assignments of nodes to letters, in the canonical form of the mathematics: class sets.
+
+Two assignments may denote one entry, so entries are never compared as columns of an index. Every entry is turned into the list
+of its class sets; entries with the same orbit and class sizes form a *bucket*, a matrix of nodes with classes side by side and
+nodes ascending within each class. After that, open faces are just several buckets of one family, and nothing else is special.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern, Signature
+from incidence.structure.keys import code, group
+
+__all__ = ["Bucket", "buckets"]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The entries of one orbit with given class sizes.
+
+    Attributes:
+        orbit: The number of the orbit (or family) in its pattern.
+        sizes: The number of nodes in each class.
+        rows: Which entries these are, shape (entries,).
+        nodes: Their nodes by class, ascending within each class, shape (entries, nodes); numbered through all sorts.
+    """
+
+    orbit: int
+    sizes: tuple[int, ...]
+    rows: Tensor
+    nodes: Tensor
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """The class of every column of `nodes`."""
+        return tuple(label for label, size in enumerate(self.sizes) for _ in range(size))
+
+
+def buckets(pattern: Pattern, index: Sequence[Tensor], offsets: Mapping[str, int], num_nodes: int) -> list[Bucket]:
+    """Sorts the entries of a pattern into buckets, by orbit and class sizes.
+
+    Args:
+        pattern: The pattern.
+        index: Nodes of the letters, shape (letters, entries); with open faces followed by (node, entry) pairs for each.
+        offsets: For every sort, the number of its node 0 among the nodes of all sorts.
+        num_nodes: The number of nodes of all sorts.
+    """
+    found = _open(pattern, index, offsets, num_nodes) if pattern.is_open else _fixed(pattern, index[0], offsets)
+    return sorted(found, key=lambda bucket: (bucket.orbit, bucket.sizes))
+
+
+def _fixed(pattern: Pattern, index: Tensor, offsets: Mapping[str, int]) -> Iterator[Bucket]:
+    """Entries are told apart by which letters coincide; each such partition of the letters lies in one orbit."""
+    pairs = _may_coincide(str(pattern))
+    if pairs:
+        same = [(index[p] == index[q]).long() for p, q in pairs]
+        partitions = group(code(same, [2] * len(same))[0])
+    else:
+        partitions = [(0, torch.arange(index.shape[1], device=index.device))]
+    by_orbit: dict[int, list[tuple[Tensor, Tensor]]] = {}
+    for _, rows in partitions:
+        if not len(rows):
+            continue
+        first = index[:, rows[0]].tolist()
+        equal = tuple((p, q) for p, q in pairs if first[p] == first[q])
+        orbit, letters = _arrangement(str(pattern), equal)
+        shifts = [offsets[pattern.sorts[pattern.letters[p]]] for p in letters]
+        columns = [index[p] + shift if len(rows) == index.shape[1] else index[p, rows] + shift for p, shift in zip(letters, shifts)]
+        nodes = torch.stack(columns, dim=1) if columns else index.new_zeros(len(rows), 0)
+        by_orbit.setdefault(orbit, []).append((rows, nodes))
+    for orbit, parts in by_orbit.items():
+        sizes = tuple(c.size or 0 for c in pattern.orbits[orbit].classes)
+        rows, nodes = (torch.cat([part[i] for part in parts]) if len(parts) > 1 else parts[0][i] for i in (0, 1))
+        yield Bucket(orbit, sizes, rows, _sorted_in_classes(nodes, sizes))
+
+
+# Both speak of positions of letters, so they are remembered by the text of a pattern and not by its meaning.
+@lru_cache(maxsize=1024)
+def _may_coincide(text: str) -> tuple[tuple[int, int], ...]:
+    """Pairs of letters that may stand for one node: of one sort, and in no face of distinct nodes together."""
+    pattern = Pattern(text)
+    letters, distinct = pattern.letters, [face.kind.is_distinct for face in pattern.faces]
+    faces = [{d for d, _ in pattern.signatures[name] if distinct[d]} for name in letters]
+    pairs = combinations(range(len(letters)), 2)
+    return tuple((p, q) for p, q in pairs if pattern.sorts[letters[p]] == pattern.sorts[letters[q]] and not faces[p] & faces[q])
+
+
+@lru_cache(maxsize=4096)
+def _arrangement(text: str, equal: tuple[tuple[int, int], ...]) -> tuple[int, tuple[int, ...]]:
+    """The orbit of the entries in which exactly these pairs of letters coincide, and a letter for each node, by class."""
+    pattern = Pattern(text)
+    block = list(range(len(pattern.letters)))
+    for p, q in equal:
+        block[q] = min(block[q], block[p])
+    places: dict[int, list[tuple[int, int]]] = {}
+    for p, name in enumerate(pattern.letters):
+        places.setdefault(block[p], []).extend(pattern.signatures[name])
+    nodes = {p: (tuple(sorted(place)), pattern.sorts[pattern.letters[p]]) for p, place in places.items()}
+    wanted = dict(Counter(nodes.values()))
+    for number, orbit in enumerate(pattern.orbits):
+        if {(c.faces, c.sort): c.size for c in orbit.classes} == wanted:
+            return number, tuple(p for c in orbit.classes for p, node in nodes.items() if node == (c.faces, c.sort))
+    raise AssertionError(f"letters {equal} of {pattern} that coincide are in no orbit")
+
+
+def _sorted_in_classes(nodes: Tensor, sizes: Sequence[int]) -> Tensor:
+    if all(size == 1 for size in sizes):
+        return nodes
+    return torch.cat([part if size == 1 else part.sort(dim=1)[0] for part, size in zip(nodes.split(list(sizes), 1), sizes)], 1)
+
+
+def _open(pattern: Pattern, index: Sequence[Tensor], offsets: Mapping[str, int], num_nodes: int) -> Iterator[Bucket]:
+    """The general way: collect the places of every node of every entry, then read off signatures, classes and sizes."""
+    letters, members = index[0], index[1:]
+    num_entries = count_entries(pattern, index)
+    if not num_entries:
+        return
+    places = _places(pattern)
+    entry, node, place = _incidences(pattern, letters, members, offsets, places)
+    slot, which = torch.unique(entry * num_nodes + node, return_inverse=True)
+    signature = torch.zeros_like(slot).index_add_(0, which, place)
+    entry, node = slot // num_nodes, slot % num_nodes
+    sort_at = {offset: sort for sort, offset in offsets.items()}  # a sort without nodes gives way to the next one
+    starts = torch.tensor(sorted(sort_at), device=node.device)
+    sort = torch.bucketize(node, starts, right=True) - 1
+    kinds, kind = torch.unique(signature * len(starts) + sort, return_inverse=True)
+    counts = torch.zeros(num_entries, len(kinds), dtype=torch.long, device=letters.device)
+    counts.index_put_((entry, kind), torch.ones_like(kind), accumulate=True)
+    classes = [(_signature(k // len(starts), places), sort_at[int(starts[k % len(starts)])]) for k in kinds.tolist()]
+    first = counts.sum(1).cumsum(0) - counts.sum(1)
+    for _, rows in group(code(counts.unbind(1), (counts.amax(0) + 1).tolist())[0]):
+        present = {c: int(n) for c, n in zip(classes, counts[rows[0]]) if n}
+        orbit = _family(pattern, present)
+        wanted = [(c.faces, c.sort) for c in pattern.orbits[orbit].classes]
+        total = sum(present.values())
+        spots = first[rows, None] + torch.arange(total, device=rows.device)  # (entries, nodes)
+        position = torch.tensor([wanted.index(c) if c in present else 0 for c in classes], device=rows.device)
+        order = position[kind[spots]].sort(dim=1, stable=True)[1]  # nodes already ascend within an entry
+        sizes = tuple(present.get(c, 0) for c in wanted)
+        yield Bucket(orbit, sizes, rows, node[spots].gather(1, order))
+
+
+def count_entries(pattern: Pattern, index: Sequence[Tensor]) -> int:
+    """The number of entries that an index tells of."""
+    if not pattern.is_open or pattern.fixed_letters:
+        return int(index[0].shape[1])
+    return int(index[1][1].max()) + 1 if index[1].numel() else 0
+
+
+def _places(pattern: Pattern) -> dict[tuple[int, int], int]:
+    """A place value for every place (face, position), so that signatures are sums; a symmetric face may hold a node often."""
+    values, value = {}, 1
+    for place in sorted({place for signature in pattern.signatures.values() for place in signature}):
+        values[place] = value
+        face = pattern.faces[place[0]]
+        value *= 2 if face.kind.is_distinct else len(face.letters) + 1
+    return values
+
+
+def _incidences(
+    pattern: Pattern, letters: Tensor, members: Sequence[Tensor], offsets: Mapping[str, int], places: dict[tuple[int, int], int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    entries, nodes, values = [], [], []
+    for row, name in enumerate(pattern.fixed_letters):
+        fixed = sum(places[place] for place in pattern.signatures[name] if not pattern.faces[place[0]].is_open)
+        entries.append(torch.arange(letters.shape[1], device=letters.device))
+        nodes.append(letters[row] + offsets[pattern.sorts[name]])
+        values.append(torch.full_like(nodes[-1], fixed))
+    open_faces = [number for number, face in enumerate(pattern.faces) if face.is_open]
+    for number, pairs in zip(open_faces, members, strict=True):
+        entries.append(pairs[1])
+        nodes.append(pairs[0] + offsets[pattern.faces[number].letters[0].sort])
+        values.append(torch.full_like(nodes[-1], places[number, -1]))
+    return torch.cat(entries), torch.cat(nodes), torch.cat(values)
+
+
+def _signature(value: int, places: dict[tuple[int, int], int]) -> Signature:
+    found: list[tuple[int, int]] = []
+    for place, unit in sorted(places.items(), key=lambda item: -item[1]):
+        times, value = divmod(value, unit)
+        found += [place] * times
+    return tuple(sorted(found))
+
+
+def _family(pattern: Pattern, present: Mapping[tuple[Signature, str], int]) -> int:
+    """The family whose fixed classes are those present; its open classes may be empty."""
+    for number, orbit in enumerate(pattern.orbits):
+        fixed = {(c.faces, c.sort): c.size for c in orbit.classes if not c.is_open}
+        opened = {(c.faces, c.sort) for c in orbit.classes if c.is_open}
+        if fixed == {c: n for c, n in present.items() if c not in opened}:
+            return number
+    raise AssertionError(f"classes {dict(present)} of {pattern} are in no family")

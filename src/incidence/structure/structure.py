@@ -1,0 +1,407 @@
+r"""`Structure`: nodes and the entries of tensors over them; index data only, validated once, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Union
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.maps import EquivariantMap
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.structure.arrange import Arranged, DuplicateError, arrange
+from incidence.structure.entries import buckets, count_entries
+from incidence.structure.plan import Plan, build, tensors_of
+from incidence.structure.validate import as_index, as_num_nodes, assert_entries
+
+__all__ = ["Structure"]
+
+Index = Union[Tensor, tuple[Tensor, ...]]
+
+
+class Structure:
+    r"""A set of nodes with the entries of one or several tensors over it; or a batch of such structures, side by side.
+
+    Args:
+        num_nodes: The number of nodes; with several sorts, a mapping from sort to number.
+        index: From patterns, named or not, to the nodes of their entries: shape [letters, entries], letters in order of
+            appearance. A lone open face is told by [2, incidences], rows (node, entry number); other patterns with open faces by
+            (letters, *members). A lone node pattern and the empty pattern need no index.
+        device: Where the index lives; where it is, if not given.
+
+    Raises:
+        IncidenceError: The index does not fit the pattern or the nodes; the message names the first bad entry.
+
+    Example:
+        >>> s = Structure(num_nodes=3, index={"(i j)": torch.tensor([[0, 1], [1, 2]])})
+        >>> s
+        Structure(num_nodes=3, '(i j)': 2 entries)
+        >>> s["(a b)"]
+        tensor([[0, 1],
+                [1, 2]])
+    """
+
+    def __init__(
+        self, num_nodes: int | Mapping[str, int], index: Mapping[str, object] | None = None, *, device: torch.device | str | None = None
+    ) -> None:
+        if index is not None and not isinstance(index, Mapping):
+            raise IncidenceError(f"index must map patterns to integer tensors, as in {{'(i j)': edges}}; got {type(index).__name__}.")
+        given = {_as_pattern(text): value for text, value in (index or {}).items()}
+        if len(given) < len(index or {}):
+            raise IncidenceError(f"two patterns of the index mean the same: {', '.join(map(repr, index or {}))}. Name one of them.")
+        counts = as_num_nodes(num_nodes, list(given))
+        target = torch.device(device) if device is not None else None
+        tensors: dict[Pattern, tuple[Tensor, ...]] = {}
+        for pattern, value in given.items():
+            if not pattern.faces:
+                raise IncidenceError("the empty pattern has one entry for each structure and takes no index. Leave it out.")
+            tensors[pattern] = as_index(pattern, value, target)
+            assert_entries(pattern, tensors[pattern], counts)
+        _assert_one_device(tensors)
+        names = [pattern.name for pattern in tensors if pattern.name]
+        if len(set(names)) < len(names):
+            raise IncidenceError(f"a name means one tensor; `{max(names, key=names.count)}` is given twice. Use another name.")
+        at = next((t.device for parts in tensors.values() for t in parts), target or torch.device("cpu"))
+        ptr = {sort: torch.tensor([0, counts[sort]], device=at) for sort in sorted(counts)}
+        entry_ptr = {p: torch.tensor([0, count_entries(p, parts)], device=at) for p, parts in tensors.items()}
+        self._set(ptr, tensors, entry_ptr)
+        for pattern in tensors:
+            self.arranged(pattern)  # finds duplicates, with the sort that plans need anyway
+
+    @classmethod
+    def _of(
+        cls, node_ptr: dict[str, Tensor], index: dict[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]
+    ) -> Structure:
+        """A structure from parts that are known to be right."""
+        self = cls.__new__(cls)
+        self._set(node_ptr, index, entry_ptr)
+        return self
+
+    def _set(
+        self, node_ptr: dict[str, Tensor], index: dict[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]
+    ) -> None:
+        self._node_ptr, self._index, self._entry_ptr = node_ptr, index, entry_ptr
+        self._counts: dict[str, int] | None = None
+        self._arranged: dict[Pattern, list[Arranged]] = {}
+        self._plans: dict[EquivariantMap, Plan] = {}
+
+    # ---- sizes
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of nodes of every sort."""
+        if self._counts is None:
+            self._counts = {sort: int(ptr[-1]) for sort, ptr in self._node_ptr.items()}
+        return self._counts
+
+    @property
+    def num_nodes(self) -> int | dict[str, int]:
+        """The number of nodes; with several sorts (or one that is not `node`), for each sort."""
+        return self.counts["node"] if set(self.counts) == {"node"} else dict(self.counts)
+
+    @property
+    def total_nodes(self) -> int:
+        """The number of nodes of all sorts."""
+        return sum(self.counts.values())
+
+    @property
+    def node_offsets(self) -> dict[str, int]:
+        """Where the nodes of each sort start when all are numbered through."""
+        offsets, total = {}, 0
+        for sort in sorted(self.counts):
+            offsets[sort] = total
+            total += self.counts[sort]
+        return offsets
+
+    @property
+    def num_structures(self) -> int:
+        """How many structures this is: 1, or the size of a batch."""
+        return len(next(iter(self._node_ptr.values()))) - 1
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """The patterns that have an index."""
+        return tuple(self._index)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the index lives."""
+        return next(iter(self._node_ptr.values())).device
+
+    # ---- entries
+
+    def resolve(self, text: str | Pattern) -> Pattern:
+        """The pattern that a text or a name means here.
+
+        Raises:
+            IncidenceError: Nothing here is meant by it.
+        """
+        if isinstance(text, str):
+            named = next((p for p in self._index if p.name == text.strip()), None)
+            if named is not None:
+                return named
+        pattern = self._implicit_name(text) if isinstance(text, str) else text
+        if pattern in self._index or self._is_implicit(pattern):
+            self._assert_sorts(pattern)
+            return pattern
+        raise IncidenceError(self._missing(pattern))
+
+    def _implicit_name(self, text: str) -> Pattern:
+        if text.strip().isidentifier() and len(text.strip()) > 1 and not text.strip()[1:].isdigit():
+            raise IncidenceError(self._missing_name(text.strip()))
+        return Pattern(text)
+
+    @staticmethod
+    def _is_implicit(pattern: Pattern) -> bool:
+        return not pattern.faces or (len(pattern.faces) == 1 and len(pattern.letters) == 1 and not pattern.is_open)
+
+    def _assert_sorts(self, pattern: Pattern) -> None:
+        for sort in pattern.sorts.values():
+            if sort not in self._node_ptr:
+                known = ", ".join(f"`{s}`" for s in self._node_ptr)
+                raise IncidenceError(f"`{pattern}` needs nodes of sort `{sort}`; this structure has {known}.")
+
+    def _known(self) -> str:
+        return ", ".join(f"`{pattern}`" for pattern in self._index) or "none"
+
+    def _missing_name(self, name: str) -> str:
+        return f"no tensor is called `{name}` here; there are: {self._known()}. Check the spelling, or add it with `with_index`."
+
+    def _missing(self, pattern: Pattern) -> str:
+        same = next((p for p in self._index if p.unnamed() == pattern.unnamed()), None)
+        if same is not None:
+            how = f"write `{same}`" if same.name else f"write `{same}` without the name"
+            return f"no index for `{pattern}` here. There is `{same}`, but a name means one tensor: {how}, or give both an index."
+        return f"no index for `{pattern}` here; there are: {self._known()}. Add it with `with_index`."
+
+    def index(self, text: str | Pattern) -> tuple[Tensor, ...]:
+        """The index of a tensor: the letters in the order of the text, then the members of every open face."""
+        found = self.resolve(text)
+        stored = self._stored(found)
+        if isinstance(text, str) and found.name == text.strip():
+            return stored
+        wanted = Pattern(text)
+        kept = next((p for p in self._index if p == found), found)
+        match = dict(zip(wanted.canonical_letters, kept.canonical_letters, strict=True))
+        rows = [kept.fixed_letters.index(match[name]) for name in wanted.fixed_letters]
+        return (stored[0] if rows == list(range(len(rows))) else stored[0][rows]), *stored[1:]
+
+    def _stored(self, pattern: Pattern) -> tuple[Tensor, ...]:
+        if pattern in self._index:
+            return self._index[pattern]
+        if not pattern.faces:
+            return (torch.zeros(0, self.num_structures, dtype=torch.long, device=self.device),)
+        [sort] = pattern.sorts.values()
+        return (torch.arange(self.counts[sort], device=self.device)[None],)
+
+    def __getitem__(self, item: str | Pattern | int | slice | Tensor | Sequence[int]) -> Any:
+        """The index of a tensor by text or name; or structures of a batch by number, slice, mask or list."""
+        if isinstance(item, (str, Pattern)):
+            parts = self.index(item)
+            pattern = self.resolve(item)
+            if not pattern.is_open:
+                return parts[0]
+            return parts[1] if len(parts) == 2 and not pattern.fixed_letters else parts
+        from incidence.structure.batch import take
+
+        return take(self, item)
+
+    def __len__(self) -> int:
+        return self.num_structures
+
+    def __iter__(self) -> Iterator[Structure]:
+        return (self[k] for k in range(self.num_structures))
+
+    def num_entries(self, text: str | Pattern) -> int:
+        """The number of entries of a tensor."""
+        pattern = self.resolve(text)
+        if pattern in self._index:
+            return count_entries(next(p for p in self._index if p == pattern), self._index[pattern])
+        return int(self._stored(pattern)[0].shape[1])
+
+    def entry_ptr(self, text: str | Pattern) -> Tensor:
+        """Where the entries of each structure start, and the end; shape [structures + 1]."""
+        pattern = self.resolve(text)
+        if pattern in self._entry_ptr:
+            return self._entry_ptr[pattern]
+        if not pattern.faces:
+            return torch.arange(self.num_structures + 1, device=self.device)
+        [sort] = pattern.sorts.values()
+        return self._node_ptr[sort]
+
+    def node_ptr(self, sort: str = "node") -> Tensor:
+        """Where the nodes of each structure start, and the end; shape [structures + 1]."""
+        if sort not in self._node_ptr:
+            raise IncidenceError(f"no nodes of sort `{sort}`; there are: {', '.join(self._node_ptr)}.")
+        return self._node_ptr[sort]
+
+    def batch(self, text: str | Pattern) -> Tensor:
+        """The number of the structure of every entry of a tensor; shape [entries]."""
+        ptr = self.entry_ptr(text)
+        numbers = torch.arange(self.num_structures, device=self.device)
+        return torch.repeat_interleave(numbers, ptr.diff(), output_size=self.num_entries(text))
+
+    def empty_index(self, rows: int) -> Tensor:
+        """An index without entries."""
+        return torch.zeros(rows, 0, dtype=torch.long, device=self.device)
+
+    # ---- canonical form and plans
+
+    def arranged(self, text: str | Pattern) -> list[Arranged]:
+        """The entries of a tensor by orbit and class sizes, in canonical order."""
+        pattern = self.resolve(text)
+        if pattern not in self._arranged:
+            kept = next((p for p in self._index if p == pattern), pattern)
+            found = buckets(kept, self._stored(kept), self.node_offsets, max(self.total_nodes, 1))
+            try:
+                self._arranged[pattern] = [arrange(bucket, max(self.total_nodes, 1)) for bucket in found]
+            except DuplicateError as error:
+                one, other = error.rows
+                raise IncidenceError(
+                    f"index['{kept}']: columns {one} and {other} denote one entry. Keep one of them (add up their features first); "
+                    f"parallel edges are nodes of a sort of their own, as in `(i j) e:edge`."
+                ) from None
+        return self._arranged[pattern]
+
+    def plan(self, equivariant_map: EquivariantMap) -> Plan:
+        """The plan of a map on this structure: built once, kept, and shared by all layers with that map."""
+        if equivariant_map not in self._plans:
+            for pattern in tensors_of(equivariant_map):
+                self.resolve(pattern)
+            self._plans[equivariant_map] = build(equivariant_map, self)
+        return self._plans[equivariant_map]
+
+    def canonical(self) -> tuple[Structure, dict[str, Tensor]]:
+        """The same structure in the preferred order of entries, and for each tensor the rows to permute features with.
+
+        Features go there by `x[rows]`; they come back by `y.new_empty(y.shape).index_copy(0, rows, y)`.
+        """
+        orders = {p: torch.cat([a.bucket.rows for a in self.arranged(p)] or [self.empty_index(1)[0]]) for p in self._index}
+        moved = {p: _permute_entries(p, parts, orders[p]) for p, parts in self._index.items()}
+        if self.num_structures > 1:
+            raise IncidenceError("canonical() is for one structure: order the structures first, then collate them.")
+        return Structure._of(self._node_ptr, moved, self._entry_ptr), {str(p): rows for p, rows in orders.items()}
+
+    # ---- small things people reach for
+
+    def locate(self, text: str | Pattern, query: object) -> Tensor:
+        """The rows of given entries, told like an index of the pattern; -1 where an entry is absent."""
+        from incidence.structure.edit import locate
+
+        return locate(self, text, query)
+
+    def with_index(self, index: Mapping[str, object]) -> Structure:
+        """The same nodes with further tensors, or other entries for those given."""
+        from incidence.structure.edit import with_index
+
+        return with_index(self, index)
+
+    def relabel(self, permutation: object) -> Structure:
+        """The same structure with node v called permutation[v]; with sorts, a mapping from sort to permutation."""
+        from incidence.structure.edit import relabel
+
+        return relabel(self, permutation)
+
+    def induced(self, nodes: object) -> Structure:
+        """The entries all of whose nodes are kept, over those nodes numbered anew, in the given order."""
+        from incidence.structure.edit import induced
+
+        return induced(self, nodes)
+
+    def select(self, text: str | Pattern, which: object) -> Structure:
+        """The same structure with only some entries of one tensor: a mask or row numbers."""
+        from incidence.structure.edit import select
+
+        return select(self, text, which)
+
+    # ---- moving and keeping
+
+    def _map(self, change: Any) -> Structure:
+        moved = Structure._of(
+            {sort: change(ptr) for sort, ptr in self._node_ptr.items()},
+            {p: tuple(change(t) for t in parts) for p, parts in self._index.items()},
+            {p: change(ptr) for p, ptr in self._entry_ptr.items()},
+        )
+        moved._counts = self._counts
+        return moved
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Structure:
+        """The structure on another device; its plans are made anew there."""
+        if torch.device(device) == self.device:
+            return self
+        return self._map(lambda t: t.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Structure:
+        """The structure in page-locked memory, for faster copies to a GPU."""
+        return self._map(lambda t: t.pin_memory())
+
+    def save(self, path: Any) -> None:
+        """Writes the structure to a file, at once or not at all. No pickle: `load` executes nothing."""
+        from incidence.structure.storage import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: Any) -> Structure:
+        """Reads a structure that `save` wrote, and checks it."""
+        from incidence.structure.storage import load
+
+        return load(path)
+
+    @staticmethod
+    def complete(num_nodes: int | Mapping[str, int], patterns: Sequence[str] | str, device: Any = None) -> Structure:
+        """The structure in which every entry of the patterns is present, in the preferred order.
+
+        Example:
+            >>> Structure.complete(4, ["i j", "{i j k}"])
+            Structure(num_nodes=4, 'i j': 16 entries, '{i j k}': 4 entries)
+        """
+        from incidence.structure.complete import complete
+
+        return complete(num_nodes, [patterns] if isinstance(patterns, str) else list(patterns), device)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether sizes, tensors and entries agree, entries in order."""
+        from incidence.structure.edit import is_equal
+
+        return is_equal(self, other) if isinstance(other, Structure) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        many = f"num_structures={self.num_structures}, " if self.num_structures != 1 else ""
+        entries = "".join(f", '{p}': {self.num_entries(p):,} {'entry' if self.num_entries(p) == 1 else 'entries'}" for p in self._index)
+        return f"Structure({many}num_nodes={self.num_nodes}{entries})"
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return Structure._of, (self._node_ptr, self._index, self._entry_ptr)
+
+
+def _as_pattern(text: str | Pattern) -> Pattern:
+    if not isinstance(text, (str, Pattern)):
+        raise IncidenceError(f"the keys of an index are patterns, written as text; got {text!r}.")
+    return Pattern(text)
+
+
+def _assert_one_device(tensors: Mapping[Pattern, tuple[Tensor, ...]]) -> None:
+    places = {t.device: p for p, parts in tensors.items() for t in parts}
+    if len(places) > 1:
+        where = "; ".join(f"`{p}` on {device}" for device, p in places.items())
+        raise IncidenceError(f"all index tensors must be on one device: {where}. Move them, or give `device=`.")
+
+
+def _permute_entries(pattern: Pattern, parts: tuple[Tensor, ...], order: Tensor) -> tuple[Tensor, ...]:
+    """Takes entries in another order, or some of them."""
+    new = torch.full((count_entries(pattern, parts),), -1, dtype=torch.long, device=order.device)
+    new[order] = torch.arange(len(order), device=order.device)
+    letters = parts[0][:, order] if pattern.fixed_letters or not pattern.is_open else parts[0]
+    return letters, *(_renumber(members, new) for members in parts[1:])
+
+
+def _renumber(members: Tensor, new: Tensor) -> Tensor:
+    number = new[members[1]]
+    kept = number >= 0
+    moved = torch.stack([members[0], number])[:, kept]
+    return moved[:, moved[1].sort(stable=True)[1]]

@@ -1,0 +1,205 @@
+"""What is refused at the door: every check is vectorised, and names the pattern, the first offending entry and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.structure.entries import count_entries
+
+__all__ = ["as_index", "as_num_nodes", "assert_entries"]
+
+
+def as_num_nodes(num_nodes: int | Mapping[str, int], patterns: Sequence[Pattern]) -> dict[str, int]:
+    """The number of nodes of every sort, checked against the sorts that the patterns use."""
+    counts = dict(num_nodes) if isinstance(num_nodes, Mapping) else {"node": num_nodes}
+    for sort, count in counts.items():
+        if not isinstance(sort, str):
+            raise IncidenceError(f"num_nodes maps names of sorts to numbers; {sort!r} is not a name.")
+        if isinstance(count, Tensor) and count.numel() == 1 and not count.is_floating_point():
+            counts[sort] = count = int(count)
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise IncidenceError(f"num_nodes of sort `{sort}` must be an integer of at least 0; got {count!r}.")
+    for pattern in patterns:
+        for letter, sort in pattern.sorts.items():
+            if sort not in counts:
+                known = ", ".join(f"`{s}`" for s in counts)
+                raise IncidenceError(
+                    f"`{pattern}`: the letter `{letter}` has the sort `{sort}`, which has no number of nodes (there are {known}). "
+                    f"Give it: num_nodes={{'{sort}': ...}}."
+                )
+    return counts
+
+
+def as_index(pattern: Pattern, value: object, device: torch.device | None) -> tuple[Tensor, ...]:
+    """An index as a tuple of int64 tensors: the letters, then the members of every open face."""
+    num_open = sum(face.is_open for face in pattern.faces)
+    rows = len(pattern.fixed_letters)
+    if not num_open:
+        return (_as_matrix(pattern, value, rows, f"index['{pattern}']", _letters_hint(pattern), device),)
+    is_lone = num_open == 1 and not rows
+    parts = value if isinstance(value, (tuple, list)) and not _is_matrix(value) else (value,)
+    if is_lone and len(parts) == 1:
+        parts = (torch.zeros(0, 0, dtype=torch.long, device=device), *parts)
+    if len(parts) != num_open + 1:
+        raise IncidenceError(
+            f"index['{pattern}'] must be a tuple (letters, *members) of {num_open + 1} tensors, one [2, incidences] for each of the "
+            f"{num_open} open faces; got {len(parts)}."
+        )
+    letters = _as_matrix(pattern, parts[0], rows, f"index['{pattern}'][0]", _letters_hint(pattern), device)
+    hint = "an open face is told by the rows (node, entry number)"
+    members = [_as_matrix(pattern, m, 2, f"index['{pattern}'][{i}]", hint, device) for i, m in enumerate(parts[1:], 1)]
+    return letters, *members
+
+
+def _is_matrix(value: object) -> bool:
+    return isinstance(value, (tuple, list)) and bool(value) and isinstance(value[0], (tuple, list)) and not isinstance(value, tuple)
+
+
+def _letters_hint(pattern: Pattern) -> str:
+    letters = pattern.fixed_letters
+    return f"one row for each of the letters {', '.join(letters)}" if letters else "no rows, as no letter is in a face of fixed size"
+
+
+def _as_matrix(pattern: Pattern, value: object, rows: int, name: str, hint: str, device: torch.device | None) -> Tensor:
+    try:
+        tensor = torch.as_tensor(value, device=device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise IncidenceError(f"{name} must be an integer tensor of shape [{rows}, entries]; got {type(value).__name__}.") from error
+    if tensor.is_floating_point() and tensor.isnan().any():
+        raise IncidenceError(f"{name} contains NaN: an index has integers. Drop the missing entries first.")
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        if tensor.numel():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise IncidenceError(f"{name} must have integers; got {kind}. Convert it with `.long()`.")
+        tensor = tensor.long()
+    if tensor.ndim == 1 and (rows == 1 or not tensor.numel()):
+        tensor = tensor.view(rows, -1) if tensor.numel() else tensor.new_zeros(rows, 0)
+    if tensor.ndim != 2 or tensor.shape[0] != rows:
+        shape = list(tensor.shape)
+        turn = " Transpose it." if tensor.ndim == 2 and tensor.shape[1] == rows else ""
+        raise IncidenceError(f"{name} must have shape [{rows}, entries], {hint}; got {shape}.{turn}")
+    return tensor.long()
+
+
+def assert_entries(pattern: Pattern, index: Sequence[Tensor], num_nodes: Mapping[str, int]) -> None:
+    """Refuses nodes out of range, repeated nodes in a face, and open faces that do not fit their letters."""
+    name = f"index['{pattern}']" + "[0]" * pattern.is_open
+    for row, letter in enumerate(pattern.fixed_letters):
+        _assert_range(f"{name}[{row}]", f"the letter `{letter}`", index[0][row], pattern.sorts[letter], num_nodes)
+    _assert_distinct(pattern, index[0], name)
+    if pattern.is_open:
+        _assert_open(pattern, index, num_nodes)
+
+
+def _assert_range(name: str, what: str, nodes: Tensor, sort: str, num_nodes: Mapping[str, int]) -> None:
+    if not nodes.numel():
+        return
+    low, high = (int(v) for v in torch.aminmax(nodes))
+    if low >= 0 and high < num_nodes[sort]:
+        return
+    bad = int(((nodes < 0) | (nodes >= num_nodes[sort])).nonzero()[0])
+    of = "" if sort == "node" else f" of sort `{sort}`"
+    raise IncidenceError(
+        f"{name}[{bad}] is {int(nodes[bad])}: nodes{of} are numbered 0 to {num_nodes[sort] - 1}, as num_nodes is {num_nodes[sort]} "
+        f"({what}). Correct the index or raise num_nodes."
+    )
+
+
+def _assert_distinct(pattern: Pattern, letters: Tensor, name: str) -> None:
+    row = {letter: number for number, letter in enumerate(pattern.fixed_letters)}
+    for face in pattern.faces:
+        inside = [letter.name for letter in face.letters if letter.name in row]
+        if not face.kind.is_distinct:
+            continue
+        for one, other in combinations(inside, 2):
+            if pattern.sorts[one] != pattern.sorts[other]:
+                continue
+            same = letters[row[one]] == letters[row[other]]
+            if same.any():
+                bad = int(same.nonzero()[0])
+                entry = tuple(letters[:, bad].tolist())
+                loop = " Remove the self-loop, or use" if len(inside) == 2 else " Remove the entry, or use"
+                remedy = " ".join(inside) if face.kind.is_ordered else f"[{' '.join(inside)}]"
+                raise IncidenceError(
+                    f"{name}[:, {bad}] is {entry}: a {face.kind.title} has distinct nodes, and `{one}` and `{other}` are both "
+                    f"{entry[row[one]]}.{loop} `{remedy}`, where nodes may repeat."
+                )
+
+
+def _assert_open(pattern: Pattern, index: Sequence[Tensor], num_nodes: Mapping[str, int]) -> None:
+    num_entries = count_entries(pattern, index)
+    open_faces = [number for number, face in enumerate(pattern.faces) if face.is_open]
+    bound = max(max(num_nodes.values(), default=0), 1)
+    pairs_of = {}
+    for position, (number, members) in enumerate(zip(open_faces, index[1:], strict=True), 1):
+        face, name = pattern.faces[number], f"index['{pattern}'][{position}]"
+        _assert_range(f"{name}[0]", "an open face", members[0], face.letters[0].sort, num_nodes)
+        if members.numel() and (int(members[1].min()) < 0 or int(members[1].max()) >= num_entries):
+            bad = int(((members[1] < 0) | (members[1] >= num_entries)).nonzero()[0])
+            entry = int(members[1, bad])
+            raise IncidenceError(f"{name}[1, {bad}] is {entry}: entries are numbered 0 to {num_entries - 1}. Correct the number.")
+        sizes = torch.bincount(members[1], minlength=num_entries)
+        least = len(face.letters)
+        short = sizes < least
+        if short.any():
+            bad = int(short.nonzero()[0])
+            what = "is in no incidence" if not sizes[bad] else f"has {int(sizes[bad])} node{'s' * (int(sizes[bad]) > 1)}"
+            raise IncidenceError(
+                f"{name}: the face of entry {bad} {what}, but it needs at least {least}. Entry numbers run from 0 without gaps: "
+                f"renumber them, or drop the entry."
+            )
+        pairs, order = (members[1] * bound + members[0]).sort(stable=True)
+        again = pairs[1:] == pairs[:-1]
+        if again.any():
+            bad = int(again.nonzero()[0])
+            node, entry = (int(v) for v in members[:, order[bad]])
+            raise IncidenceError(f"{name}: node {node} stands twice in the face of entry {entry}. Remove the repeated incidence.")
+        pairs_of[number] = pairs
+    _assert_letters_in_open_faces(pattern, index[0], pairs_of, bound)
+    _assert_shared_nodes(pattern, pairs_of, bound, num_entries)
+
+
+def _is_in(queries: Tensor, ordered: Tensor) -> Tensor:
+    if not ordered.numel():
+        return torch.zeros_like(queries, dtype=torch.bool)
+    spot = torch.searchsorted(ordered, queries).clamp(max=len(ordered) - 1)
+    return ordered[spot] == queries
+
+
+def _assert_letters_in_open_faces(pattern: Pattern, letters: Tensor, pairs_of: Mapping[int, Tensor], bound: int) -> None:
+    entries = torch.arange(letters.shape[1], device=letters.device)
+    for row, name in enumerate(pattern.fixed_letters):
+        for number, _ in pattern.signatures[name]:
+            if number not in pairs_of:
+                continue
+            missing = ~_is_in(entries * bound + letters[row], pairs_of[number])
+            if missing.any():
+                bad = int(missing.nonzero()[0])
+                raise IncidenceError(
+                    f"index['{pattern}']: in entry {bad} the letter `{name}` is {int(letters[row, bad])}, which is not in its open face "
+                    f"(face {number}). Add the incidence, or drop the entry."
+                )
+
+
+def _assert_shared_nodes(pattern: Pattern, pairs_of: Mapping[int, Tensor], bound: int, num_entries: int) -> None:
+    """Letters that several open faces share, and no other face, must find enough common nodes."""
+    fixed = set(pattern.fixed_letters)
+    loose = [tuple(sorted({d for d, _ in pattern.signatures[x]})) for x in pattern.letters if x not in fixed]
+    for faces in sorted({faces for faces in loose if len(faces) > 1}):
+        least = sum(set(faces) <= {d for d, _ in pattern.signatures[x]} for x in pattern.letters)
+        common = pairs_of[faces[0]]
+        for number in faces[1:]:
+            common = common[_is_in(common, pairs_of[number])]
+        short = torch.bincount(common // bound, minlength=num_entries) < least
+        if short.any():
+            bad = int(short.nonzero()[0])
+            raise IncidenceError(
+                f"index['{pattern}']: in entry {bad} the open faces {' and '.join(map(str, faces))} share fewer than {least} nodes. "
+                f"The letters of the pattern say that they meet: drop the entry."
+            )
