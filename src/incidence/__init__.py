@@ -11,27 +11,51 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from incidence import nn, testing
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.errors import IncidenceError, PatternError, TooLargeError
+    from incidence.structure import Structure, collate, ones, uncollate
 
 _HOMES = {
     "EquivariantMap": "incidence.algebra",
     "IncidenceError": "incidence.errors",
     "Pattern": "incidence.algebra",
     "PatternError": "incidence.errors",
+    "Structure": "incidence.structure",
     "TooLargeError": "incidence.errors",
+    "collate": "incidence.structure",
     "counting": "incidence.algebra",
     "explain": "incidence.algebra",
+    "nn": "incidence",
+    "ones": "incidence.structure",
+    "testing": "incidence",
+    "uncollate": "incidence.structure",
 }
 
-__all__ = ["EquivariantMap", "IncidenceError", "Pattern", "PatternError", "TooLargeError", "counting", "explain"]
+_MODULES = ("counting", "nn", "testing")
+
+__all__ = [
+    "EquivariantMap",
+    "IncidenceError",
+    "Pattern",
+    "PatternError",
+    "Structure",
+    "TooLargeError",
+    "collate",
+    "counting",
+    "explain",
+    "nn",
+    "ones",
+    "testing",
+    "uncollate",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'incidence' has no attribute {name!r}")
-    home = import_module(_HOMES[name])
-    value = getattr(home, name, None) or import_module(f"{_HOMES[name]}.{name}")
+    home = _HOMES[name]
+    value = import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
     globals()[name] = value
     return value
 

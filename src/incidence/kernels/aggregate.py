@@ -158,7 +158,9 @@ class Std:
     def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: BagLists) -> Tensor:
         mean, spread = torch.cat(Mean().pool(x, lists)), torch.cat(pooled)
         scale = torch.cat(_counts(lists, x)).clamp(min=1) * spread
-        slope = torch.where(spread > 0, grad / torch.where(spread > 0, scale, torch.ones_like(scale)), torch.zeros_like(grad)).to(x.dtype)
+        slope = torch.where(spread > 0, grad / torch.where(spread > 0, scale, torch.ones_like(scale)), torch.zeros_like(grad)).to(
+            x.dtype
+        )
         out = torch.zeros_like(x)
         for entries, bags, _ in _pairs(x, lists):
             centred = x.index_select(0, entries).sub_(mean.index_select(0, bags))

@@ -26,7 +26,7 @@ from incidence.kernels.bags import transposed_product
 if TYPE_CHECKING:
     from incidence.structure.plan import OrbitPlan
 
-__all__ = ["Program", "Side", "Term", "apply"]
+__all__ = ["Program", "Side", "Term", "apply", "run", "run_backward"]
 
 
 @dataclass(frozen=True)
@@ -78,21 +78,43 @@ def apply(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], bia
     return list(_Layer.apply(program, len(xs), len(weights), *xs, *weights, *biases))
 
 
+Pooled = list[list[list[tuple[Tensor, Tensor]]]]
+"""The pooled rows by aggregation, input tensor and orbit."""
+
+
+def run(
+    program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]
+) -> tuple[list[Tensor], list[Tensor], Pooled]:
+    """The outputs; with the inputs in canonical order and the pooled rows, which backward needs."""
+    arranged = [_arrange(x, side) for x, side in zip(xs, program.inputs, strict=True)]
+    pooled = _pool(program, arranged)
+    return _forward(program, arranged, pooled, weights, biases), arranged, pooled
+
+
+def run_backward(
+    program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], grads: Sequence[Tensor], has_bias: Sequence[bool]
+) -> tuple[list[Tensor | None], list[Tensor], list[Tensor | None]]:
+    """The gradients of the inputs, weights and biases, from the inputs alone: the pooled rows are made again."""
+    arranged = [_arrange(x, side) for x, side in zip(xs, program.inputs, strict=True)]
+    return _backward(program, arranged, _pool(program, arranged), weights, grads, [True] * len(xs), has_bias)
+
+
+def _pool(program: Program, xs: Sequence[Tensor]) -> Pooled:
+    return [
+        [[AGGREGATIONS[a].pool(x[o.start : o.stop], o) for o in side.orbits] for x, side in zip(xs, program.inputs, strict=True)]
+        for a in program.aggr
+    ]
+
+
 class _Layer(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, program: Program, num_inputs: int, num_weights: int, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         xs, weights = tensors[:num_inputs], tensors[num_inputs : num_inputs + num_weights]
         biases = tensors[num_inputs + num_weights :]
-        arranged = [_arrange(x, side) for x, side in zip(xs, program.inputs, strict=True)]
-        pooled = [
-            [[AGGREGATIONS[a].pool(x[o.start : o.stop], o) for o in side.orbits] for x, side in zip(arranged, program.inputs)]
-            for a in program.aggr
-        ]
-        ys = _forward(program, arranged, pooled, weights, biases)
-        flat = [part for by_tensor in pooled for by_orbit in by_tensor for parts in by_orbit for part in parts]
+        ys, arranged, pooled = run(program, xs, weights, biases)
         ctx.program, ctx.num_inputs, ctx.num_weights = program, num_inputs, num_weights
         ctx.has_bias = [b is not None for b in biases]
-        ctx.save_for_backward(*arranged, *weights, *flat)
+        ctx.save_for_backward(*arranged, *weights, *(part for a in pooled for x in a for parts in x for part in parts))
         return tuple(ys)
 
     @staticmethod
@@ -160,7 +182,7 @@ def _set_or_add(out: Tensor, a: Tensor, b: Tensor, is_first: bool) -> None:
 
 
 def _forward(
-    program: Program, xs: Sequence[Tensor], pooled: Any, weights: Sequence[Tensor], biases: Sequence[Tensor | None]
+    program: Program, xs: Sequence[Tensor], pooled: Pooled, weights: Sequence[Tensor], biases: Sequence[Tensor | None]
 ) -> list[Tensor]:
     ys = []
     for t, side in enumerate(program.outputs):
@@ -179,7 +201,7 @@ def _forward(
 
 
 def _products(
-    program: Program, terms: Sequence[Term], lists: OrbitPlan, pooled: Any, weights: Sequence[Tensor], num_out: int
+    program: Program, terms: Sequence[Term], lists: OrbitPlan, pooled: Pooled, weights: Sequence[Tensor], num_out: int
 ) -> Tensor:
     """What the bags of an output orbit hold: for every level the products of the pooled rows of all input orbits."""
     like = weights[terms[0].weight]
@@ -241,7 +263,7 @@ def _slices(lists: OrbitPlan, term: Term) -> list[tuple[int, int, int, Tensor]]:
 def _backward(
     program: Program,
     xs: Sequence[Tensor],
-    pooled: Any,
+    pooled: Pooled,
     weights: Sequence[Tensor],
     grads: Sequence[Tensor],
     needs_x: Sequence[bool],
@@ -267,7 +289,7 @@ def _backward(
 
 
 def _weight_gradient(
-    program: Program, term: Term, xs: Sequence[Tensor], pooled: Any, grads: Sequence[Tensor], read: Any, d_weight: Tensor
+    program: Program, term: Term, xs: Sequence[Tensor], pooled: Pooled, grads: Sequence[Tensor], read: Any, d_weight: Tensor
 ) -> None:
     (s, a), (t, b) = term.source, term.target
     source, target = program.inputs[s].orbits[a], program.outputs[t].orbits[b]
@@ -293,7 +315,7 @@ def _input_gradient(
     terms: Sequence[Term],
     lists: OrbitPlan,
     x: Tensor,
-    pooled: Any,
+    pooled: Pooled,
     weights: Sequence[Tensor],
     grads: Sequence[Tensor],
     read: Any,

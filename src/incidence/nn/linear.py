@@ -13,11 +13,12 @@ from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.errors import IncidenceError
 from incidence.kernels.aggregate import AGGREGATIONS
 from incidence.kernels.engine import apply
+from incidence.kernels.traced import flatten, traced_apply
 from incidence.nn.program import Layout, make_program
 from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, key_of, per_tensor
 from incidence.structure import Plan, Structure
 
-__all__ = ["Linear"]
+__all__ = ["Linear", "as_aggr", "as_channels", "num_reads"]
 
 
 class Linear(nn.Module):
@@ -69,11 +70,13 @@ class Linear(nn.Module):
         self.map = text if isinstance(text, EquivariantMap) else EquivariantMap(text, max_overlap)
         for side in (self.map.inputs, self.map.outputs):
             assert_distinct(side, self.map.text)
-        self.aggr = _as_aggr(aggr)
+        self.aggr = as_aggr(aggr)
         self._is_list = not isinstance(aggr, str)
-        self.in_channels = [_as_channels(c, "in_channels", -1) for c in per_tensor(self.map.inputs, in_channels, "in_channels")]
-        self.out_channels = [_as_channels(c, "out_channels", 1) for c in per_tensor(self.map.outputs, out_channels, "out_channels")]
+        self.in_channels = [as_channels(c, "in_channels", -1) for c in per_tensor(self.map.inputs, in_channels, "in_channels")]
+        self.out_channels = [as_channels(c, "out_channels", 1) for c in per_tensor(self.map.outputs, out_channels, "out_channels")]
         self._layout = Layout(self.map, _kept(self.map, operations))
+        self._key = f"{self.map!r} {self.aggr} {sorted(self._layout.kept.items()) if operations else ''}"
+        self._input_keys, self._output_keys = ([key_of(p) for p in side] for side in (self.map.inputs, self.map.outputs))
         for number, pair in enumerate(self._layout.pairs):
             self.register_parameter(self._weight_name(pair), self._new_weight(number, device, dtype))
         for t, (pattern, channels) in enumerate(zip(self.map.outputs, self.out_channels, strict=True)):
@@ -160,7 +163,9 @@ class Linear(nn.Module):
     def plan(self, structure: Structure) -> Plan:
         """The index lists for a structure: built once, kept on it, shared by all layers with this map. Print it for its cost."""
         plan = structure.plan(self.map)
-        make_program(self._layout, plan, self.aggr)
+        program = make_program(self._layout, plan, self.aggr)
+        if self._key not in structure.flat:
+            structure.flat[self._key] = flatten(program)
         return plan
 
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
@@ -169,6 +174,8 @@ class Linear(nn.Module):
         Raises:
             IncidenceError: The features do not fit the structure or the layer.
         """
+        if torch.compiler.is_compiling():
+            return self._traced(x, structure)
         channels = [None if c < 0 else c for c in self.in_channels]
         xs = as_list(self.map.inputs, x, structure, channels)
         self._materialize(xs)
@@ -176,6 +183,13 @@ class Linear(nn.Module):
         weights = [w if self._is_list else w[None] for w in self._weights()]
         xs, weights, biases = _one_dtype(xs, weights, self._biases())
         return as_values(self.map.outputs, apply(program, xs, weights, biases))
+
+    def _traced(self, x: Any, structure: Structure) -> Any:
+        """The same while tracing, when there is no time for checks: one operator on the lists that `plan` left on the structure."""
+        xs = [x[key] for key in self._input_keys] if len(self._input_keys) > 1 else [x]
+        weights = [w if self._is_list else w[None] for w in self._weights()]
+        ys = traced_apply(structure.flat[self._key], xs, weights, self._biases())
+        return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
 
     def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Linear:
         """Divides the weight of every operation by the root mean square of its term on this batch, before the weight.
@@ -231,7 +245,7 @@ def num_reads(operation: Operation) -> int:
     return reads
 
 
-def _as_aggr(aggr: str | Sequence[str]) -> tuple[str, ...]:
+def as_aggr(aggr: str | Sequence[str]) -> tuple[str, ...]:
     names = (aggr,) if isinstance(aggr, str) else tuple(aggr)
     for name in names:
         if name not in AGGREGATIONS:
@@ -241,7 +255,7 @@ def _as_aggr(aggr: str | Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _as_channels(value: object, name: str, least: int) -> int:
+def as_channels(value: object, name: str, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least or (value == 0 and least < 0):
         lazy = ", or -1 to take it from the first input" if least < 0 else ""
         raise IncidenceError(f"{name} is a number of channels, at least 1{lazy}; got {value!r}.")

@@ -21,8 +21,12 @@ def operator_matrix(m: EquivariantMap, operation: Operation, structure: Structur
     s, t = plan.tensors.index(source), plan.tensors.index(target)
     one, other = plan.orbits[s][operation.source.number], plan.orbits[t][operation.target.number]
     matched = sum(map(sum, operation.overlap))
-    level = tuple(sorted(c.sort for c, row in zip(operation.source.orbit.classes, operation.overlap, strict=True) for _ in range(sum(row))))
-    is_block = is_aligned(source, target, operation.source.number, operation.target.number) and matched == operation.source.orbit.size
+    level = tuple(
+        sorted(c.sort for c, row in zip(operation.source.orbit.classes, operation.overlap, strict=True) for _ in range(sum(row)))
+    )
+    is_block = (
+        is_aligned(source, target, operation.source.number, operation.target.number) and matched == operation.source.orbit.size
+    )
     ys, xs = _in_blocks(one, operation) if is_block else _over_keys(one, other, operation, m, plan.levels.index(level), level)
     rows, cols = ys + other.start, xs + one.start
     if plan.orders[t] is not None:

@@ -109,8 +109,8 @@ def _is_own(plan: Plan, m: EquivariantMap, source: tuple[int, int], target: tupl
     return is_aligned(p, q, source[1], target[1]) and len(plan.levels[level]) == p.orbits[source[1]].size
 
 
-def _table(us: tuple[Word, ...], ws: tuple[Word, ...], classes: tuple[tuple[Class, ...], tuple[Class, ...]], rows: dict[Matrix, int]) -> Tensor:
+def _table(
+    us: tuple[Word, ...], ws: tuple[Word, ...], classes: tuple[tuple[Class, ...], tuple[Class, ...]], rows: dict[Matrix, int]
+) -> Tensor:
     sizes = len(classes[0]), len(classes[1])
     return torch.tensor([[rows.get(overlap_of(u, w, *sizes), -1) for w in ws] for u in us], dtype=torch.long).view(len(us), len(ws))
-
-

@@ -29,7 +29,9 @@ def assert_distinct(patterns: Sequence[Pattern], text: str) -> None:
     for pattern in patterns:
         if patterns.count(pattern) > 1:
             shown = str(pattern) or "(empty)"
-            raise IncidenceError(f"`{shown}` stands twice on one side of `{text}`: name them, as in `one={pattern}, two={pattern}`.")
+            raise IncidenceError(
+                f"`{shown}` stands twice on one side of `{text}`: name them, as in `one={pattern}, two={pattern}`."
+            )
 
 
 def _find(patterns: Sequence[Pattern], key: object, what: str) -> int:
@@ -89,7 +91,9 @@ def _assert_features(pattern: Pattern, x: object, structure: Structure, channels
     if x.ndim == 1:
         raise IncidenceError(f"{name} must have shape [entries, channels]; got {list(x.shape)}. For one channel use x[:, None].")
     if x.ndim != 2:
-        raise IncidenceError(f"{name} must have shape [entries, channels]; got {list(x.shape)}. Batches are structures side by side.")
+        raise IncidenceError(
+            f"{name} must have shape [entries, channels]; got {list(x.shape)}. Batches are structures side by side."
+        )
     rows = structure.num_entries(pattern)
     if x.shape[0] != rows:
         raise IncidenceError(f"{name} must have {rows} rows, one for each entry of the structure; got {x.shape[0]}.")

@@ -60,7 +60,9 @@ def _assert_alike(first: Structure, other: Structure, number: int) -> None:
             f"Give it an empty index there."
         )
     if first.device != other.device:
-        raise IncidenceError(f"structures of a batch are on one device; number 0 is on {first.device}, number {number} on {other.device}.")
+        raise IncidenceError(
+            f"structures of a batch are on one device; number 0 is on {first.device}, number {number} on {other.device}."
+        )
 
 
 def _spelt(structure: Structure, pattern: Pattern) -> tuple[Tensor, ...]:

@@ -213,7 +213,11 @@ def _keys(arranged: Arranged, classes: Sequence[Class], level: Level, max_overla
     known = words(tuple(classes), level, max_overlap)
     bases = [len(classes)] * len(level)
     codes = torch.tensor([_number(word, len(classes)) for word in known], device=nodes.device)
-    slots = torch.searchsorted(codes, code(label.unbind(2), bases)[0].contiguous()) if len(known) > 1 else torch.zeros_like(keys[:, :, 0])
+    slots = (
+        torch.searchsorted(codes, code(label.unbind(2), bases)[0].contiguous())
+        if len(known) > 1
+        else torch.zeros_like(keys[:, :, 0])
+    )
     return keys, slots
 
 
@@ -294,7 +298,9 @@ def _orbit_plan(
     dtype = torch.int32 if max(offsets[-1], sum(p.numel() for p in pairs)) < 2**31 - 1 else torch.long
     device = pairs[0].device if pairs else torch.device("cpu")
     read = torch.cat([p.flatten() for p in pairs]).to(dtype) if pairs else torch.zeros(0, dtype=dtype)
-    each = torch.cat([torch.full((len(p),), p.shape[1], device=device) for p in pairs]) if pairs else torch.zeros(0, dtype=torch.long)
+    each = (
+        torch.cat([torch.full((len(p),), p.shape[1], device=device) for p in pairs]) if pairs else torch.zeros(0, dtype=torch.long)
+    )
     read_ptr = ranges(each).to(dtype)
     first = offsets[1]  # the bags of structures come first, one in each entry
     is_local = read >= first

@@ -7,6 +7,7 @@ from typing import Any, Union
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
@@ -44,10 +45,16 @@ class Structure:
     """
 
     def __init__(
-        self, num_nodes: int | Mapping[str, int], index: Mapping[str, object] | None = None, *, device: torch.device | str | None = None
+        self,
+        num_nodes: int | Mapping[str, int],
+        index: Mapping[str, object] | None = None,
+        *,
+        device: torch.device | str | None = None,
     ) -> None:
         if index is not None and not isinstance(index, Mapping):
-            raise IncidenceError(f"index must map patterns to integer tensors, as in {{'(i j)': edges}}; got {type(index).__name__}.")
+            raise IncidenceError(
+                f"index must map patterns to integer tensors, as in {{'(i j)': edges}}; got {type(index).__name__}."
+            )
         given = {_as_pattern(text): value for text, value in (index or {}).items()}
         if len(given) < len(index or {}):
             raise IncidenceError(f"two patterns of the index mean the same: {', '.join(map(repr, index or {}))}. Name one of them.")
@@ -79,13 +86,12 @@ class Structure:
         self._set(node_ptr, index, entry_ptr)
         return self
 
-    def _set(
-        self, node_ptr: dict[str, Tensor], index: dict[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]
-    ) -> None:
+    def _set(self, node_ptr: dict[str, Tensor], index: dict[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]) -> None:
         self._node_ptr, self._index, self._entry_ptr = node_ptr, index, entry_ptr
         self._counts: dict[str, int] | None = None
         self._arranged: dict[Pattern, list[Arranged]] = {}
         self._plans: dict[EquivariantMap, Plan] = {}
+        self.flat: dict[str, Any] = {}  # plans as plain tensors, for tracing
 
     # ---- sizes
 
@@ -265,6 +271,14 @@ class Structure:
                 ) from None
         return self._arranged[pattern]
 
+    def orbit_rows(self, text: str | Pattern) -> list[Tensor]:
+        """The rows of every orbit of a tensor, in the order of `Pattern.orbits`."""
+        pattern = self.resolve(text)
+        rows: list[list[Tensor]] = [[self.empty_index(1)[0]] for _ in pattern.orbits]
+        for found in self.arranged(pattern):
+            rows[found.bucket.orbit].append(found.bucket.rows)
+        return [torch.cat(parts) for parts in rows]
+
     def plan(self, equivariant_map: EquivariantMap) -> Plan:
         """The plan of a map on this structure: built once, kept, and shared by all layers with that map."""
         if equivariant_map not in self._plans:
@@ -317,6 +331,11 @@ class Structure:
         return select(self, text, which)
 
     # ---- moving and keeping
+
+    def dynamic_shapes(self) -> list[list[Any]]:
+        """What `torch.export` wants to hear of a structure whose sizes may vary: `dynamic_shapes=(..., s.dynamic_shapes())`."""
+        dim = torch.export.Dim
+        return [[dim.AUTO if size > 1 else dim.STATIC for size in leaf.shape] for leaf in tree_leaves(self)]
 
     def _map(self, change: Any) -> Structure:
         moved = Structure._of(
@@ -372,7 +391,9 @@ class Structure:
 
     def __repr__(self) -> str:
         many = f"num_structures={self.num_structures}, " if self.num_structures != 1 else ""
-        entries = "".join(f", '{p}': {self.num_entries(p):,} {'entry' if self.num_entries(p) == 1 else 'entries'}" for p in self._index)
+        entries = "".join(
+            f", '{p}': {self.num_entries(p):,} {'entry' if self.num_entries(p) == 1 else 'entries'}" for p in self._index
+        )
         return f"Structure({many}num_nodes={self.num_nodes}{entries})"
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:

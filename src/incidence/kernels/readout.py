@@ -1,0 +1,34 @@
+"""One row for each structure: a pooling that autograd knows by its adjoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.kernels.aggregate import Aggregation, BagLists
+
+__all__ = ["pool_structures"]
+
+
+def pool_structures(x: Tensor, aggregation: Aggregation, lists: BagLists) -> Tensor:
+    """The statistic of the entries of every structure; shape (structures, channels). The lists have no other bags."""
+    result: Tensor = _PoolStructures.apply(x, aggregation, lists)
+    return result
+
+
+class _PoolStructures(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, aggregation: Aggregation, lists: BagLists) -> Tensor:
+        x = x.contiguous()
+        pooled = aggregation.pool(x, lists)
+        ctx.aggregation, ctx.lists = aggregation, lists
+        ctx.save_for_backward(x, *pooled)
+        return pooled[0]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        x, whole, local = ctx.saved_tensors
+        return ctx.aggregation.adjoint(grad, x, (whole, local), ctx.lists), None, None

@@ -1,0 +1,183 @@
+r"""The engine as an operator that tracing treats as one step: `torch.compile` and `torch.export` see tensors and a text.
+
+A program is flattened into a list of tensors, whose number and ranks depend on the layer alone, and a text with all that is static.
+Whatever depends on the data, sizes and masks included, is in the tensors, so that one traced graph serves structures of any size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.kernels.aggregate import BagLists
+from incidence.kernels.engine import Program, Side, Term, run, run_backward
+
+__all__ = ["Flat", "flatten", "traced_apply"]
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A program as tensors and a text."""
+
+    tensors: list[Tensor]
+    spec: str
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """An `OrbitPlan` restored from tensors."""
+
+    start: int
+    stop: int
+    levels: tuple[int, ...]
+    num_slots: tuple[int, ...]
+    offsets: tuple[int, ...]
+    read: Tensor
+    read_ptr: Tensor
+    pool: Tensor
+    pool_ptr: Tensor
+    whole: Tensor
+    whole_ptr: Tensor
+    masks: tuple[Any, ...]
+    num_sets: tuple[int, ...]
+
+
+def flatten(program: Program) -> Flat:
+    """Splits a program into tensors and what is static."""
+    sizes: list[int] = []
+    tensors: list[Tensor] = []
+    sides = []
+    for side in program.inputs + program.outputs:
+        # Tracing takes sizes 0 and 1 for constants, so nothing is left empty that may be filled in another structure. A tensor of
+        # shape (entries, 0) takes no memory and tells the size of the output while tracing.
+        every = torch.arange(side.num_entries, device=side.orbits[0].read.device)
+        tensors += [every if side.order is None else side.order, every.new_zeros(side.num_entries, 0)]
+        orbits = []
+        for o in side.orbits:
+            sizes += [o.start, o.stop, *o.offsets]
+            masks = [v for mask, n in zip(o.masks, o.num_sets, strict=True) for v in (n, len(mask))]
+            whole = (o.whole, o.whole_ptr) if o.whole_ptr.numel() else _one_structure(o)
+            tensors += [o.read, o.read_ptr, o.pool, o.pool_ptr, *whole, torch.tensor(masks, dtype=torch.long)]
+            orbits.append({"levels": o.levels, "num_slots": o.num_slots})
+        sides.append(orbits)
+    terms = []
+    for term in program.terms:
+        blocks = [table.flatten().cpu() for table in term.blocks or ()]
+        tensors.append(torch.cat([torch.zeros(2, dtype=torch.long), *blocks]))
+        levels = [(i, j, table.tolist()) for i, j, table in term.levels]
+        terms.append([term.source, term.target, term.weight, levels, term.blocks is not None])
+    tensors.insert(0, torch.tensor(sizes, dtype=torch.long))
+    spec = {"aggr": program.aggr, "num_inputs": len(program.inputs), "sides": sides, "terms": terms}
+    return Flat(tensors, json.dumps(spec))
+
+
+def _one_structure(lists: BagLists) -> tuple[Tensor, Tensor]:
+    count = len(lists.read_ptr) - 1
+    whole = torch.arange(count, dtype=lists.read.dtype, device=lists.read.device)
+    return whole, torch.tensor([0, count], dtype=lists.read.dtype, device=lists.read.device)
+
+
+def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
+    static = json.loads(spec)
+    flat = iter(tensors)
+    sizes = iter(next(flat).tolist())
+    sides = []
+    for orbits in static["sides"]:
+        order, entries = next(flat), next(flat)
+        lists = []
+        for orbit in orbits:
+            start, stop = next(sizes), next(sizes)
+            offsets = tuple(next(sizes) for _ in range(len(orbit["levels"]) + 1))
+            parts = [next(flat) for _ in range(6)]
+            masks = next(flat).tolist()
+            shapes = (tuple(orbit["levels"]), tuple(orbit["num_slots"]), offsets)
+            lists.append(_Lists(start, stop, *shapes, *parts, tuple((None,) * c for c in masks[1::2]), tuple(masks[::2])))
+        sides.append(Side(order if order.numel() else None, entries.shape[0], tuple(lists)))  # type: ignore[arg-type]
+    inputs, outputs = sides[: static["num_inputs"]], sides[static["num_inputs"] :]
+    device = tensors[1].device
+    terms = []
+    for source, target, weight, levels, has_blocks in static["terms"]:
+        tables = next(flat)[2:]
+        lists = inputs[source[0]].orbits[source[1]]
+        blocks = (
+            [t.view(len(m), len(m)).to(device) for t, m in zip(tables.split([len(m) ** 2 for m in lists.masks]), lists.masks)]
+            if has_blocks
+            else None
+        )
+        found = tuple((i, j, torch.tensor(table, device=device)) for i, j, table in levels)
+        terms.append(Term(tuple(source), tuple(target), weight, found, None if blocks is None else tuple(blocks)))
+    return Program(tuple(inputs), tuple(outputs), tuple(terms), tuple(static["aggr"]))
+
+
+@torch.library.custom_op("incidence::layer", mutates_args=())
+def _layer(xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str) -> list[Tensor]:
+    program = _restore(tensors, spec)
+    ys, _, _ = run(program, xs, weights, [b if b.numel() else None for b in biases])
+    return [y.clone() if any(y is x for x in xs) else y for y in ys]
+
+
+@_layer.register_fake
+def _(xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str) -> list[Tensor]:
+    return [xs[0].new_empty(entries.shape[0], weights[w].shape[-1]) for entries, w in _outputs(tensors, spec)]
+
+
+def _outputs(tensors: Sequence[Tensor], spec: str) -> list[tuple[Tensor, int]]:
+    """For every output, the tensor that tells its entries, and a weight that tells its channels."""
+    static = json.loads(spec)
+    at, places = 1, []
+    for orbits in static["sides"]:
+        places.append(at + 1)
+        at += 2 + 7 * len(orbits)
+    outputs = places[static["num_inputs"] :]
+    return [
+        (tensors[place], next(weight for _, target, weight, _, _ in static["terms"] if target[0] == t))
+        for t, place in enumerate(outputs)
+    ]
+
+
+@torch.library.custom_op("incidence::layer_backward", mutates_args=())
+def _layer_backward(
+    grads: list[Tensor], xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str
+) -> list[Tensor]:
+    program = _restore(tensors, spec)
+    d_xs, d_weights, d_biases = run_backward(program, xs, weights, grads, [b.numel() > 0 for b in biases])
+    return [*d_xs, *d_weights, *(torch.empty_like(b) if d is None else d for b, d in zip(biases, d_biases, strict=True))]
+
+
+@_layer_backward.register_fake
+def _(
+    grads: list[Tensor], xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str
+) -> list[Tensor]:
+    return [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (*xs, *weights, *biases)]
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    xs, weights, biases, tensors, spec = inputs
+    ctx.sizes, ctx.spec = (len(xs), len(weights), len(biases)), spec
+    ctx.save_for_backward(*xs, *weights, *biases, *tensors)
+
+
+def _adjoint(ctx: Any, grads: list[Tensor]) -> tuple[Any, ...]:
+    saved = list(ctx.saved_tensors)
+    parts = []
+    for size in ctx.sizes:
+        parts.append(saved[:size])
+        saved = saved[size:]
+    xs, weights, biases = parts
+    found = _layer_backward([g.contiguous() for g in grads], xs, weights, biases, saved, ctx.spec)
+    split = len(xs), len(xs) + len(weights)
+    return found[: split[0]], found[split[0] : split[1]], found[split[1] :], [None] * len(saved), None
+
+
+_layer.register_autograd(_adjoint, setup_context=_setup)
+
+
+def traced_apply(flat: Flat, xs: list[Tensor], weights: list[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
+    """`engine.apply` as one operator; a missing bias is an empty tensor."""
+    ys: list[Tensor] = _layer(xs, weights, [xs[0].new_zeros(0) if b is None else b for b in biases], flat.tensors, flat.spec)
+    return ys

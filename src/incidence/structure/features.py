@@ -1,0 +1,16 @@
+"""Features for data that has none."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.structure.structure import Structure
+
+__all__ = ["ones"]
+
+
+def ones(structure: Structure, text: str | Pattern, channels: int = 1, dtype: torch.dtype | None = None) -> Tensor:
+    """A feature 1 for every entry of a tensor: what to feed a layer when presence is all there is; shape [entries, channels]."""
+    return torch.ones(structure.num_entries(text), channels, dtype=dtype, device=structure.device)

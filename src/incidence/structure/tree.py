@@ -1,0 +1,54 @@
+"""Structures as trees of tensors, so that tracing can take them apart and put them together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.utils import _pytree as pytree
+
+from incidence.algebra.pattern import Pattern
+from incidence.structure.structure import Structure
+
+__all__: list[str] = []
+
+
+def _flatten(structure: Structure) -> tuple[list[Any], Any]:
+    sorts = tuple(structure._node_ptr)
+    patterns = tuple((str(p), len(parts)) for p, parts in structure._index.items())
+    flats = tuple((key, flat.spec, len(flat.tensors)) for key, flat in sorted(structure.flat.items()))
+    tensors = [
+        *structure._node_ptr.values(),
+        *(part for parts in structure._index.values() for part in parts),
+        *structure._entry_ptr.values(),
+        *(tensor for _, flat in sorted(structure.flat.items()) for tensor in flat.tensors),
+    ]
+    return tensors, (sorts, patterns, flats)
+
+
+def _unflatten(tensors: Any, context: Any) -> Structure:
+    from incidence.kernels.traced import Flat
+
+    sorts, patterns, flats = context
+    rest = iter(tensors)
+    node_ptr = {sort: next(rest) for sort in sorts}
+    index = {Pattern(text): tuple(next(rest) for _ in range(count)) for text, count in patterns}
+    entry_ptr = {pattern: next(rest) for pattern in index}
+    structure = Structure._of(node_ptr, index, entry_ptr)
+    structure.flat = {key: Flat([next(rest) for _ in range(count)], spec) for key, spec, count in flats}
+    return structure
+
+
+def _flatten_with_keys(structure: Structure) -> Any:
+    tensors, context = _flatten(structure)
+    return [(pytree.SequenceKey(i), t) for i, t in enumerate(tensors)], context
+
+
+pytree.register_pytree_node(
+    Structure,
+    _flatten,
+    _unflatten,
+    serialized_type_name="incidence.Structure",
+    to_dumpable_context=lambda context: context,
+    from_dumpable_context=lambda context: tuple(tuple(map(tuple, part)) if i else tuple(part) for i, part in enumerate(context)),
+    flatten_with_keys_fn=_flatten_with_keys,
+)

@@ -1,0 +1,115 @@
+"""`assert_equivariant`: does a module respect relabelling?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.maps import EquivariantMap
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.structure import Structure
+
+__all__ = ["assert_equivariant"]
+
+
+def assert_equivariant(
+    module: Callable[..., Any],
+    x: Tensor | Mapping[str, Tensor],
+    structure: Structure,
+    *,
+    inputs: str | None = None,
+    outputs: str | None = None,
+    rtol: float = 1e-5,
+    atol: float = 1e-6,
+    trials: int = 3,
+    seed: int = 0,
+) -> None:
+    """Asserts that relabelling the nodes and reordering the entries of a structure does the same to what a module gives.
+
+    Args:
+        module: Called as `module(x, structure)`.
+        x: A tensor, or a dict of tensors by pattern or name.
+        structure: The structure; of a batch, every structure is relabelled on its own.
+        inputs: The pattern of x, where it is a single tensor and the module has no `map`.
+        outputs: The pattern of a single output, where the module has no `map` and it is not that of the input.
+        rtol, atol: How much the results may differ.
+        trials: How many relabellings to try.
+        seed: Of the relabellings.
+
+    Raises:
+        AssertionError: The module is not equivariant; the message says which output and entry broke, and by how much.
+    """
+    names = _names(module, x, inputs, outputs)
+    before = module(x, structure)
+    generator = torch.Generator().manual_seed(seed)
+    for trial in range(trials):
+        moved, rows = _moved(structure, generator)
+        after = module(_take(x, rows, structure, names[0]), moved)
+        _compare(_take(before, rows, structure, names[1]), after, trial, rtol, atol, names[1])
+
+
+def _names(module: Any, x: Any, inputs: str | None, outputs: str | None) -> tuple[str | None, str | None]:
+    own: EquivariantMap | None = getattr(module, "map", None) if isinstance(getattr(module, "map", None), EquivariantMap) else None
+    if inputs is None and own is not None and len(own.inputs) == 1:
+        inputs = str(own.inputs[0])
+    if outputs is None:
+        outputs = str(own.outputs[0]) if own is not None and len(own.outputs) == 1 else inputs
+    if inputs is None and isinstance(x, Tensor):
+        raise IncidenceError("x is a single tensor, and the module does not say its pattern: give inputs='i', for example.")
+    return inputs, outputs
+
+
+def _moved(structure: Structure, generator: torch.Generator) -> tuple[Structure, dict[Pattern, Tensor]]:
+    """A relabelled structure with entries in another order; and for every tensor, the old rows in the new order."""
+    labels = {sort: _shuffled(structure.node_ptr(sort), generator) for sort in structure.counts}
+    moved = structure.relabel(labels)
+    rows: dict[Pattern, Tensor] = {}
+    for pattern in structure.patterns:
+        rows[pattern] = _shuffled(structure.entry_ptr(pattern), generator)
+        moved = moved.select(pattern, rows[pattern])
+    for sort, new in labels.items():
+        nodes = Pattern("i" if sort == "node" else f"i:{sort}")
+        if nodes not in rows:
+            rows[nodes] = new.argsort()
+    return moved, rows
+
+
+def _shuffled(ptr: Tensor, generator: torch.Generator) -> Tensor:
+    """A permutation that keeps everything in its structure."""
+    bounds = ptr.tolist()
+    parts = [a + torch.randperm(b - a, generator=generator) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return torch.cat(parts).to(ptr.device) if parts else torch.zeros(0, dtype=torch.long)
+
+
+def _take(x: Any, rows: dict[Pattern, Tensor], structure: Structure, name: str | None) -> Any:
+    if isinstance(x, Mapping):
+        return {key: _take(value, rows, structure, key) for key, value in x.items()}
+    pattern = structure.resolve(name or "")
+    unnamed = pattern if pattern in rows else pattern.unnamed()
+    return x[rows[unnamed]] if unnamed in rows and pattern.faces else x
+
+
+def _compare(expected: Any, found: Any, trial: int, rtol: float, atol: float, name: str | None) -> None:
+    if isinstance(expected, Mapping):
+        for key in expected:
+            _compare(expected[key], found[key], trial, rtol, atol, key)
+        return
+    what = f"the output `{name}`" if name else "the output"
+    assert expected.shape == found.shape, f"{what} changes its shape under relabelling: {list(expected.shape)}, {list(found.shape)}"
+    gap = (expected - found).abs()
+    is_bad = gap > atol + rtol * expected.abs()
+    is_bad |= expected.isnan() != found.isnan()
+    if not is_bad.any():
+        return
+    count = int(is_bad.flatten(1).any(1).sum()) if expected.ndim > 1 else int(is_bad.sum())
+    worst = int(gap.nan_to_num().flatten().argmax())
+    place = tuple(int(i) for i in torch.unravel_index(torch.tensor(worst), expected.shape))
+    raise AssertionError(
+        f"not equivariant (relabelling {trial}): {what} differs on {count} of {len(expected)} entries, most at {place}: "
+        f"{expected[place]:.6g} was expected and {found[place]:.6g} came. Something depends on the numbers of nodes or the order of "
+        f"entries: look for positions, sorting, flattening, or random numbers."
+    )

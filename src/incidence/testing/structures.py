@@ -1,0 +1,65 @@
+"""Random structures and features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.maps import EquivariantMap
+from incidence.algebra.pattern import Pattern
+from incidence.structure import Structure
+
+__all__ = ["random_features", "random_structure"]
+
+
+def random_structure(
+    num_nodes: int | Mapping[str, int], patterns: Sequence[str], density: float = 0.5, generator: torch.Generator | None = None
+) -> Structure:
+    """A structure in which every entry is present with a given probability, in random order; open faces are random sets.
+
+    Example:
+        >>> s = random_structure(4, ["i j", "{i j k}"], density=1.0)
+        >>> s.num_entries("i j"), s.num_entries("{i j k}")
+        (16, 4)
+    """
+    counts = dict(num_nodes) if isinstance(num_nodes, Mapping) else {"node": num_nodes}
+    index: dict[str, object] = {}
+    for text in patterns:
+        pattern = Pattern(text)
+        if pattern.is_open:
+            index[text] = _random_sets(pattern, counts, density, generator)
+        elif pattern.faces:
+            full = Structure.complete(counts, [text])[text]
+            chosen = torch.randperm(full.shape[1], generator=generator)
+            index[text] = full[:, chosen[torch.rand(len(chosen), generator=generator) < density]]
+    return Structure(counts, index)
+
+
+def _random_sets(pattern: Pattern, counts: Mapping[str, int], density: float, generator: torch.Generator | None) -> object:
+    [face, *others] = pattern.faces
+    if others or not face.is_open:
+        raise NotImplementedError(f"random structures have lone open faces; `{pattern}` has more")
+    n = counts[face.letters[0].sort]
+    is_in = torch.rand(max(1, n), n, generator=generator) < density
+    is_in = is_in[is_in.sum(1) >= len(face.letters)]
+    _, kept = _first_of_each(is_in)
+    entry, node = is_in[kept].nonzero().unbind(1)
+    return torch.stack([node, entry])
+
+
+def _first_of_each(rows: Tensor) -> tuple[Tensor, Tensor]:
+    seen: dict[tuple[bool, ...], int] = {}
+    for number, row in enumerate(rows.tolist()):
+        seen.setdefault(tuple(row), number)
+    return rows, torch.tensor(sorted(seen.values()), dtype=torch.long)
+
+
+def random_features(
+    text: str, structure: Structure, channels: int = 3, dtype: torch.dtype = torch.float64, generator: torch.Generator | None = None
+) -> Tensor | dict[str, Tensor]:
+    """Features for the tensors of one side, written as in a map: one tensor, or a dict of several."""
+    patterns = EquivariantMap(f"{text} -> ").inputs
+    xs = {p.name or str(p): torch.randn(structure.num_entries(p), channels, dtype=dtype, generator=generator) for p in patterns}
+    return xs if len(patterns) > 1 else next(iter(xs.values()))
