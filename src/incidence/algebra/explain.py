@@ -111,9 +111,7 @@ def _choices(operation: Operation, kept: list[str]) -> str:
     return f"add up the {count} choices of {', '.join(kept)}"
 
 
-def explain(
-    text: EquivariantMap | Pattern | str, *, nodes: Iterable[int | Mapping[str, int]] = (), max_overlap: int = 1
-) -> Explanation:
+def explain(text: EquivariantMap | Pattern | str, *, nodes: Iterable[int | Mapping[str, int]] = (), max_overlap: int = 1) -> Explanation:
     """The decomposition of a map as a table; prints well and renders in notebooks.
 
     Args:

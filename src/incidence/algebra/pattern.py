@@ -132,9 +132,7 @@ class Pattern:
 
     def rename(self, names: dict[str, str]) -> Pattern:
         """The same pattern in other letters."""
-        faces = (
-            face._replace(letters=tuple(Letter(names.get(x.name, x.name), x.sort) for x in face.letters)) for face in self.faces
-        )
+        faces = (face._replace(letters=tuple(Letter(names.get(x.name, x.name), x.sort) for x in face.letters)) for face in self.faces)
         return Pattern._of(Tensor(self.name, tuple(faces)))
 
     @cached_property

@@ -13,40 +13,22 @@ import torch
 from torch import Tensor
 
 from incidence.kernels.bags import bag_numbers, bag_sum
+from incidence.structure.plan import OrbitPlan
 
-__all__ = ["AGGREGATIONS", "Aggregation", "BagLists", "gather", "pool_sum"]
-
-
-class BagLists(Protocol):
-    """What a kernel needs to know of an orbit: see `OrbitPlan`."""
-
-    @property
-    def offsets(self) -> tuple[int, ...]: ...
-    @property
-    def read(self) -> Tensor: ...
-    @property
-    def read_ptr(self) -> Tensor: ...
-    @property
-    def pool(self) -> Tensor: ...
-    @property
-    def pool_ptr(self) -> Tensor: ...
-    @property
-    def whole(self) -> Tensor: ...
-    @property
-    def whole_ptr(self) -> Tensor: ...
+__all__ = ["AGGREGATIONS", "Aggregation", "gather", "pool_sum"]
 
 
-def gather(z: Tensor, lists: BagLists) -> Tensor:
+def gather(z: Tensor, lists: OrbitPlan) -> Tensor:
     """For every entry, the sum of its bags: broadcasting, and the adjoint of pooling by sums."""
     return bag_sum(z, lists.read, lists.read_ptr)
 
 
-def pool_sum(x: Tensor, lists: BagLists) -> tuple[Tensor, Tensor]:
+def pool_sum(x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
     """For every bag, the sum of its entries: (structures, channels) and (other bags, channels)."""
     return _whole_sum(x, lists), bag_sum(x, lists.pool, lists.pool_ptr)
 
 
-def _whole_sum(x: Tensor, lists: BagLists) -> Tensor:
+def _whole_sum(x: Tensor, lists: OrbitPlan) -> Tensor:
     num_structures = lists.offsets[1]
     if num_structures == 1:
         return x.sum(0, keepdim=True)  # one huge bag would be summed by one thread
@@ -55,7 +37,7 @@ def _whole_sum(x: Tensor, lists: BagLists) -> Tensor:
     return bag_sum(x, lists.whole, lists.whole_ptr)
 
 
-def _counts(lists: BagLists, like: Tensor) -> tuple[Tensor, Tensor]:
+def _counts(lists: OrbitPlan, like: Tensor) -> tuple[Tensor, Tensor]:
     """The number of entries of every bag, as columns."""
     num_structures = lists.offsets[1]
     if num_structures == 1:
@@ -71,11 +53,11 @@ def _counts(lists: BagLists, like: Tensor) -> tuple[Tensor, Tensor]:
 class Aggregation(Protocol):
     """Turns the entries of every bag into one row."""
 
-    def pool(self, x: Tensor, lists: BagLists) -> tuple[Tensor, Tensor]:
+    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
         """The rows of the structures and of the other bags."""
         ...
 
-    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: BagLists) -> Tensor:
+    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: OrbitPlan) -> Tensor:
         """The gradient of the entries, from that of all bags, the entries and what `pool` gave."""
         ...
 
@@ -83,26 +65,26 @@ class Aggregation(Protocol):
 class Sum:
     """The sum: the paper's pooling."""
 
-    def pool(self, x: Tensor, lists: BagLists) -> tuple[Tensor, Tensor]:
+    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
         return pool_sum(x, lists)
 
-    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: BagLists) -> Tensor:
+    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: OrbitPlan) -> Tensor:
         return gather(grad, lists)
 
 
 class Mean:
     """The mean over present entries."""
 
-    def pool(self, x: Tensor, lists: BagLists) -> tuple[Tensor, Tensor]:
+    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
         sums, counts = pool_sum(x, lists), _counts(lists, x)
         whole, local = (s.div_(n.clamp(min=1)) for s, n in zip(sums, counts, strict=True))
         return whole, local
 
-    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: BagLists) -> Tensor:
+    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: OrbitPlan) -> Tensor:
         return gather((grad / torch.cat(_counts(lists, x)).clamp(min=1)).to(grad.dtype), lists)
 
 
-def _pairs(x: Tensor, lists: BagLists) -> Iterator[tuple[Tensor, Tensor, slice]]:
+def _pairs(x: Tensor, lists: OrbitPlan) -> Iterator[tuple[Tensor, Tensor, slice]]:
     """All pairs (entry, bag), in blocks that keep temporaries small."""
     entries = bag_numbers(lists.read_ptr, len(lists.read))
     step = max(1, (1 << 20) // max(1, x.shape[1]))
@@ -117,7 +99,7 @@ class Extremum:
     def __init__(self, reduce: str, start: float) -> None:
         self._reduce, self._start = reduce, start
 
-    def pool(self, x: Tensor, lists: BagLists) -> tuple[Tensor, Tensor]:
+    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
         best = x.new_full((lists.offsets[-1], x.shape[1]), self._start)
         for entries, bags, _ in _pairs(x, lists):
             rows = x.index_select(0, entries)
@@ -125,7 +107,7 @@ class Extremum:
         best.masked_fill_(torch.cat(_counts(lists, x)) == 0, 0.0)
         return best[: lists.offsets[1]], best[lists.offsets[1] :]
 
-    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: BagLists) -> Tensor:
+    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: OrbitPlan) -> Tensor:
         best = torch.cat(pooled)
         ties = torch.zeros_like(best)
         for entries, bags, _ in _pairs(x, lists):
@@ -144,23 +126,21 @@ class Std:
     The entries are centred before they are squared: differences of large sums would lose all digits.
     """
 
-    def pool(self, x: Tensor, lists: BagLists) -> tuple[Tensor, Tensor]:
+    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
         spread = self._variance(x, torch.cat(Mean().pool(x, lists)), lists).sqrt_()
         return spread[: lists.offsets[1]], spread[lists.offsets[1] :]
 
     @staticmethod
-    def _variance(x: Tensor, mean: Tensor, lists: BagLists) -> Tensor:
+    def _variance(x: Tensor, mean: Tensor, lists: OrbitPlan) -> Tensor:
         total = torch.zeros_like(mean)
         for entries, bags, _ in _pairs(x, lists):
             total.index_add_(0, bags, x.index_select(0, entries).sub_(mean.index_select(0, bags)).square_())
         return total.div_(torch.cat(_counts(lists, x)).clamp(min=1))
 
-    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: BagLists) -> Tensor:
+    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: OrbitPlan) -> Tensor:
         mean, spread = torch.cat(Mean().pool(x, lists)), torch.cat(pooled)
         scale = torch.cat(_counts(lists, x)).clamp(min=1) * spread
-        slope = torch.where(spread > 0, grad / torch.where(spread > 0, scale, torch.ones_like(scale)), torch.zeros_like(grad)).to(
-            x.dtype
-        )
+        slope = torch.where(spread > 0, grad / torch.where(spread > 0, scale, torch.ones_like(scale)), torch.zeros_like(grad)).to(x.dtype)
         out = torch.zeros_like(x)
         for entries, bags, _ in _pairs(x, lists):
             centred = x.index_select(0, entries).sub_(mean.index_select(0, bags))

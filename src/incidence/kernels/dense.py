@@ -129,7 +129,7 @@ def pool(f: Tensor, operation: DenseOperation, aggr: str, num_nodes: dict[str, i
 
 
 def _reduce(f: Tensor, axes: Sequence[int]) -> Tensor:
-    return f.sum(axes) if axes else f
+    return f.sum(list(axes)) if axes else f
 
 
 def _restore_axes(p: Tensor, axes: Sequence[int]) -> Tensor:

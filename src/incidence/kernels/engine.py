@@ -15,16 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from incidence.kernels.aggregate import AGGREGATIONS, gather, pool_sum
 from incidence.kernels.bags import transposed_product
-
-if TYPE_CHECKING:
-    from incidence.structure.plan import OrbitPlan
+from incidence.structure.plan import OrbitPlan
 
 __all__ = ["Program", "Side", "Term", "apply", "run", "run_backward"]
 
@@ -75,7 +73,7 @@ def apply(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], bia
         weights: (aggregations, operations, in, out) each.
         biases: (orbits, out) for every output, or None.
     """
-    return list(_Layer.apply(program, len(xs), len(weights), *xs, *weights, *biases))
+    return list(_Layer.apply(program, len(xs), len(weights), *xs, *weights, *biases))  # type: ignore[no-untyped-call]
 
 
 Pooled = list[list[list[tuple[Tensor, Tensor]]]]
@@ -108,7 +106,7 @@ def _pool(program: Program, xs: Sequence[Tensor]) -> Pooled:
 
 class _Layer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, program: Program, num_inputs: int, num_weights: int, *tensors: Tensor | None) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, program: Program, num_inputs: int, num_weights: int, *tensors: Any) -> tuple[Tensor, ...]:
         xs, weights = tensors[:num_inputs], tensors[num_inputs : num_inputs + num_weights]
         biases = tensors[num_inputs + num_weights :]
         ys, arranged, pooled = run(program, xs, weights, biases)
@@ -200,9 +198,7 @@ def _forward(
     return ys
 
 
-def _products(
-    program: Program, terms: Sequence[Term], lists: OrbitPlan, pooled: Pooled, weights: Sequence[Tensor], num_out: int
-) -> Tensor:
+def _products(program: Program, terms: Sequence[Term], lists: OrbitPlan, pooled: Pooled, weights: Sequence[Tensor], num_out: int) -> Tensor:
     """What the bags of an output orbit hold: for every level the products of the pooled rows of all input orbits."""
     like = weights[terms[0].weight]
     z = like.new_empty(lists.offsets[-1], num_out)

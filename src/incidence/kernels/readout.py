@@ -7,20 +7,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from incidence.kernels.aggregate import Aggregation, BagLists
+from incidence.kernels.aggregate import Aggregation
+from incidence.structure.plan import OrbitPlan
 
 __all__ = ["pool_structures"]
 
 
-def pool_structures(x: Tensor, aggregation: Aggregation, lists: BagLists) -> Tensor:
+def pool_structures(x: Tensor, aggregation: Aggregation, lists: OrbitPlan) -> Tensor:
     """The statistic of the entries of every structure; shape (structures, channels). The lists have no other bags."""
-    result: Tensor = _PoolStructures.apply(x, aggregation, lists)
+    result: Tensor = _PoolStructures.apply(x, aggregation, lists)  # type: ignore[no-untyped-call]
     return result
 
 
 class _PoolStructures(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, aggregation: Aggregation, lists: BagLists) -> Tensor:
+    def forward(ctx: Any, x: Tensor, aggregation: Aggregation, lists: OrbitPlan) -> Tensor:
         x = x.contiguous()
         pooled = aggregation.pool(x, lists)
         ctx.aggregation, ctx.lists = aggregation, lists

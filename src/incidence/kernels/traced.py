@@ -8,43 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from incidence.kernels.aggregate import BagLists
 from incidence.kernels.engine import Program, Side, Term, run, run_backward
+from incidence.structure.plan import OrbitPlan
+from incidence.structure.tree import Flat
 
-__all__ = ["Flat", "flatten", "traced_apply"]
-
-
-@dataclass(frozen=True)
-class Flat:
-    """A program as tensors and a text."""
-
-    tensors: list[Tensor]
-    spec: str
-
-
-@dataclass(frozen=True)
-class _Lists:
-    """An `OrbitPlan` restored from tensors."""
-
-    start: int
-    stop: int
-    levels: tuple[int, ...]
-    num_slots: tuple[int, ...]
-    offsets: tuple[int, ...]
-    read: Tensor
-    read_ptr: Tensor
-    pool: Tensor
-    pool_ptr: Tensor
-    whole: Tensor
-    whole_ptr: Tensor
-    masks: tuple[Any, ...]
-    num_sets: tuple[int, ...]
+__all__ = ["flatten", "traced_apply"]
 
 
 def flatten(program: Program) -> Flat:
@@ -76,7 +49,7 @@ def flatten(program: Program) -> Flat:
     return Flat(tensors, json.dumps(spec))
 
 
-def _one_structure(lists: BagLists) -> tuple[Tensor, Tensor]:
+def _one_structure(lists: OrbitPlan) -> tuple[Tensor, Tensor]:
     count = len(lists.read_ptr) - 1
     whole = torch.arange(count, dtype=lists.read.dtype, device=lists.read.device)
     return whole, torch.tensor([0, count], dtype=lists.read.dtype, device=lists.read.device)
@@ -93,24 +66,23 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
         for orbit in orbits:
             start, stop = next(sizes), next(sizes)
             offsets = tuple(next(sizes) for _ in range(len(orbit["levels"]) + 1))
-            parts = [next(flat) for _ in range(6)]
+            read, read_ptr, pool, pool_ptr, whole, whole_ptr = (next(flat) for _ in range(6))
             masks = next(flat).tolist()
-            shapes = (tuple(orbit["levels"]), tuple(orbit["num_slots"]), offsets)
-            lists.append(_Lists(start, stop, *shapes, *parts, tuple((None,) * c for c in masks[1::2]), tuple(masks[::2])))
-        sides.append(Side(order if order.numel() else None, entries.shape[0], tuple(lists)))  # type: ignore[arg-type]
+            shapes = tuple(orbit["levels"]), tuple(orbit["num_slots"]), offsets
+            blank = tuple(((),) * length for length in masks[1::2])  # the words are in the tables already
+            parts = read, read_ptr, pool, pool_ptr, whole, whole_ptr
+            lists.append(OrbitPlan(start, stop, *shapes, *parts, blank, tuple(masks[::2])))
+        sides.append(Side(order, entries.shape[0], tuple(lists)))
     inputs, outputs = sides[: static["num_inputs"]], sides[static["num_inputs"] :]
     device = tensors[1].device
     terms = []
     for source, target, weight, levels, has_blocks in static["terms"]:
         tables = next(flat)[2:]
-        lists = inputs[source[0]].orbits[source[1]]
-        blocks = (
-            [t.view(len(m), len(m)).to(device) for t, m in zip(tables.split([len(m) ** 2 for m in lists.masks]), lists.masks)]
-            if has_blocks
-            else None
-        )
+        lengths = [len(mask) for mask in inputs[source[0]].orbits[source[1]].masks] if has_blocks else []
+        pieces = tables.to(device).split([length**2 for length in lengths])
+        blocks = tuple(piece.view(length, length) for piece, length in zip(pieces, lengths, strict=True))
         found = tuple((i, j, torch.tensor(table, device=device)) for i, j, table in levels)
-        terms.append(Term(tuple(source), tuple(target), weight, found, None if blocks is None else tuple(blocks)))
+        terms.append(Term(tuple(source), tuple(target), weight, found, blocks if has_blocks else None))
     return Program(tuple(inputs), tuple(outputs), tuple(terms), tuple(static["aggr"]))
 
 
@@ -135,8 +107,7 @@ def _outputs(tensors: Sequence[Tensor], spec: str) -> list[tuple[Tensor, int]]:
         at += 2 + 7 * len(orbits)
     outputs = places[static["num_inputs"] :]
     return [
-        (tensors[place], next(weight for _, target, weight, _, _ in static["terms"] if target[0] == t))
-        for t, place in enumerate(outputs)
+        (tensors[place], next(weight for _, target, weight, _, _ in static["terms"] if target[0] == t)) for t, place in enumerate(outputs)
     ]
 
 
@@ -146,13 +117,15 @@ def _layer_backward(
 ) -> list[Tensor]:
     program = _restore(tensors, spec)
     d_xs, d_weights, d_biases = run_backward(program, xs, weights, grads, [b.numel() > 0 for b in biases])
-    return [*d_xs, *d_weights, *(torch.empty_like(b) if d is None else d for b, d in zip(biases, d_biases, strict=True))]
+    return [
+        *(d for d in d_xs if d is not None),
+        *d_weights,
+        *(torch.empty_like(b) if d is None else d for b, d in zip(biases, d_biases, strict=True)),
+    ]
 
 
 @_layer_backward.register_fake
-def _(
-    grads: list[Tensor], xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str
-) -> list[Tensor]:
+def _(grads: list[Tensor], xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str) -> list[Tensor]:
     return [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (*xs, *weights, *biases)]
 
 

@@ -132,7 +132,7 @@ class LayerNorm(_Norm):
 class Sequential(nn.Sequential):
     """Modules one after the other, each called with the tensors and the structure; plain torch modules act on every tensor."""
 
-    def forward(self, x: Values, structure: Structure) -> Any:
+    def forward(self, x: Values, structure: Structure) -> Any:  # type: ignore[override]
         """Applies the modules in turn."""
         for module in self:
             x = module(x, structure) if takes_structure(module) else _map(x, module)
@@ -188,7 +188,7 @@ class Readout(nn.Module):
 
     def out_channels(self, channels: int | Mapping[str, int]) -> int:
         """The number of output channels for given numbers of input channels."""
-        widths = per_tensor(self.patterns, channels, "channels")
+        widths: list[int] = per_tensor(self.patterns, channels, "channels")
         return len(self.aggr) * sum(len(p.orbits) * width for p, width in zip(self.patterns, widths, strict=True))
 
     def forward(self, x: Values, structure: Structure) -> Tensor:

@@ -33,7 +33,7 @@ def calibrate(layer: Linear, x: Values | Mapping[str, Tensor], structure: Struct
         eye = torch.eye(xs[s].shape[1], dtype=xs[s].dtype, device=xs[s].device)[None, None]
         for row, number in enumerate(layer._layout.kept[pair]):
             operation = layer.map.operations[number]
-            kept = {other: (number,) if other == pair else () for other in layer._layout.pairs}
+            kept: dict[tuple[int, int], tuple[int, ...]] = {other: (number,) if other == pair else () for other in layer._layout.pairs}
             for a, name in enumerate(layer.aggr):
                 program = make_program(Layout(layer.map, kept), plan, (name,))
                 blank = [xs[i].new_zeros(1, len(kept[i, j]), xs[i].shape[1], xs[s].shape[1]) for i, j in kept]

@@ -97,9 +97,8 @@ def _num_nodes(layer: Linear, xs: list[Any], num_nodes: int | Mapping[str, int] 
             raise IncidenceError(f"the dense tensor of `{pattern}` must have {channels} channels; got {x.shape[-1]}.")
         for (letter, sort), size in zip(pattern.sorts.items(), x.shape[1:-1], strict=True):
             if counts.setdefault(sort, size) != size:
-                raise IncidenceError(
-                    f"the dense tensor of `{pattern}` has {size} nodes on the axis of `{letter}`, but there are {counts[sort]} of sort `{sort}`."
-                )
+                there = f"there are {counts[sort]} of sort `{sort}`"
+                raise IncidenceError(f"the dense tensor of `{pattern}` has {size} nodes on the axis of `{letter}`, but {there}.")
     missing = [sort for sort in m.sorts if sort not in counts]
     if missing:
         raise IncidenceError(f"no input of `{m}` tells the number of nodes of sort `{missing[0]}`: give num_nodes.")

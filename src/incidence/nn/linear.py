@@ -103,8 +103,9 @@ class Linear(nn.Module):
 
     def _new_weight(self, number: int, device: Any, dtype: Any) -> nn.Parameter:
         if self.in_channels[self._layout.pairs[number][0]] < 0:
-            lazy: nn.Parameter = nn.UninitializedParameter(device=device, dtype=dtype)
-            return lazy
+            lazy: Any = nn.UninitializedParameter
+            weight: nn.Parameter = lazy(device=device, dtype=dtype)
+            return weight
         return nn.Parameter(torch.empty(self._shape(number), device=device, dtype=dtype))
 
     def _weights(self) -> list[nn.Parameter]:

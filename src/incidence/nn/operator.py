@@ -21,21 +21,16 @@ def operator_matrix(m: EquivariantMap, operation: Operation, structure: Structur
     s, t = plan.tensors.index(source), plan.tensors.index(target)
     one, other = plan.orbits[s][operation.source.number], plan.orbits[t][operation.target.number]
     matched = sum(map(sum, operation.overlap))
-    level = tuple(
-        sorted(c.sort for c, row in zip(operation.source.orbit.classes, operation.overlap, strict=True) for _ in range(sum(row)))
-    )
-    is_block = (
-        is_aligned(source, target, operation.source.number, operation.target.number) and matched == operation.source.orbit.size
-    )
+    level = tuple(sorted(c.sort for c, row in zip(operation.source.orbit.classes, operation.overlap, strict=True) for _ in range(sum(row))))
+    is_block = is_aligned(source, target, operation.source.number, operation.target.number) and matched == operation.source.orbit.size
     ys, xs = _in_blocks(one, operation) if is_block else _over_keys(one, other, operation, m, plan.levels.index(level), level)
     rows, cols = ys + other.start, xs + one.start
-    if plan.orders[t] is not None:
-        rows = plan.orders[t][rows]
-    if plan.orders[s] is not None:
-        cols = plan.orders[s][cols]
+    for_rows, for_cols = plan.orders[t], plan.orders[s]
+    rows = rows if for_rows is None else for_rows[rows]
+    cols = cols if for_cols is None else for_cols[cols]
     shape = plan.num_entries[t], plan.num_entries[s]
     values = torch.ones(len(rows), dtype=torch.float64, device=rows.device)
-    return torch.sparse_coo_tensor(torch.stack([rows, cols]), values, shape).coalesce()
+    return torch.sparse_coo_tensor(torch.stack([rows, cols]), values, shape, check_invariants=False).coalesce()
 
 
 def _in_blocks(lists: OrbitPlan, operation: Operation) -> tuple[Tensor, Tensor]:

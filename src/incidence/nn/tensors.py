@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any, Union
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, PatternError
 from incidence.structure import Structure
 
 __all__ = ["Values", "as_list", "as_values", "assert_distinct", "key_of", "per_tensor"]
 
-Values = Union[Tensor, dict[str, Tensor]]
+Values = Tensor | dict[str, Tensor]
 """One tensor, or a dict of tensors keyed by the text or name used in the map."""
 
 
@@ -29,9 +30,7 @@ def assert_distinct(patterns: Sequence[Pattern], text: str) -> None:
     for pattern in patterns:
         if patterns.count(pattern) > 1:
             shown = str(pattern) or "(empty)"
-            raise IncidenceError(
-                f"`{shown}` stands twice on one side of `{text}`: name them, as in `one={pattern}, two={pattern}`."
-            )
+            raise IncidenceError(f"`{shown}` stands twice on one side of `{text}`: name them, as in `one={pattern}, two={pattern}`.")
 
 
 def _find(patterns: Sequence[Pattern], key: object, what: str) -> int:
@@ -39,12 +38,10 @@ def _find(patterns: Sequence[Pattern], key: object, what: str) -> int:
         if key == key_of(pattern):
             return number
     if isinstance(key, (str, Pattern)):
-        try:
+        with suppress(PatternError):
             meant = Pattern(key)
-        except IncidenceError:
-            meant = None
-        if meant in patterns:
-            return list(patterns).index(meant)
+            if meant in patterns:
+                return list(patterns).index(meant)
     keys = [key_of(p) for p in patterns]
     close = get_close_matches(str(key), keys, n=1, cutoff=0.5)
     guess = f" Did you mean {close[0]!r}?" if close else ""
@@ -91,9 +88,7 @@ def _assert_features(pattern: Pattern, x: object, structure: Structure, channels
     if x.ndim == 1:
         raise IncidenceError(f"{name} must have shape [entries, channels]; got {list(x.shape)}. For one channel use x[:, None].")
     if x.ndim != 2:
-        raise IncidenceError(
-            f"{name} must have shape [entries, channels]; got {list(x.shape)}. Batches are structures side by side."
-        )
+        raise IncidenceError(f"{name} must have shape [entries, channels]; got {list(x.shape)}. Batches are structures side by side.")
     rows = structure.num_entries(pattern)
     if x.shape[0] != rows:
         raise IncidenceError(f"{name} must have {rows} rows, one for each entry of the structure; got {x.shape[0]}.")

@@ -111,9 +111,7 @@ def _masks(which: Tensor, number: Tensor) -> tuple[Tensor, int]:
     return mask, bound
 
 
-def _read_masks(
-    mask: Tensor, num_masks: int, number: Tensor, relative: Tensor, order: Tensor
-) -> tuple[tuple[Mask, ...], tuple[int, ...]]:
+def _read_masks(mask: Tensor, num_masks: int, number: Tensor, relative: Tensor, order: Tensor) -> tuple[tuple[Mask, ...], tuple[int, ...]]:
     num_sets = torch.bincount(mask, minlength=num_masks)
     lengths = torch.bincount(number)  # entries of each set
     example = torch.empty(num_masks, dtype=torch.long, device=mask.device)

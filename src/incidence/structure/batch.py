@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -60,9 +60,7 @@ def _assert_alike(first: Structure, other: Structure, number: int) -> None:
             f"Give it an empty index there."
         )
     if first.device != other.device:
-        raise IncidenceError(
-            f"structures of a batch are on one device; number 0 is on {first.device}, number {number} on {other.device}."
-        )
+        raise IncidenceError(f"structures of a batch are on one device; number 0 is on {first.device}, number {number} on {other.device}.")
 
 
 def _spelt(structure: Structure, pattern: Pattern) -> tuple[Tensor, ...]:
@@ -97,7 +95,7 @@ def uncollate(batch: Structure) -> list[Structure]:
 
 def take(batch: Structure, item: Any) -> Structure:
     """One structure of a batch, or a smaller batch by slice, mask or list of numbers."""
-    if isinstance(item, bool) or isinstance(item, float):
+    if isinstance(item, (bool, float)):
         raise IncidenceError(f"a structure is indexed by pattern or number; got {item!r}.")
     if isinstance(item, int) or (isinstance(item, Tensor) and item.ndim == 0):
         try:
@@ -115,8 +113,12 @@ def take(batch: Structure, item: Any) -> Structure:
 
 
 def _one(batch: Structure, k: int) -> Structure:
-    start: Callable[[Tensor], int] = lambda ptr: int(ptr[k])
-    size: Callable[[Tensor], int] = lambda ptr: int(ptr[k + 1] - ptr[k])
+    def start(ptr: Tensor) -> int:
+        return int(ptr[k])
+
+    def size(ptr: Tensor) -> int:
+        return int(ptr[k + 1] - ptr[k])
+
     node_ptr = {sort: torch.tensor([0, size(ptr)], device=batch.device) for sort, ptr in batch._node_ptr.items()}
     shift = {sort: start(ptr) for sort, ptr in batch._node_ptr.items()}
     index, entry_ptr = {}, {}

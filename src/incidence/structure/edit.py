@@ -75,17 +75,13 @@ def relabel(structure: Structure, permutation: Any) -> Structure:
     for sort, new in by_sort.items():
         count = structure.counts[sort]
         if new.is_floating_point() or new.shape != (count,) or not torch.equal(new.long().sort()[0], maps[sort]):
-            raise IncidenceError(
-                f"relabel needs a permutation of the {count} nodes of sort `{sort}`, each of 0 to {count - 1} once."
-            )
+            raise IncidenceError(f"relabel needs a permutation of the {count} nodes of sort `{sort}`, each of 0 to {count - 1} once.")
         ptr = structure._node_ptr[sort]
         home = torch.bucketize(new, ptr[1:], right=True)
         if structure.num_structures > 1 and not torch.equal(home, torch.bucketize(maps[sort], ptr[1:], right=True)):
             raise IncidenceError("relabel must keep every node of a batch in its structure.")
         maps[sort] = new.long()
-    return Structure._of(
-        structure._node_ptr, {p: _rename(p, parts, maps) for p, parts in structure._index.items()}, structure._entry_ptr
-    )
+    return Structure._of(structure._node_ptr, {p: _rename(p, parts, maps) for p, parts in structure._index.items()}, structure._entry_ptr)
 
 
 def _rename(pattern: Pattern, parts: tuple[Tensor, ...], maps: Mapping[str, Tensor]) -> tuple[Tensor, ...]:

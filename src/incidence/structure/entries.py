@@ -73,7 +73,9 @@ def _fixed(pattern: Pattern, index: Tensor, offsets: Mapping[str, int]) -> Itera
         equal = tuple((p, q) for p, q in pairs if first[p] == first[q])
         orbit, letters = _arrangement(str(pattern), equal)
         shifts = [offsets[pattern.sorts[pattern.letters[p]]] for p in letters]
-        columns = [index[p] + shift if len(rows) == index.shape[1] else index[p, rows] + shift for p, shift in zip(letters, shifts)]
+        columns = [
+            index[p] + shift if len(rows) == index.shape[1] else index[p, rows] + shift for p, shift in zip(letters, shifts, strict=True)
+        ]
         nodes = torch.stack(columns, dim=1) if columns else index.new_zeros(len(rows), 0)
         by_orbit.setdefault(orbit, []).append((rows, nodes))
     for orbit, parts in by_orbit.items():
@@ -114,7 +116,7 @@ def _arrangement(text: str, equal: tuple[tuple[int, int], ...]) -> tuple[int, tu
 def _sorted_in_classes(nodes: Tensor, sizes: Sequence[int]) -> Tensor:
     if all(size == 1 for size in sizes):
         return nodes
-    return torch.cat([part if size == 1 else part.sort(dim=1)[0] for part, size in zip(nodes.split(list(sizes), 1), sizes)], 1)
+    return torch.cat([part if size == 1 else part.sort(dim=1)[0] for part, size in zip(nodes.split(list(sizes), 1), sizes, strict=True)], 1)
 
 
 def _open(pattern: Pattern, index: Sequence[Tensor], offsets: Mapping[str, int], num_nodes: int) -> Iterator[Bucket]:
@@ -137,7 +139,7 @@ def _open(pattern: Pattern, index: Sequence[Tensor], offsets: Mapping[str, int],
     classes = [(_signature(k // len(starts), places), sort_at[int(starts[k % len(starts)])]) for k in kinds.tolist()]
     first = counts.sum(1).cumsum(0) - counts.sum(1)
     for _, rows in group(code(counts.unbind(1), (counts.amax(0) + 1).tolist())[0]):
-        present = {c: int(n) for c, n in zip(classes, counts[rows[0]]) if n}
+        present = {c: n for c, n in zip(classes, counts[rows[0]].tolist(), strict=True) if n}
         orbit = _family(pattern, present)
         wanted = [(c.faces, c.sort) for c in pattern.orbits[orbit].classes]
         total = sum(present.values())

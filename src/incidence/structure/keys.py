@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["code", "group", "rank", "ranges"]
+__all__ = ["code", "group", "ranges", "rank"]
 
 _LIMIT = 2**62
 

@@ -23,7 +23,7 @@ from incidence.algebra.orbit import Class, Orbit
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, levels, num_open, words
 from incidence.structure.arrange import Arranged, Mask, join
-from incidence.structure.keys import code, rank, ranges
+from incidence.structure.keys import code, ranges, rank
 
 if TYPE_CHECKING:
     from incidence.structure.structure import Structure
@@ -178,8 +178,8 @@ def build(equivariant_map: EquivariantMap, structure: Structure) -> Plan:
     columns: list[dict[Level, tuple[Tensor, Tensor]]] = []
     for t, arranged, _ in found:
         classes = tensors[t].orbits[arranged.bucket.orbit].classes
-        own = wanted[t, arranged.bucket.orbit]
-        columns.append({x: _keys(arranged, classes, x, equivariant_map.max_overlap) for x in own if x})
+        levels_of = wanted[t, arranged.bucket.orbit]
+        columns.append({x: _keys(arranged, classes, x, equivariant_map.max_overlap) for x in levels_of if x})
     num_keys, numbered = _number_keys(structure, all_levels, columns)
     tables = []
     for (t, arranged, number), own, of_level in zip(found, columns, numbered, strict=True):
@@ -201,8 +201,7 @@ def _keys(arranged: Arranged, classes: Sequence[Class], level: Level, max_overla
     subsets = [
         s
         for s in combinations(range(len(labels)), len(level))
-        if tuple(sorted(classes[labels[p]].sort for p in s)) == level
-        and num_open(classes, tuple(labels[p] for p in s)) <= max_overlap
+        if tuple(sorted(classes[labels[p]].sort for p in s)) == level and num_open(classes, tuple(labels[p] for p in s)) <= max_overlap
     ]
     chosen = torch.tensor(subsets, dtype=torch.long, device=nodes.device).view(-1, len(level))
     keys = nodes[:, chosen]
@@ -213,11 +212,7 @@ def _keys(arranged: Arranged, classes: Sequence[Class], level: Level, max_overla
     known = words(tuple(classes), level, max_overlap)
     bases = [len(classes)] * len(level)
     codes = torch.tensor([_number(word, len(classes)) for word in known], device=nodes.device)
-    slots = (
-        torch.searchsorted(codes, code(label.unbind(2), bases)[0].contiguous())
-        if len(known) > 1
-        else torch.zeros_like(keys[:, :, 0])
-    )
+    slots = torch.searchsorted(codes, code(label.unbind(2), bases)[0].contiguous()) if len(known) > 1 else torch.zeros_like(keys[:, :, 0])
     return keys, slots
 
 
@@ -298,9 +293,7 @@ def _orbit_plan(
     dtype = torch.int32 if max(offsets[-1], sum(p.numel() for p in pairs)) < 2**31 - 1 else torch.long
     device = pairs[0].device if pairs else torch.device("cpu")
     read = torch.cat([p.flatten() for p in pairs]).to(dtype) if pairs else torch.zeros(0, dtype=dtype)
-    each = (
-        torch.cat([torch.full((len(p),), p.shape[1], device=device) for p in pairs]) if pairs else torch.zeros(0, dtype=torch.long)
-    )
+    each = torch.cat([torch.full((len(p),), p.shape[1], device=device) for p in pairs]) if pairs else torch.zeros(0, dtype=torch.long)
     read_ptr = ranges(each).to(dtype)
     first = offsets[1]  # the bags of structures come first, one in each entry
     is_local = read >= first
@@ -368,9 +361,7 @@ class _Shifts:
             new[sort] = before
             before += totals[sort]
         starts = {sort: _starts([s.counts[sort] for s in structures]) for sort in self.sorts}
-        self.nodes = [
-            {sort: new[sort] + starts[sort][i] - s.node_offsets[sort] for sort in self.sorts} for i, s in enumerate(structures)
-        ]
+        self.nodes = [{sort: new[sort] + starts[sort][i] - s.node_offsets[sort] for sort in self.sorts} for i, s in enumerate(structures)]
 
     def move(self, arranged: Arranged, pattern: Pattern, t: int, s: int) -> Arranged:
         bucket = arranged.bucket

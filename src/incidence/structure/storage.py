@@ -68,9 +68,7 @@ def _read(arrays: dict[str, Any]) -> Structure:
     index, entry_ptr = {}, {}
     for number in numbers:
         text = str(arrays[f"tensor/{number}/pattern"])
-        parts = sorted(
-            (k for k in arrays if k.startswith(f"tensor/{number}/") and k[-1].isdigit()), key=lambda k: int(k.split("/")[2])
-        )
+        parts = sorted((k for k in arrays if k.startswith(f"tensor/{number}/") and k[-1].isdigit()), key=lambda k: int(k.split("/")[2]))
         tensors = tuple(torch.from_numpy(arrays[key]) for key in parts)
         index[text] = tensors if Pattern(text).is_open else tensors[0]
         entry_ptr[Pattern(text)] = torch.from_numpy(arrays[f"tensor/{number}/ptr"]).long()

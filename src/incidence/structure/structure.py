@@ -3,7 +3,7 @@ r"""`Structure`: nodes and the entries of tensors over them; index data only, va
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Union
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,8 +18,6 @@ from incidence.structure.plan import Plan, build, tensors_of
 from incidence.structure.validate import as_index, as_num_nodes, assert_entries
 
 __all__ = ["Structure"]
-
-Index = Union[Tensor, tuple[Tensor, ...]]
 
 
 class Structure:
@@ -52,9 +50,7 @@ class Structure:
         device: torch.device | str | None = None,
     ) -> None:
         if index is not None and not isinstance(index, Mapping):
-            raise IncidenceError(
-                f"index must map patterns to integer tensors, as in {{'(i j)': edges}}; got {type(index).__name__}."
-            )
+            raise IncidenceError(f"index must map patterns to integer tensors, as in {{'(i j)': edges}}; got {type(index).__name__}.")
         given = {_as_pattern(text): value for text, value in (index or {}).items()}
         if len(given) < len(index or {}):
             raise IncidenceError(f"two patterns of the index mean the same: {', '.join(map(repr, index or {}))}. Name one of them.")
@@ -78,9 +74,7 @@ class Structure:
             self.arranged(pattern)  # finds duplicates, with the sort that plans need anyway
 
     @classmethod
-    def _of(
-        cls, node_ptr: dict[str, Tensor], index: dict[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]
-    ) -> Structure:
+    def _of(cls, node_ptr: dict[str, Tensor], index: dict[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]) -> Structure:
         """A structure from parts that are known to be right."""
         self = cls.__new__(cls)
         self._set(node_ptr, index, entry_ptr)
@@ -391,9 +385,7 @@ class Structure:
 
     def __repr__(self) -> str:
         many = f"num_structures={self.num_structures}, " if self.num_structures != 1 else ""
-        entries = "".join(
-            f", '{p}': {self.num_entries(p):,} {'entry' if self.num_entries(p) == 1 else 'entries'}" for p in self._index
-        )
+        entries = "".join(f", '{p}': {self.num_entries(p):,} {'entry' if self.num_entries(p) == 1 else 'entries'}" for p in self._index)
         return f"Structure({many}num_nodes={self.num_nodes}{entries})"
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:

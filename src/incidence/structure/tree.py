@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from incidence.algebra.pattern import Pattern
 from incidence.structure.structure import Structure
 
-__all__: list[str] = []
+__all__ = ["Flat"]
+
+
+@dataclass(frozen=True)
+class Flat:
+    """What a layer needs of a structure, as plain tensors and a text with all that is static."""
+
+    tensors: list[Tensor]
+    spec: str
 
 
 def _flatten(structure: Structure) -> tuple[list[Any], Any]:
@@ -26,8 +36,6 @@ def _flatten(structure: Structure) -> tuple[list[Any], Any]:
 
 
 def _unflatten(tensors: Any, context: Any) -> Structure:
-    from incidence.kernels.traced import Flat
-
     sorts, patterns, flats = context
     rest = iter(tensors)
     node_ptr = {sort: next(rest) for sort in sorts}

@@ -63,9 +63,7 @@ def _is_matrix(value: object) -> bool:
 
 def _letters_hint(pattern: Pattern) -> str:
     letters = pattern.fixed_letters
-    return (
-        f"one row for each of the letters {', '.join(letters)}" if letters else "no rows, as no letter is in a face of fixed size"
-    )
+    return f"one row for each of the letters {', '.join(letters)}" if letters else "no rows, as no letter is in a face of fixed size"
 
 
 def _as_matrix(pattern: Pattern, value: object, rows: int, name: str, hint: str, device: torch.device | None) -> Tensor:

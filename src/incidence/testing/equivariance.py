@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -36,7 +37,8 @@ def assert_equivariant(
         structure: The structure; of a batch, every structure is relabelled on its own.
         inputs: The pattern of x, where it is a single tensor and the module has no `map`.
         outputs: The pattern of a single output, where the module has no `map` and it is not that of the input.
-        rtol, atol: How much the results may differ.
+        rtol: How much the results may differ, as a share of their size.
+        atol: How much they may differ in any case.
         trials: How many relabellings to try.
         seed: Of the relabellings.
 
@@ -81,7 +83,7 @@ def _moved(structure: Structure, generator: torch.Generator) -> tuple[Structure,
 def _shuffled(ptr: Tensor, generator: torch.Generator) -> Tensor:
     """A permutation that keeps everything in its structure."""
     bounds = ptr.tolist()
-    parts = [a + torch.randperm(b - a, generator=generator) for a, b in zip(bounds, bounds[1:], strict=False)]
+    parts = [a + torch.randperm(b - a, generator=generator) for a, b in pairwise(bounds)]
     return torch.cat(parts).to(ptr.device) if parts else torch.zeros(0, dtype=torch.long)
 
 
@@ -99,7 +101,8 @@ def _compare(expected: Any, found: Any, trial: int, rtol: float, atol: float, na
             _compare(expected[key], found[key], trial, rtol, atol, key)
         return
     what = f"the output `{name}`" if name else "the output"
-    assert expected.shape == found.shape, f"{what} changes its shape under relabelling: {list(expected.shape)}, {list(found.shape)}"
+    shapes = [list(value.shape) for value in (expected, found)]
+    assert shapes[0] == shapes[1], f"{what} changes its shape under relabelling: {shapes[0]} and {shapes[1]}"
     gap = (expected - found).abs()
     is_bad = gap > atol + rtol * expected.abs()
     is_bad |= expected.isnan() != found.isnan()
