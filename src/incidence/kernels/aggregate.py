@@ -51,7 +51,13 @@ def _counts(lists: OrbitPlan, like: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Aggregation(Protocol):
-    """Turns the entries of every bag into one row."""
+    """Turns the entries of every bag into one row.
+
+    Attributes:
+        is_linear: Whether the adjoint is `gather` of the scaled gradient, whatever the entries are.
+    """
+
+    is_linear: bool
 
     def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
         """The rows of the structures and of the other bags."""
@@ -61,18 +67,36 @@ class Aggregation(Protocol):
         """The gradient of the entries, from that of all bags, the entries and what `pool` gave."""
         ...
 
+    def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
+        """For a linear aggregation: what to gather."""
+        ...
 
-class Sum:
+
+class _Linear:
+    is_linear = True
+
+    def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
+        return grad
+
+    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: OrbitPlan) -> Tensor:
+        return gather(self.scale(grad, lists), lists)
+
+
+class _NotLinear:
+    is_linear = False
+
+    def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
+        raise NotImplementedError("only linear aggregations scale")
+
+
+class Sum(_Linear):
     """The sum: the paper's pooling."""
 
     def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
         return pool_sum(x, lists)
 
-    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: OrbitPlan) -> Tensor:
-        return gather(grad, lists)
 
-
-class Mean:
+class Mean(_Linear):
     """The mean over present entries."""
 
     def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
@@ -80,8 +104,8 @@ class Mean:
         whole, local = (s.div_(n.clamp(min=1)) for s, n in zip(sums, counts, strict=True))
         return whole, local
 
-    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: OrbitPlan) -> Tensor:
-        return gather((grad / torch.cat(_counts(lists, x)).clamp(min=1)).to(grad.dtype), lists)
+    def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
+        return (grad / torch.cat(_counts(lists, grad)).clamp(min=1)).to(grad.dtype)
 
 
 def _pairs(x: Tensor, lists: OrbitPlan) -> Iterator[tuple[Tensor, Tensor, slice]]:
@@ -93,7 +117,7 @@ def _pairs(x: Tensor, lists: OrbitPlan) -> Iterator[tuple[Tensor, Tensor, slice]
         yield entries[part], lists.read[part].long(), part
 
 
-class Extremum:
+class Extremum(_NotLinear):
     """The maximum or the minimum; ties share the gradient equally, so that gradients are equivariant too."""
 
     def __init__(self, reduce: str, start: float) -> None:
@@ -120,7 +144,7 @@ class Extremum:
         return out
 
 
-class Std:
+class Std(_NotLinear):
     """The standard deviation of the present entries (population); 0 with gradient 0 where they are all equal.
 
     The entries are centred before they are squared: differences of large sums would lose all digits.

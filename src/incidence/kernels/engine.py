@@ -13,7 +13,7 @@ torch's own are several times slower.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,48 @@ import torch
 from torch import Tensor
 
 from incidence.kernels.aggregate import AGGREGATIONS, gather, pool_sum
-from incidence.kernels.bags import transposed_product
+from incidence.kernels.bags import bag_sum, transposed_product
 from incidence.structure.plan import OrbitPlan
 
-__all__ = ["Program", "Side", "Term", "apply", "run", "run_backward"]
+__all__ = ["Program", "Side", "Table", "Term", "apply", "run", "run_backward"]
+
+_BLOCK = 1 << 19  # floats of the output that are made at a time: small enough to stay in the cache
+
+
+class Table:
+    """The operation that every pair of words means, as rows of a weight; -1 where the layer has none."""
+
+    def __init__(self, operations: Tensor) -> None:
+        self.operations = operations
+        self.shape = operations.shape[0], operations.shape[1]
+        self.flat = operations.flatten()
+        self.is_full = bool((operations >= 0).all())
+        self.present = (self.flat >= 0).nonzero()[:, 0]
+        self.single = int(self.flat[0]) if self.flat.numel() == 1 and self.is_full else None
+
+    def big(self, weight: Tensor) -> Tensor:
+        """The matrix of a level, (words x in, words x out), from a weight (operations, in, out)."""
+        if self.single is not None:
+            return weight[self.single]
+        (rows, cols), (num_in, num_out) = self.shape, weight.shape[1:]
+        if self.is_full:
+            blocks = weight.index_select(0, self.flat)
+        else:
+            blocks = weight.new_zeros(rows * cols, num_in, num_out)
+            blocks[self.present] = weight.index_select(0, self.flat[self.present])
+        return blocks.view(rows, cols, num_in, num_out).permute(0, 2, 1, 3).reshape(rows * num_in, cols * num_out)
+
+    def add_adjoint(self, d_weight: Tensor, d_big: Tensor) -> None:
+        """Adds the gradient of the matrix to that of the weight."""
+        if self.single is not None:
+            d_weight[self.single] += d_big
+            return
+        (rows, cols), (num_in, num_out) = self.shape, d_weight.shape[1:]
+        blocks = d_big.view(rows, num_in, cols, num_out).permute(0, 2, 1, 3).reshape(rows * cols, num_in, num_out)
+        if self.is_full:
+            d_weight.index_add_(0, self.flat, blocks)
+        else:
+            d_weight.index_add_(0, self.flat[self.present], blocks[self.present])
 
 
 @dataclass(frozen=True)
@@ -50,18 +88,24 @@ class Term:
     source: tuple[int, int]
     target: tuple[int, int]
     weight: int
-    levels: tuple[tuple[int, int, Tensor], ...]
-    blocks: tuple[Tensor, ...] | None
+    levels: tuple[tuple[int, int, Table], ...]
+    blocks: tuple[Table, ...] | None
 
 
 @dataclass(frozen=True)
 class Program:
-    """What to do: the sides, the terms, the aggregations, and the bias of every output tensor."""
+    """What to do: the sides, the terms and the aggregations."""
 
     inputs: tuple[Side, ...]
     outputs: tuple[Side, ...]
     terms: tuple[Term, ...]
     aggr: tuple[str, ...]
+
+
+Rows = tuple[Tensor, Tensor]
+"""The rows of all bags of an orbit: those of structures, and the others."""
+Pooled = list[list[list[Rows]]]
+"""The pooled rows by aggregation, input tensor and orbit."""
 
 
 def apply(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
@@ -76,17 +120,14 @@ def apply(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], bia
     return list(_Layer.apply(program, len(xs), len(weights), *xs, *weights, *biases))  # type: ignore[no-untyped-call]
 
 
-Pooled = list[list[list[tuple[Tensor, Tensor]]]]
-"""The pooled rows by aggregation, input tensor and orbit."""
-
-
 def run(
     program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]
 ) -> tuple[list[Tensor], list[Tensor], Pooled]:
     """The outputs; with the inputs in canonical order and the pooled rows, which backward needs."""
     arranged = [_arrange(x, side) for x, side in zip(xs, program.inputs, strict=True)]
     pooled = _pool(program, arranged)
-    return _forward(program, arranged, pooled, weights, biases), arranged, pooled
+    ys = [_output(program, t, arranged, pooled, weights, biases[t]) for t in range(len(program.outputs))]
+    return ys, arranged, pooled
 
 
 def run_backward(
@@ -95,13 +136,6 @@ def run_backward(
     """The gradients of the inputs, weights and biases, from the inputs alone: the pooled rows are made again."""
     arranged = [_arrange(x, side) for x, side in zip(xs, program.inputs, strict=True)]
     return _backward(program, arranged, _pool(program, arranged), weights, grads, [True] * len(xs), has_bias)
-
-
-def _pool(program: Program, xs: Sequence[Tensor]) -> Pooled:
-    return [
-        [[AGGREGATIONS[a].pool(x[o.start : o.stop], o) for o in side.orbits] for x, side in zip(xs, program.inputs, strict=True)]
-        for a in program.aggr
-    ]
 
 
 class _Layer(torch.autograd.Function):
@@ -137,123 +171,107 @@ def _restore(y: Tensor, side: Side) -> Tensor:
     return y if side.order is None else torch.empty_like(y).index_copy_(0, side.order, y)
 
 
-def _big(weight: Tensor, table: Tensor) -> Tensor:
-    """The matrix of a level: (words x in, words x out), the weight of the operation of every pair of words; -1 is none."""
-    rows, cols = table.shape
-    num_in, num_out = weight.shape[1:]
-    if bool((table < 0).any()):
-        weight = torch.cat([weight, weight.new_zeros(1, num_in, num_out)])
-        table = torch.where(table < 0, weight.shape[0] - 1, table)
-    if rows == 1 and cols == 1:
-        return weight[int(table)]
-    blocks = weight.index_select(0, table.flatten()).view(rows, cols, num_in, num_out)
-    return blocks.permute(0, 2, 1, 3).reshape(rows * num_in, cols * num_out)
+def _pool(program: Program, xs: Sequence[Tensor]) -> Pooled:
+    sides = list(zip(xs, program.inputs, strict=True))
+    return [[[AGGREGATIONS[name].pool(_rows(x, o), o) for o in side.orbits] for x, side in sides] for name in program.aggr]
 
 
-def _add_blocks(d_weight: Tensor, d_big: Tensor, table: Tensor) -> None:
-    """The adjoint of `_big`, added to the gradient of the weight."""
-    rows, cols = table.shape
-    num_in, num_out = d_weight.shape[1:]
-    blocks = d_big.view(rows, num_in, cols, num_out).permute(0, 2, 1, 3).reshape(rows * cols, num_in, num_out)
-    is_there = (table >= 0).flatten()
-    if not bool(is_there.all()):
-        blocks, table = blocks[is_there], table.flatten()[is_there]
-    d_weight.index_add_(0, table.flatten(), blocks)
+def _rows(x: Tensor, lists: OrbitPlan) -> Tensor:
+    """The rows of an orbit; a view."""
+    return x if lists.stop - lists.start == x.shape[0] else x[lists.start : lists.stop]
 
 
-def _level(rows: tuple[Tensor, Tensor] | Tensor, lists: OrbitPlan, at: int, channels: int) -> Tensor:
+def _level(rows: Rows, lists: OrbitPlan, at: int, channels: int) -> Tensor:
     """The rows of one level as a matrix of keys by (words x channels); a view."""
-    start, stop, slots = lists.offsets[at], lists.offsets[at + 1], lists.num_slots[at]
-    if isinstance(rows, tuple):
-        whole, local = rows
-        part = whole if at == 0 else local[start - lists.offsets[1] : stop - lists.offsets[1]]
-    else:
-        part = rows[start:stop]
-    return part.view(-1, slots * channels) if slots else part.new_zeros(0, 0)
+    start, stop = lists.offsets[at], lists.offsets[at + 1]
+    part = rows[0] if at == 0 else rows[1][start - lists.offsets[1] : stop - lists.offsets[1]]
+    return part.view(-1, lists.num_slots[at] * channels)
 
 
-def _set_or_add(out: Tensor, a: Tensor, b: Tensor, is_first: bool) -> None:
-    if is_first:
-        torch.mm(a, b, out=out)
-    else:
-        out.addmm_(a, b)
-
-
-def _forward(
-    program: Program, xs: Sequence[Tensor], pooled: Pooled, weights: Sequence[Tensor], biases: Sequence[Tensor | None]
-) -> list[Tensor]:
-    ys = []
-    for t, side in enumerate(program.outputs):
-        into = [term for term in program.terms if term.target[0] == t]
-        num_out = weights[into[0].weight].shape[-1]
-        y = xs[0].new_empty(side.num_entries, num_out)
-        for b, lists in enumerate(side.orbits):
-            terms = [term for term in into if term.target[1] == b]
-            z = _products(program, terms, lists, pooled, weights, num_out)
-            bias = biases[t]
-            if bias is not None:
-                z[: lists.offsets[1]] += bias[b]  # every entry reads its structure once
-            _read(program, terms, lists, z, xs, weights, y[lists.start : lists.stop])
-        ys.append(_restore(y, side))
-    return ys
-
-
-def _products(program: Program, terms: Sequence[Term], lists: OrbitPlan, pooled: Pooled, weights: Sequence[Tensor], num_out: int) -> Tensor:
-    """What the bags of an output orbit hold: for every level the products of the pooled rows of all input orbits."""
-    like = weights[terms[0].weight]
-    z = like.new_empty(lists.offsets[-1], num_out)
-    started = [False] * len(lists.levels)
-    for term in terms:
-        s, a = term.source
-        source, weight = program.inputs[s].orbits[a], weights[term.weight]
-        for i, j, table in term.levels:
-            for number in range(len(program.aggr)):
-                p = _level(pooled[number][s][a], source, i, weight.shape[2])
-                _set_or_add(_level(z, lists, j, num_out), p, _big(weight[number], table), not started[j])
-                started[j] = True
-    for j, is_started in enumerate(started):
-        if not is_started:
-            z[lists.offsets[j] : lists.offsets[j + 1]] = 0
+def _products(lists: OrbitPlan, channels: int, like: Tensor, factors: Iterable[tuple[int, Tensor, Tensor]]) -> Tensor:
+    """What the bags of an orbit hold: for every level the sum of the products of the given factors (level, a, b)."""
+    z = like.new_empty(lists.offsets[-1], channels)
+    is_started = [False] * len(lists.levels)
+    for at, a, b in factors:
+        out = z[lists.offsets[at] : lists.offsets[at + 1]].view(-1, lists.num_slots[at] * channels)
+        if is_started[at]:
+            out.addmm_(a, b)
+        else:
+            torch.mm(a, b, out=out)
+        is_started[at] = True
+    for at, started in enumerate(is_started):
+        if not started:
+            z[lists.offsets[at] : lists.offsets[at + 1]] = 0
     return z
 
 
-def _self_weight(program: Program, weight: Tensor) -> Tensor:
+Block = tuple[int, int, int, Tensor]
+"""Rows that are multiplied as they lie side by side: start, stop, how many at a time, and the matrix."""
+
+
+def _spread(out: Tensor, z: Tensor, lists: OrbitPlan, x: Tensor | None, blocks: Iterable[Block]) -> None:
+    """Sets every entry of out to the sum of its bags, plus the products of the rows of x side by side."""
+    channels, done = out.shape[1], 0
+    for start, stop, words, matrix in blocks:
+        assert x is not None
+        step = max(1, _BLOCK // (words * channels)) * words
+        for a in range(start, stop, step):
+            b = min(a + step, stop)
+            torch.mm(x[a:b].view(-1, matrix.shape[0]), matrix, out=out[a:b].view(-1, matrix.shape[1]))
+            out[a:b] += _gather_part(z, lists, a, b)
+        done = stop
+    if done == 0 and out.shape[0]:
+        out.copy_(gather(z, lists))
+
+
+def _gather_part(z: Tensor, lists: OrbitPlan, start: int, stop: int) -> Tensor:
+    """The sums of the bags of some entries; all entries have the same number of bags."""
+    width = lists.read.shape[0] // (lists.stop - lists.start)
+    return bag_sum(z, lists.read[start * width : stop * width], lists.read_ptr[: stop - start + 1])
+
+
+def _slices(lists: OrbitPlan, term: Term) -> Iterator[tuple[int, int, int, Table]]:
+    start = 0
+    for mask, num_sets, table in zip(lists.masks, lists.num_sets, term.blocks or (), strict=True):
+        stop = start + num_sets * len(mask)
+        yield start, stop, len(mask), table
+        start = stop
+
+
+def _own_weight(program: Program, weight: Tensor) -> Tensor:
     """The weight of a match of all nodes: a bag of one entry is the entry itself, but for the spread, which is 0."""
     kept = [number for number, name in enumerate(program.aggr) if name != "std"]
     return weight[kept].sum(0) if len(kept) != 1 else weight[kept[0]]
 
 
-def _read(
-    program: Program,
-    terms: Sequence[Term],
-    lists: OrbitPlan,
-    z: Tensor,
-    xs: Sequence[Tensor],
-    weights: Sequence[Tensor],
-    y: Tensor,
-) -> None:
-    """Reads the bags of every entry into y, and adds the products of the entries on one node set."""
-    own = [term for term in terms if term.blocks is not None]
-    if not own:
-        y.copy_(gather(z, lists))
-        return
-    [term] = own
-    s, a = term.source
-    x = xs[s][program.inputs[s].orbits[a].start : program.inputs[s].orbits[a].stop]
-    weight = _self_weight(program, weights[term.weight])
-    for start, stop, words, table in _slices(lists, term):
-        out, rows = y[start:stop].view(-1, words * y.shape[1]), x[start:stop].view(-1, words * x.shape[1])
-        torch.mm(rows, _big(weight, table), out=out)
-    y += gather(z, lists)
+def _output(program: Program, t: int, xs: Sequence[Tensor], pooled: Pooled, weights: Sequence[Tensor], bias: Tensor | None) -> Tensor:
+    side = program.outputs[t]
+    into = [term for term in program.terms if term.target[0] == t]
+    like = weights[into[0].weight]
+    y = like.new_empty(side.num_entries, like.shape[-1])
+    for b, lists in enumerate(side.orbits):
+        terms = [term for term in into if term.target[1] == b]
+        z = _products(lists, y.shape[1], like, _forward_factors(program, terms, pooled, weights))
+        if bias is not None:
+            z[: lists.offsets[1]] += bias[b]  # every entry reads its structure once
+        own = next((term for term in terms if term.blocks is not None), None)
+        if own is None:
+            _spread(_rows(y, lists), z, lists, None, ())
+            continue
+        weight = _own_weight(program, weights[own.weight])
+        x = _rows(xs[own.source[0]], program.inputs[own.source[0]].orbits[own.source[1]])
+        _spread(_rows(y, lists), z, lists, x, ((i, j, n, table.big(weight)) for i, j, n, table in _slices(lists, own)))
+    return _restore(y, side)
 
 
-def _slices(lists: OrbitPlan, term: Term) -> list[tuple[int, int, int, Tensor]]:
-    found, start = [], 0
-    for mask, num_sets, table in zip(lists.masks, lists.num_sets, term.blocks or (), strict=True):
-        stop = start + num_sets * len(mask)
-        found.append((start, stop, len(mask), table))
-        start = stop
-    return found
+def _forward_factors(
+    program: Program, terms: Sequence[Term], pooled: Pooled, weights: Sequence[Tensor]
+) -> Iterator[tuple[int, Tensor, Tensor]]:
+    for term in terms:
+        (s, a), weight = term.source, weights[term.weight]
+        for i, j, table in term.levels:
+            for number in range(len(program.aggr)):
+                yield j, _level(pooled[number][s][a], program.inputs[s].orbits[a], i, weight.shape[2]), table.big(weight[number])
 
 
 def _backward(
@@ -266,26 +284,23 @@ def _backward(
     has_bias: Sequence[bool],
 ) -> tuple[list[Tensor | None], list[Tensor], list[Tensor | None]]:
     arranged = [_arrange(g, side) for g, side in zip(grads, program.outputs, strict=True)]
-    read = [[pool_sum(g[o.start : o.stop], o) for o in side.orbits] for g, side in zip(arranged, program.outputs, strict=True)]
+    read = [[pool_sum(_rows(g, o), o) for o in side.orbits] for g, side in zip(arranged, program.outputs, strict=True)]
     d_weights = [torch.zeros_like(w) for w in weights]
     for term in program.terms:
         _weight_gradient(program, term, xs, pooled, arranged, read, d_weights[term.weight])
-    d_xs: list[Tensor | None] = []
-    for s, side in enumerate(program.inputs):
-        if not needs_x[s]:
-            d_xs.append(None)
-            continue
-        d_x = torch.empty_like(xs[s])
-        for a, lists in enumerate(side.orbits):
-            terms = [term for term in program.terms if term.source == (s, a)]
-            d_x[lists.start : lists.stop] = _input_gradient(program, terms, lists, xs[s], pooled, weights, arranged, read)
-        d_xs.append(_restore(d_x, side))
+    d_xs = [_input_gradient(program, s, xs[s], pooled, weights, arranged, read) if need else None for s, need in enumerate(needs_x)]
     d_biases = [torch.stack([q[0].sum(0) for q in read[t]]) if has else None for t, has in enumerate(has_bias)]
     return d_xs, d_weights, d_biases
 
 
 def _weight_gradient(
-    program: Program, term: Term, xs: Sequence[Tensor], pooled: Pooled, grads: Sequence[Tensor], read: Any, d_weight: Tensor
+    program: Program,
+    term: Term,
+    xs: Sequence[Tensor],
+    pooled: Pooled,
+    grads: Sequence[Tensor],
+    read: list[list[Rows]],
+    d_weight: Tensor,
 ) -> None:
     (s, a), (t, b) = term.source, term.target
     source, target = program.inputs[s].orbits[a], program.outputs[t].orbits[b]
@@ -294,50 +309,58 @@ def _weight_gradient(
         q = _level(read[t][b], target, j, num_out)
         for number in range(len(program.aggr)):
             p = _level(pooled[number][s][a], source, i, num_in)
-            _add_blocks(d_weight[number], transposed_product(p, q), table)
+            table.add_adjoint(d_weight[number], transposed_product(p, q))
     if term.blocks is None:
         return
-    x, g = xs[s][source.start : source.stop], grads[t][target.start : target.stop]
+    x, g = _rows(xs[s], source), _rows(grads[t], target)
     for start, stop, words, table in _slices(target, term):
-        rows, out = x[start:stop].view(-1, words * num_in), g[start:stop].view(-1, words * num_out)
-        d_big = transposed_product(rows, out)
+        d_big = transposed_product(x[start:stop].view(-1, words * num_in), g[start:stop].view(-1, words * num_out))
         for number, name in enumerate(program.aggr):
             if name != "std":
-                _add_blocks(d_weight[number], d_big, table)
+                table.add_adjoint(d_weight[number], d_big)
 
 
 def _input_gradient(
     program: Program,
-    terms: Sequence[Term],
-    lists: OrbitPlan,
+    s: int,
     x: Tensor,
     pooled: Pooled,
     weights: Sequence[Tensor],
     grads: Sequence[Tensor],
-    read: Any,
+    read: list[list[Rows]],
 ) -> Tensor:
-    s, a = terms[0].source
-    rows = x[lists.start : lists.stop]
-    total: Tensor | None = None
-    for number, name in enumerate(program.aggr):
-        d_p = rows.new_zeros(lists.offsets[-1], rows.shape[1])
-        for term in terms:
-            (t, b), weight = term.target, weights[term.weight]
-            target = program.outputs[t].orbits[b]
-            for i, j, table in term.levels:
-                q = _level(read[t][b], target, j, weight.shape[3])
-                _level(d_p, lists, i, rows.shape[1]).addmm_(q, _big(weight[number], table).t())
-        part = AGGREGATIONS[name].adjoint(d_p, rows, pooled[number][s][a], lists)
-        total = part if total is None else total.add_(part)
-    assert total is not None
+    side = program.inputs[s]
+    d_x = torch.empty_like(x)
+    for a, lists in enumerate(side.orbits):
+        terms = [term for term in program.terms if term.source == (s, a)]
+        own = next((term for term in terms if term.blocks is not None), None)
+        out, rows = _rows(d_x, lists), _rows(x, lists)
+        blocks: list[Block] = []
+        g = None
+        if own is not None:
+            weight = _own_weight(program, weights[own.weight])
+            g = _rows(grads[own.target[0]], program.outputs[own.target[0]].orbits[own.target[1]])
+            blocks = [(i, j, n, table.big(weight).t()) for i, j, n, table in _slices(lists, own)]
+        for number, name in enumerate(program.aggr):
+            factors = _backward_factors(program, terms, number, weights, read)
+            d_p = _products(lists, x.shape[1], x, factors)
+            if number == 0 and AGGREGATIONS[name].is_linear:
+                _spread(out, AGGREGATIONS[name].scale(d_p, lists), lists, g, blocks)
+                blocks = []
+            elif number == 0:
+                out.copy_(AGGREGATIONS[name].adjoint(d_p, rows, pooled[number][s][a], lists))
+            else:
+                out += AGGREGATIONS[name].adjoint(d_p, rows, pooled[number][s][a], lists)
+        for start, stop, _, matrix in blocks:
+            assert g is not None
+            out[start:stop].view(-1, matrix.shape[1]).addmm_(g[start:stop].view(-1, matrix.shape[0]), matrix)
+    return _restore(d_x, side)
+
+
+def _backward_factors(
+    program: Program, terms: Sequence[Term], number: int, weights: Sequence[Tensor], read: list[list[Rows]]
+) -> Iterator[tuple[int, Tensor, Tensor]]:
     for term in terms:
-        if term.blocks is None:
-            continue
-        t, b = term.target
-        target = program.outputs[t].orbits[b]
-        g = grads[t][target.start : target.stop]
-        weight = _self_weight(program, weights[term.weight])
-        for start, stop, words, table in _slices(lists, term):
-            out = total[start:stop].view(-1, words * rows.shape[1])
-            out.addmm_(g[start:stop].view(-1, words * g.shape[1]), _big(weight, table).t())
-    return total
+        (t, b), weight = term.target, weights[term.weight]
+        for i, j, table in term.levels:
+            yield i, _level(read[t][b], program.outputs[t].orbits[b], j, weight.shape[3]), table.big(weight[number]).t()

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from incidence.kernels.engine import Program, Side, Term, run, run_backward
+from incidence.kernels.engine import Program, Side, Table, Term, run, run_backward
 from incidence.structure.plan import OrbitPlan
 from incidence.structure.tree import Flat
 
@@ -40,9 +40,9 @@ def flatten(program: Program) -> Flat:
         sides.append(orbits)
     terms = []
     for term in program.terms:
-        blocks = [table.flatten().cpu() for table in term.blocks or ()]
+        blocks = [table.flat.cpu() for table in term.blocks or ()]
         tensors.append(torch.cat([torch.zeros(2, dtype=torch.long), *blocks]))
-        levels = [(i, j, table.tolist()) for i, j, table in term.levels]
+        levels = [(i, j, table.operations.tolist()) for i, j, table in term.levels]
         terms.append([term.source, term.target, term.weight, levels, term.blocks is not None])
     tensors.insert(0, torch.tensor(sizes, dtype=torch.long))
     spec = {"aggr": program.aggr, "num_inputs": len(program.inputs), "sides": sides, "terms": terms}
@@ -80,8 +80,8 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
         tables = next(flat)[2:]
         lengths = [len(mask) for mask in inputs[source[0]].orbits[source[1]].masks] if has_blocks else []
         pieces = tables.to(device).split([length**2 for length in lengths])
-        blocks = tuple(piece.view(length, length) for piece, length in zip(pieces, lengths, strict=True))
-        found = tuple((i, j, torch.tensor(table, device=device)) for i, j, table in levels)
+        blocks = tuple(Table(piece.view(length, length)) for piece, length in zip(pieces, lengths, strict=True))
+        found = tuple((i, j, Table(torch.tensor(table, device=device))) for i, j, table in levels)
         terms.append(Term(tuple(source), tuple(target), weight, found, blocks if has_blocks else None))
     return Program(tuple(inputs), tuple(outputs), tuple(terms), tuple(static["aggr"]))
 

@@ -9,7 +9,7 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import Class
 from incidence.algebra.overlap import Matrix, overlaps
 from incidence.algebra.words import Word, overlap_of, words
-from incidence.kernels.engine import Program, Side, Term
+from incidence.kernels.engine import Program, Side, Table, Term
 from incidence.structure.plan import Plan, is_aligned
 
 __all__ = ["Layout", "make_program"]
@@ -95,10 +95,10 @@ def _term(
         us, ws = (words(c, plan.levels[level], m.max_overlap) for c in classes)
         table = _table(us, ws, classes, rows)
         if bool((table >= 0).any()):
-            found.append((i, other.levels.index(level), table.to(device)))
+            found.append((i, other.levels.index(level), Table(table.to(device))))
     blocks = None
     if is_aligned(m.inputs[source[0]], m.outputs[target[0]], source[1], target[1]):
-        blocks = tuple(_table(mask, mask, classes, rows).to(device) for mask in one.masks)
+        blocks = tuple(Table(_table(mask, mask, classes, rows).to(device)) for mask in one.masks)
     return Term(source, target, layout.pairs.index((source[0], target[0])), tuple(found), blocks)
 
 
