@@ -30,7 +30,7 @@ def test_a_map_may_start_with_its_arrow(capsys):
 
 def test_numbers_of_nodes_go_by_sort(capsys):
     assert main(["explain", "u:user m:movie -> u:user", "--nodes", "user=1,movie=2", "3"]) == 0
-    assert "user=1, movie=2: 1; N = 3: 2." in " ".join(capsys.readouterr().out.split())
+    assert "Exact dimension: 1 at user=1, movie=2; 2 at 3 nodes." in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from incidence.structure import Structure, collate, ones, uncollate
 
 _HOMES = {
+    "algebra": "incidence",
+    "errors": "incidence",
+    "structure": "incidence",
     "EquivariantMap": "incidence.algebra",
     "IncidenceError": "incidence.errors",
     "Pattern": "incidence.algebra",
@@ -32,7 +35,7 @@ _HOMES = {
     "uncollate": "incidence.structure",
 }
 
-_MODULES = ("counting", "nn", "testing")
+_MODULES = ("algebra", "counting", "errors", "nn", "structure", "testing")
 
 __all__ = [
     "EquivariantMap",
@@ -61,4 +64,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__", "algebra", "errors"])
+    return sorted([*__all__, "__version__", "algebra", "errors", "structure"])

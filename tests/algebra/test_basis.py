@@ -145,6 +145,32 @@ def test_structure_constants_count_middle_entries():
     assert {c: str(p) for c, p in edges.compose(edges).of_indicators(1, 1).items()} == {0: "4", 1: "N - 2", 2: "2 N - 4"}
 
 
+def test_products_of_large_faces_take_no_time():
+    quadruples = EquivariantMap("(i j k l) -> (i j k l)")
+    assert {c: str(p) for c, p in quadruples.compose(quadruples)[0, 0].items()} == {0: "N^4 - 6 N^3 + 11 N^2 - 6 N"}
+    assert {c: str(p) for c, p in quadruples.compose(quadruples)[208, 208].items()} == {208: "1"}
+    twenty = "{" + " ".join(f"i{n}" for n in range(20)) + "}"
+    assert len(EquivariantMap(f"{twenty} -> {twenty}").compose(f"{twenty} -> {twenty}")[10, 10]) == 11
+
+
+def test_a_scalar_product_is_a_number_at_any_number_of_nodes():
+    assert EquivariantMap(" -> ").compose(" -> ")[0, 0][0]({}) == 1
+
+
+def test_names_of_the_outer_sides_are_kept_in_a_product():
+    product_map = EquivariantMap("bond={i j} -> i").compose("i -> bond=i").map
+    assert [p.name for p in product_map.inputs + product_map.outputs] == ["bond", "bond"]
+
+
+def test_products_are_indexed_by_two_numbers_and_values_by_every_sort():
+    edges = EquivariantMap("{i j} -> {i j}")
+    with pytest.raises(IncidenceError, match="a product is indexed by two numbers"):
+        edges.compose(edges)[0]
+    rows = EquivariantMap("u:user m:movie -> u:user").compose("u:user -> m:movie")
+    with pytest.raises(IncidenceError, match="no number of nodes for the sort `movie`"):
+        rows[0, 0][0]({"user": 3})
+
+
 def test_maps_that_do_not_fit_or_are_open_are_refused():
     with pytest.raises(IncidenceError, match=r"Swap them: `a.compose\(b\)` does a first"):
         EquivariantMap("i -> i j").compose(EquivariantMap("i j k -> i"))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from incidence.algebra import EquivariantMap, Pattern
 from incidence.algebra.counting import bell
 from incidence.algebra.maps import num_orbits
+from incidence.algebra.overlap import overlap_at, overlaps
 from incidence.errors import IncidenceError, PatternError, TooLargeError
 from tests.algebra import brute_force
 from tests.algebra.written import map_text, with_sorts
@@ -241,10 +242,45 @@ def test_thirty_plain_nodes_are_counted_at_once():
     assert EquivariantMap(f"{nodes} -> {nodes}").dimension == bell(60)
 
 
-def test_hostile_sizes_are_refused_and_do_not_hang():
-    faces = " ".join("{" + " ".join(f"{c}{n}" for n in range(9)) + "}" for c in "abcdefg")
+def sets(count: int, size: int) -> str:
+    return " ".join("{" + " ".join(f"{c}{n}" for n in range(size)) + "}" for c in "abcdefg"[:count])
+
+
+@pytest.mark.parametrize("side", [sets(7, 9), sets(3, 8), sets(4, 4), "[" + " ".join(f"i{n}" for n in range(60)) + "]"])
+def test_hostile_sizes_are_refused_and_do_not_hang(side):
     with pytest.raises(TooLargeError, match=r"too many|more than"):
-        _ = EquivariantMap(f"{faces} -> {faces}").dimension
+        _ = EquivariantMap(f"{side} -> {side}").dimension
+
+
+def test_any_operation_of_a_huge_block_is_found_by_counting():
+    m = EquivariantMap("(a b c d e f g h j k l m) -> (a b c d e f g h j k l m)")
+    assert m.dimension == 53_334_454_417
+    assert m.operations[-1].overlap == tuple(tuple(int(i == j) for j in range(12)) for i in range(12))
+    assert len(m.operations[-3:]) == 3
+    assert m.operations[10**8 : 10**8 + 1] == [m.operations[10**8]]
+
+
+@pytest.mark.parametrize("text", ["(i j k) -> (i j k)", "{i j k} {i l} -> {i j}", "i {j ...} -> {i ...}", "i:a {j:a k:b} -> {j:a k:b}"])
+def test_operations_found_by_counting_are_those_listed(text):
+    m = EquivariantMap(text, max_overlap=2)
+    for block in m.blocks:
+        classes = block.source.orbit.classes, block.target.orbit.classes
+        assert [overlap_at(*classes, 2, k) for k in range(block.count)] == list(overlaps(*classes, 2))
+
+
+def test_more_operations_than_len_can_say_are_counted_still():
+    nodes = " ".join(f"i{n}" for n in range(19))
+    operations = EquivariantMap(f"{nodes} -> {nodes}").operations
+    assert operations
+    with pytest.raises(TooLargeError, match="more than len"):
+        len(operations)
+    with pytest.raises(TooLargeError, match="a slice of"):
+        EquivariantMap(f"({nodes}) -> ({nodes})").operations[:]
+
+
+def test_many_like_tensors_are_counted_once():
+    side = ", ".join(["i {j k}"] * 200)
+    assert EquivariantMap(f"{side} -> {side}").dimension == 200 * 200 * 35
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, "2", 65])
@@ -260,6 +296,10 @@ def test_dimension_at_refuses_open_faces_and_bad_counts():
         EquivariantMap("i:a -> j:b").dimension_at({"a": 3})
     with pytest.raises(IncidenceError, match="at least 0; got -1"):
         EquivariantMap("i -> i").dimension_at(-1)
+    with pytest.raises(IncidenceError, match=r"an integer, or a mapping from sort to integer; got 3\.0"):
+        EquivariantMap("i -> i").dimension_at(3.0)
+    with pytest.raises(IncidenceError, match="has no sort 'typo'"):
+        EquivariantMap("i -> i").dimension_at({"node": 3, "typo": 4})
 
 
 def test_maps_are_values():
@@ -272,6 +312,10 @@ def test_maps_are_values():
     assert EquivariantMap("i -> i", 1) == EquivariantMap("i -> i", 2)
     with pytest.raises(AttributeError, match="cannot be changed"):
         m.inputs = ()
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        del m.inputs
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        m.enough_nodes["node"] = 99
 
 
 def test_a_name_means_one_support_throughout_a_map():

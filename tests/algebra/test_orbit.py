@@ -94,7 +94,7 @@ def test_orbits_print_as_patterns_with_the_letters_of_their_pattern():
 
 
 def test_too_many_orbits_are_refused_with_a_count():
-    with pytest.raises(TooLargeError, match="more than 50,000 orbits"):
+    with pytest.raises(TooLargeError, match="too many orbits to list"):
         _ = Pattern(" ".join("abcdefghijklmnop")).orbits
-    with pytest.raises(TooLargeError, match="ten open faces"):
-        _ = Pattern("{i ...} " * 11).orbits
+    with pytest.raises(TooLargeError, match="five open faces"):
+        _ = Pattern("{i ...} " * 6).orbits

@@ -95,6 +95,10 @@ def test_patterns_are_immutable_values():
     assert pattern != "bond=i {i j}"
     with pytest.raises(AttributeError, match="cannot be changed"):
         pattern.name = "other"
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        del pattern.faces
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        pattern.sorts["i"] = "other"
 
 
 def test_sorts_and_signatures_are_those_of_the_text():
@@ -143,7 +147,7 @@ BAD_PATTERNS = [
     ("bond=contact=i", 5, "`contact` is not a letter", "a name takes `=`"),
     ("ij", 0, "`ij` is not a letter", "separated by spaces: `i j`"),
     ("i_j", 0, "`i_j` is not a letter", "separated by spaces"),
-    ("i 2", 2, "`2` is not a letter", "starts with a-z"),
+    ("i 2", 2, "`2` is not a letter", "start with a-z"),
     ("i, j", 1, "a pattern is one tensor", "comma"),
     ("i -> j", 2, "a pattern has no arrow", "EquivariantMap"),
     ("i - j", 2, "a stray `-`", "`->`"),
@@ -167,7 +171,14 @@ BAD_MAPS = [
     ("u:user -> u", 10, "`u` is written with the sort `user` in one place and without", "write `u:user`"),
     ("i:a -> i:b", 7, "`i` has the sort `a` elsewhere and `b` here", "throughout a map"),
     ("i, {i j -> i", 3, "this `{` is never closed", "add `}`"),
-    ("i > j", 2, "unexpected character `>`", "letters are a-z"),
+    ("i > j", 2, "unexpected character `>`", "did you mean the plain `->`?"),
+    ("i => j", 3, "unexpected character `>`", "did you mean the plain `->`?"),
+    ("{i, j} -> i", 2, "a comma inside brackets", "separated by spaces"),
+    ("(i,j) -> i", 2, "a comma inside brackets", "separated by spaces"),
+    ("i:user-id -> i", 6, "a stray `-`", "names and sorts take `_`"),
+    ("node -> i", 0, "`node` is not a letter", "a name takes `=`: `node={i j}`"),
+    ("i; j -> i", 1, "a stray `;`", "tensors are separated by commas"),
+    ("i:3 -> i", 2, "`3` is not a letter", "sorts start with a-z"),
     ("," * 300 + "->", 255, "too many tensors", "at most 256"),
 ]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from incidence.algebra.maps import EquivariantMap
+from incidence.algebra.maps import EquivariantMap, as_map
 from incidence.algebra.orbit import Class
 from incidence.algebra.overlap import MAX_LISTED, Matrix, binomial_product, num_overlaps, overlaps, total
 from incidence.errors import IncidenceError, TooLargeError
@@ -20,24 +20,24 @@ from incidence.errors import IncidenceError, TooLargeError
 __all__ = ["orbit_to_pool", "pool_to_orbit"]
 
 
-def pool_to_orbit(equivariant_map: EquivariantMap, operation: int) -> dict[int, int]:
+def pool_to_orbit(equivariant_map: EquivariantMap | str, operation: int) -> dict[int, int]:
     """A pool-broadcast operation in the orbit basis: from numbers of operations to integers.
 
     Example:
         >>> pool_to_orbit(EquivariantMap("{i j} -> {i j}"), 1)  # |x ∩ y| = 1 once, |x ∩ y| = 2 twice
         {1: 1, 2: 2}
     """
-    return _change(equivariant_map, operation, is_signed=False)
+    return _change(as_map(equivariant_map), operation, is_signed=False)
 
 
-def orbit_to_pool(equivariant_map: EquivariantMap, operation: int) -> dict[int, int]:
+def orbit_to_pool(equivariant_map: EquivariantMap | str, operation: int) -> dict[int, int]:
     """An orbit indicator in the pool-broadcast basis: from numbers of operations to integers.
 
     Example:
         >>> orbit_to_pool(EquivariantMap("{i j} -> {i j}"), 1)
         {1: 1, 2: -2}
     """
-    return _change(equivariant_map, operation, is_signed=True)
+    return _change(as_map(equivariant_map), operation, is_signed=True)
 
 
 def _change(equivariant_map: EquivariantMap, number: int, is_signed: bool) -> dict[int, int]:

@@ -1,9 +1,15 @@
-r"""The product of two maps on the complete structure, with its exact constants.
+r"""The product of two maps on the complete structure, with its exact constants: polynomials in the number of nodes.
 
-In the orbit basis $O_B O_A = \sum_C n_C O_C$, where $n_C$ counts the middle entries y that have overlap A with x and B with z
-when x and z overlap in C. With $t_{ijl} = |X_i \cap Y_j \cap Z_l|$ it is a sum over t of products of multinomials, a
-polynomial in the number of nodes; sorts do not meet, so several sorts multiply. The product in the pool-broadcast basis follows
-by the change of basis.
+*Orbit basis.* $O_B O_A = \sum_C n_C O_C$, where $n_C$ counts the middle entries y that have overlap A with x and B with z when x and z
+overlap in C. With $t_{ijl} = |X_i \cap Y_j \cap Z_l|$ it is a sum over t of products of multinomials.
+
+*Pool-broadcast basis.* $B_B B_A$ counts triples of a middle entry y and sets $V_{ij} \subseteq X_i \cap Y_j$, $W_{jl} \subseteq Y_j \cap
+Z_l$ of sizes $a_{ij}$, $b_{jl}$. Given V and W, the number of y depends on $s_{jj'} = |V_{\cdot j} \cap W_{j' \cdot}|$ alone: it is 0
+unless $s_{jj'} = 0$ for $j \ne j'$, and else a multinomial in N. Written as $\sum_k \prod \binom{s_{jj'}}{k_{jj'}} g(k)$, it becomes a
+sum over sets $K_{ijj'l} \subseteq V_{ij} \cap W_{j'l}$, which lie in $X_i \cap Z_l$: so the coefficient of $B_C$ collects the arrays of
+sizes $\kappa_{ijj'l}$ with $\sum_{jj'} \kappa = C$. They are the overlap matrices between the cells of A and the cells of B.
+
+Sorts do not meet, so several sorts multiply.
 """
 
 from __future__ import annotations
@@ -11,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
-from math import factorial
+from math import comb, factorial, prod
 
-from incidence.algebra.basis import block_matrices, change_coefficient
+from incidence.algebra.basis import block_matrices
 from incidence.algebra.maps import EquivariantMap, Operation, Place
 from incidence.algebra.orbit import Class
 from incidence.algebra.overlap import Matrix
@@ -49,40 +55,28 @@ class Product:
             raise IncidenceError(f"`{first}` followed by `{second}` has open faces: there is no complete structure to multiply on.")
         self.first, self.second = first, second
         self.map = EquivariantMap.between(first.inputs, second.outputs)
-        self._sorts = tuple(dict.fromkeys(first.sorts + second.sorts)) or ("node",)
+        self._sorts = tuple(dict.fromkeys(first.sorts + second.sorts))
 
     def __getitem__(self, numbers: tuple[int, int]) -> dict[int, Polynomial]:
         """The product of two operations in the pool-broadcast basis; operations that do not meet give nothing."""
         a, b = self._operations(numbers)
         if a.target[:2] != b.source[:2]:
             return {}
-        indicators = _sum_terms(
-            (c, value * (_coefficient(a, in_a) * _coefficient(b, in_b)))
-            for in_a, in_b in product(_above(a), _above(b))
-            for c, value in self._indicators(a, b, in_a, in_b).items()
-        )
-        matrices = block_matrices(a.source.orbit.classes, b.target.orbit.classes)
-        pooled = _sum_terms(
-            (wider, value * change_coefficient(c, wider, is_signed=True))
-            for c, value in indicators.items()
-            for wider in matrices
-            if change_coefficient(c, wider, is_signed=True)
-        )
-        return self._numbered(a, b, pooled)
+        x, y, z = a.source.orbit.classes, a.target.orbit.classes, b.target.orbit.classes
+        return self._numbered(a, b, _pool_product(self._sorts, x, y, z, a.overlap, b.overlap))
 
     def of_indicators(self, a: int, b: int) -> dict[int, Polynomial]:
         """The product of two orbit indicators in the orbit basis: the structure constants $n_C$."""
         first, second = self._operations((a, b))
         if first.target[:2] != second.source[:2]:
             return {}
-        return self._numbered(first, second, self._indicators(first, second, first.overlap, second.overlap))
+        x, y, z = first.source.orbit.classes, first.target.orbit.classes, second.target.orbit.classes
+        return self._numbered(first, second, _indicator_product(self._sorts, x, y, z, first.overlap, second.overlap))
 
     def _operations(self, numbers: tuple[int, int]) -> tuple[Operation, Operation]:
+        if not isinstance(numbers, tuple) or len(numbers) != 2:
+            raise IncidenceError(f"a product is indexed by two numbers, of an operation of each map; got {numbers!r}.")
         return self.first.operations[numbers[0]], self.second.operations[numbers[1]]
-
-    def _indicators(self, a: Operation, b: Operation, in_a: Matrix, in_b: Matrix) -> dict[Matrix, Polynomial]:
-        x, y, z = a.source.orbit.classes, a.target.orbit.classes, b.target.orbit.classes
-        return _indicator_product(self._sorts, x, y, z, in_a, in_b)
 
     def _numbered(self, a: Operation, b: Operation, terms: dict[Matrix, Polynomial]) -> dict[int, Polynomial]:
         def place(p: Place) -> tuple[int, int]:
@@ -94,20 +88,82 @@ class Product:
         return {start + k: terms[c] for k, c in enumerate(matrices) if c in terms}
 
 
-def _above(operation: Operation) -> list[Matrix]:
-    matrices = block_matrices(operation.source.orbit.classes, operation.target.orbit.classes)
-    return [c for c in matrices if _coefficient(operation, c)]
-
-
-def _coefficient(operation: Operation, c: Matrix) -> int:
-    return change_coefficient(operation.overlap, c, is_signed=False)
-
-
 def _sum_terms(terms: Iterable[tuple[Matrix, Polynomial]]) -> dict[Matrix, Polynomial]:
     total: dict[Matrix, Polynomial] = {}
     for key, value in terms:
         total[key] = total[key] + value if key in total else value
     return {key: value for key, value in total.items() if value}
+
+
+def _pool_product(
+    sorts: tuple[str, ...], x: tuple[Class, ...], y: tuple[Class, ...], z: tuple[Class, ...], a: Matrix, b: Matrix
+) -> dict[Matrix, Polynomial]:
+    """The coefficients of the product of two pool-broadcast operations: a sum over the sizes of the sets K."""
+    from_a = [(i, j) for i in range(len(x)) for j in range(len(y)) if a[i][j]]
+    from_b = [(j, k) for j in range(len(y)) for k in range(len(z)) if b[j][k]]
+    rows = tuple(Class((), x[i].sort, a[i][j]) for i, j in from_a)
+    cols = tuple(Class((), z[k].sort, b[j][k]) for j, k in from_b)
+    return _sum_terms(_pool_term(sorts, x, y, z, a, b, from_a, from_b, sizes) for sizes in block_matrices(rows, cols))
+
+
+def _pool_term(
+    sorts: tuple[str, ...],
+    x: tuple[Class, ...],
+    y: tuple[Class, ...],
+    z: tuple[Class, ...],
+    a: Matrix,
+    b: Matrix,
+    from_a: list[tuple[int, int]],
+    from_b: list[tuple[int, int]],
+    sizes: Matrix,
+) -> tuple[Matrix, Polynomial]:
+    """The overlap matrix C that the sizes of the sets K add up to, and their number with the number of middle entries."""
+    c = [[0] * len(z) for _ in x]
+    kept, sign, ways = [0] * len(y), 1, 1
+    parts: dict[tuple[int, int], list[int]] = {}
+    for ((i, j), row), ((other, k), col) in product(_numbered_cells(from_a), _numbered_cells(from_b)):
+        size = sizes[row][col]
+        c[i][k] += size
+        parts.setdefault((i, k), []).append(size)
+        if j == other:
+            kept[j] += size
+        elif size % 2:
+            sign = -sign
+    for (i, k), split in parts.items():
+        ways *= _multinomial(c[i][k], split)
+    for i, cx in enumerate(x):
+        left = [a[i][j] - sum(sizes[row]) for (p, j), row in _numbered_cells(from_a) if p == i]
+        ways *= _multinomial((cx.size or 0) - sum(c[i]), left)
+    for k, cz in enumerate(z):
+        left = [b[j][k] - sum(line[col] for line in sizes) for (j, q), col in _numbered_cells(from_b) if q == k]
+        ways *= _multinomial((cz.size or 0) - sum(line[k] for line in c), left)
+    matrix = tuple(map(tuple, c))
+    if not ways:
+        return matrix, Polynomial.constant(sorts, 0)
+    return matrix, _middle_entries(sorts, y, a, b, kept) * (sign * ways)
+
+
+def _numbered_cells(cells: list[tuple[int, int]]) -> list[tuple[tuple[int, int], int]]:
+    """The cells with their numbers."""
+    return [(cell, number) for number, cell in enumerate(cells)]
+
+
+def _middle_entries(sorts: tuple[str, ...], y: tuple[Class, ...], a: Matrix, b: Matrix, kept: list[int]) -> Polynomial:
+    r"""g(k) for $k_{jj}$ = `kept`: signed multinomials in the numbers of nodes."""
+    taken = [sum(row[j] for row in a) + sum(b[j]) for j in range(len(y))]
+    total = Polynomial.constant(sorts, 0)
+    for t in product(*(range(n + 1) for n in kept)):
+        sign = prod((-1 if u % 2 else 1) * comb(n, u) for n, u in zip(kept, t, strict=True))
+        left = [(c.size or 0) - m + n - u for c, m, n, u in zip(y, taken, kept, t, strict=True)]
+        if min(left, default=0) < 0:
+            continue
+        free = {s: sum(n - u - m for c, m, n, u in zip(y, taken, kept, t, strict=True) if c.sort == s) for s in sorts}
+        term = Polynomial.constant(sorts, sign)
+        for c, n in zip(y, left, strict=True):
+            term = term * Polynomial.binomial(sorts, c.sort, free[c.sort], n)
+            free[c.sort] -= n
+        total = total + term
+    return total
 
 
 @lru_cache(maxsize=65536)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import comb, factorial
 
-from incidence.algebra.maps import EquivariantMap
+from incidence.algebra.maps import EquivariantMap, as_map
 from incidence.algebra.orbit import num_partitions
 from incidence.algebra.pattern import Pattern
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, TooLargeError
 
 __all__ = [
     "PaperCount",
@@ -30,6 +30,8 @@ __all__ = [
     "total_tau",
     "total_tau_symm",
 ]
+
+_MAX_ARGUMENT = 2000
 
 
 def stirling(n: int, m: int) -> int:
@@ -119,13 +121,13 @@ def total_tau(equivariant_map: EquivariantMap | str) -> int:
 
 def total_tau_symm(equivariant_map: EquivariantMap | str) -> int | None:
     r"""The paper's total count with $\tau_{symm}$; None where some face is directed, as it is not meant for those."""
-    equivariant_map = _as_map(equivariant_map)
+    equivariant_map = as_map(equivariant_map)
     ordered = (k.is_ordered for p in equivariant_map.inputs + equivariant_map.outputs for k, _ in p.kinds if k.opening)
     return None if any(ordered) else _total(equivariant_map, tau_symm)
 
 
 def _total(equivariant_map: EquivariantMap | str, count: Callable[[int, int], int]) -> int:
-    equivariant_map = _as_map(equivariant_map)
+    equivariant_map = as_map(equivariant_map)
     return sum(
         n * n_too * count(m, m_too)
         for p, q in product(equivariant_map.inputs, equivariant_map.outputs)
@@ -150,9 +152,19 @@ class PaperCount:
     reasons: tuple[str, ...]
 
     @property
-    def is_exact(self) -> bool:
+    def tau_is_exact(self) -> bool:
         """Whether the total count equals the exact number."""
         return self.tau == self.exact
+
+    @property
+    def tau_symm_is_exact(self) -> bool:
+        """Whether the total count for undirected faces equals the exact number."""
+        return self.tau_symm == self.exact
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether one of the paper's counts equals the exact number."""
+        return self.tau_is_exact or self.tau_symm_is_exact
 
 
 def paper_count(equivariant_map: EquivariantMap | str) -> PaperCount:
@@ -164,7 +176,7 @@ def paper_count(equivariant_map: EquivariantMap | str) -> PaperCount:
         >>> paper_count("i {j k} -> i {j k}").reasons
         ('reordering identifies several partitions in one orbit', 'some orbit has a non-trivial symmetry H')
     """
-    equivariant_map = _as_map(equivariant_map)
+    equivariant_map = as_map(equivariant_map)
     untreated = _untreated(equivariant_map)
     if untreated:
         return PaperCount(equivariant_map.dimension, None, None, (untreated,))
@@ -188,11 +200,9 @@ def _untreated(equivariant_map: EquivariantMap) -> str:
     return ""
 
 
-def _as_map(equivariant_map: EquivariantMap | str) -> EquivariantMap:
-    return EquivariantMap(equivariant_map) if isinstance(equivariant_map, str) else equivariant_map
-
-
 def _assert_counts(**counts: int) -> None:
     for name, value in counts.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise IncidenceError(f"{name} must be an integer of at least 0; got {value!r}.")
+        if value > _MAX_ARGUMENT:
+            raise TooLargeError(f"{name} is {value:,}; numbers up to {_MAX_ARGUMENT:,} are counted.")

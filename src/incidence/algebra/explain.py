@@ -12,11 +12,11 @@ from textwrap import wrap
 from typing import Any
 
 from incidence.algebra.counting import paper_count
-from incidence.algebra.maps import MAX_PAIRS, Block, EquivariantMap, Operation, Place, num_orbits
+from incidence.algebra.maps import MAX_PAIRS, Block, EquivariantMap, Operation, Place, as_map, num_orbits
 from incidence.algebra.orbit import Orbit
-from incidence.algebra.overlap import MAX_LISTED
+from incidence.algebra.overlap import MAX_LISTED, overlaps
 from incidence.algebra.pattern import Pattern
-from incidence.errors import TooLargeError
+from incidence.errors import IncidenceError, TooLargeError
 
 __all__ = ["Explanation", "Reading", "explain", "read"]
 
@@ -24,7 +24,8 @@ WIDTH = 80
 _MAX_BLOCKS, _MAX_OPERATIONS = 30, 60  # shown unless everything is asked for
 _LEGEND = (
     "x is the input, y the output. Letters of x stand for different nodes, and so do",
-    "those of y; a letter in both is one node that they share.",
+    "those of y; a letter in both is a node that they share. A sum runs over the",
+    "entries, each once, however many ways there are to write it.",
 )
 _NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -59,7 +60,7 @@ def read(operation: Operation) -> Reading:
     over = [name for names in summed for name in names]
     is_pooled = bool(over) or any(c.is_open for c in source.classes)
     sign = f"sum_{','.join(over)} " if over else "sum " if is_pooled else ""
-    return Reading(f"y[{y}] = {sign}x[{x}]", _words(operation, over, is_pooled, into, copied))
+    return Reading(f"y[{y}] = {sign}x[{x}]", _words(operation, over, into, copied))
 
 
 def _names(letters: str, used: set[str]) -> Iterator[str]:
@@ -79,18 +80,24 @@ def _split_source(source: Orbit, operation: Operation) -> tuple[list[list[list[s
     return matched, summed
 
 
-def _words(operation: Operation, over: list[str], is_pooled: bool, into: list[list[str]], copied: list[list[str]]) -> str:
+def _words(operation: Operation, over: list[str], into: list[list[str]], copied: list[list[str]]) -> str:
     kept = sorted(name for names in into for name in names)
     along = [name for names in copied for name in names]
-    is_whole = is_pooled and not kept
-    parts = [
-        *["sum over all entries"] * (is_whole and not over),
-        *[f"sum over {'all ' * is_whole}{', '.join(over)}"] * bool(over),
-        *["sum over all faces that contain " + ", ".join(kept)] * (is_pooled and not over and not is_whole),
-        *[f"match {', '.join(kept)}"] * bool(kept and (over or not is_pooled)),
-        *[f"copy along {', '.join(along)}"] * bool(along),
-        *[_choices(operation, kept)] * bool(_choices(operation, kept)),
-    ]
+    from_open, to_open = (any(c.is_open for c in place.orbit.classes) for place in (operation.source, operation.target))
+    choices = _choices(operation, kept)
+    parts = []
+    if over or from_open:
+        nodes = [("all " * (not kept)) + ", ".join(over)] if over else []
+        faces = ["all faces" + f" that contain {', '.join(kept)}" * bool(kept)] if from_open else []
+        parts.append(f"sum over {' and '.join(nodes + faces)}")
+    if kept and not (from_open and not over):
+        parts.append(f"match {', '.join(kept)}")
+    if along:
+        parts.append(f"copy along {', '.join(along)}")
+    if to_open:
+        parts.append("copy to all faces" + f" that contain {', '.join(kept)}" * bool(kept))
+    if choices:
+        parts.append(choices)
     return "; ".join(parts) or "take the value"
 
 
@@ -111,13 +118,15 @@ def _choices(operation: Operation, kept: list[str]) -> str:
     return f"add up the {count} choices of {', '.join(kept)}"
 
 
-def explain(text: EquivariantMap | Pattern | str, *, nodes: Iterable[int | Mapping[str, int]] = (), max_overlap: int = 1) -> Explanation:
+def explain(
+    text: EquivariantMap | str, *, nodes: int | Iterable[int | Mapping[str, int]] = (), max_overlap: int | None = None
+) -> Explanation:
     """The decomposition of a map as a table; prints well and renders in notebooks.
 
     Args:
         text: The map, as text or as an `EquivariantMap`.
         nodes: Numbers of nodes at which to give the exact dimension; with sorts, mappings from sort to number.
-        max_overlap: With open faces: how many matched nodes may lie in an open class.
+        max_overlap: With open faces, where the map is text: how many matched nodes may lie in an open class; 1 if not given.
 
     Example:
         >>> print(explain("i -> i"))  # doctest: +ELLIPSIS
@@ -125,7 +134,11 @@ def explain(text: EquivariantMap | Pattern | str, *, nodes: Iterable[int | Mappi
         2 operations and 1 bias, for 2 nodes or more.
         ...
     """
-    return Explanation(text if isinstance(text, EquivariantMap) else EquivariantMap(str(text), max_overlap), tuple(nodes))
+    if isinstance(text, str):
+        text = EquivariantMap(text, 1 if max_overlap is None else max_overlap)
+    elif max_overlap is not None:
+        raise IncidenceError("max_overlap belongs to the map: give it to EquivariantMap, or pass the map as text.")
+    return Explanation(as_map(text), (nodes,) if isinstance(nodes, (int, Mapping)) else tuple(nodes))
 
 
 @dataclass(frozen=True)
@@ -150,7 +163,7 @@ class Explanation:
     @cached_property
     def _dimensions(self) -> list[tuple[str, int]]:
         def name(n: int | Mapping[str, int]) -> str:
-            return str(n) if isinstance(n, int) else ", ".join(f"{sort}={count}" for sort, count in n.items())
+            return ", ".join(f"{sort}={count}" for sort, count in n.items()) if isinstance(n, Mapping) else f"{n} nodes"
 
         return [(name(n), self.map.dimension_at(n)) for n in self.nodes]
 
@@ -163,7 +176,7 @@ class Explanation:
         yield from wrap(f"{_count(m.dimension, 'operation')} and {_count(m.num_biases, 'bias')}{many}{opened}.", WIDTH)
         yield from wrap(self._paper(), WIDTH)
         if self._dimensions:
-            yield from wrap("Exact dimension at N nodes: " + "; ".join(f"N = {n}: {d}" for n, d in self._dimensions) + ".", WIDTH)
+            yield from wrap("Exact dimension: " + "; ".join(f"{d:,} at {n}" for n, d in self._dimensions) + ".", WIDTH)
 
     def _paper(self) -> str:
         try:
@@ -172,34 +185,45 @@ class Explanation:
             return "The paper's formula was not evaluated: there are too many orbits."
         if paper.tau is None:
             return f"No formula of the paper to compare with: {paper.reasons[0]}."
-        if paper.is_exact:
+        if paper.tau_is_exact:
             return f"The paper's formula gives {paper.tau:,} too."
+        if paper.tau_symm_is_exact:
+            return f"The paper's formula for undirected faces gives {paper.tau_symm:,} too (the general one {paper.tau:,})."
         undirected = "" if paper.tau_symm is None else f" (for undirected faces {paper.tau_symm:,})"
         return f"The paper's formula gives {paper.tau:,}{undirected}, not exact here: {'; '.join(paper.reasons)}."
 
-    @property
-    def _num_pairs(self) -> int:
-        return sum(map(num_orbits, self.map.inputs)) * self.map.num_biases
-
     def _blocks(self, show_all: bool) -> tuple[Block, ...]:
-        if self._num_pairs > MAX_PAIRS:
+        """The blocks that are shown; none where there are too many orbits even to begin."""
+        limit = MAX_PAIRS if show_all else _MAX_BLOCKS
+        try:
+            return tuple(islice(self.map.iter_blocks(), limit))
+        except TooLargeError:
             return ()
-        return self.map.blocks if show_all else self.map.blocks[:_MAX_BLOCKS]
 
     def _table(self, show_all: bool) -> Iterator[str]:
         blocks = self._blocks(show_all)
-        rows = [(self._label(b.source, self.map.inputs), self._label(b.target, self.map.outputs), b.count) for b in blocks]
+        sides = self.map.inputs, self.map.outputs
+        rows = [(self._label(b.source, sides[0], 32), self._label(b.target, sides[1], 32), b.count) for b in blocks]
         wide = max([len(r[0]) for r in rows] + [4])
         wide_too = max([len(r[1]) for r in rows] + [2])
         yield f"{'from':{wide}}  {'to':{wide_too}}  operations"
         for source, target, count in rows:
             yield f"{source:{wide}}  {target:{wide_too}}  {count:10,}"
-        yield from self._cut(len(blocks), self._num_pairs, "pair of orbits", MAX_PAIRS)
+        yield from self._cut(len(blocks), self.map.num_pairs, "pair of orbits", MAX_PAIRS)
 
     @staticmethod
-    def _label(place: Place, patterns: tuple[Pattern, ...]) -> str:
+    def _label(place: Place, patterns: tuple[Pattern, ...], width: int = WIDTH) -> str:
         name = patterns[place.tensor].name
-        return (f"{name}=" if name else "") + (str(place.orbit) or "(one value)")
+        label = (f"{name}=" if name else "") + (str(place.orbit) or "(one value)")
+        return label if len(label) <= width else label[: width - 3] + "..."
+
+    def _pair(self, block: Block) -> str:
+        return f"{self._label(block.source, self.map.inputs)} -> {self._label(block.target, self.map.outputs)}"
+
+    def _operations(self, block: Block, limit: int) -> Iterator[Operation]:
+        classes = block.source.orbit.classes, block.target.orbit.classes
+        for matrix in islice(overlaps(*classes, self.map.max_overlap), limit):
+            yield Operation(block.source, block.target, matrix)
 
     @staticmethod
     def _cut(shown: int, total: int, what: str, limit: int) -> Iterator[str]:
@@ -211,13 +235,12 @@ class Explanation:
         shown = 0
         limit = MAX_LISTED if show_all else _MAX_OPERATIONS
         for block in self._blocks(show_all):
-            operations = self.map.operations[block.start : min(block.start + block.count, block.start + limit - shown)]
-            if not operations:
+            if shown == limit:
                 break
-            yield f"{self._label(block.source, self.map.inputs)} -> {self._label(block.target, self.map.outputs)}"
-            for number, operation in enumerate(operations, block.start):
+            yield from wrap(self._pair(block), WIDTH, subsequent_indent="    ", break_long_words=False)
+            for number, operation in enumerate(self._operations(block, limit - shown), block.start):
                 yield from _operation_lines(number, read(operation))
-            shown += len(operations)
+                shown += 1
         yield from self._cut(shown, self.map.dimension, "operation", MAX_LISTED)
 
     def data(self, show_all: bool = True) -> dict[str, Any]:
@@ -233,11 +256,11 @@ class Explanation:
             "max_overlap": m.max_overlap if m.is_open else None,
             "dimension": m.dimension,
             "num_biases": m.num_biases,
-            "enough_nodes": None if m.is_open else m.enough_nodes,
-            "dimension_at": [{"num_nodes": n, "dimension": m.dimension_at(n)} for n in self.nodes],
+            "enough_nodes": None if m.is_open else dict(m.enough_nodes),
+            "dimension_at": [{"num_nodes": dict(n) if isinstance(n, Mapping) else n, "dimension": m.dimension_at(n)} for n in self.nodes],
             "paper": self._paper_data(),
             "blocks": [self._block_data(b, min(b.count, limit - b.start)) for b in listed],
-            "is_complete": m.dimension <= limit and len(listed) == self._num_pairs,
+            "is_complete": m.dimension <= limit and len(listed) == self.map.num_pairs,
         }
 
     def _paper_data(self) -> dict[str, Any] | None:
@@ -245,12 +268,14 @@ class Explanation:
             paper = paper_count(self.map)
         except TooLargeError:
             return None
-        return {"tau": paper.tau, "tau_symm": paper.tau_symm, "is_exact": paper.is_exact, "reasons": list(paper.reasons)}
+        exact = {"tau_is_exact": paper.tau_is_exact, "tau_symm_is_exact": paper.tau_symm_is_exact}
+        return {"tau": paper.tau, "tau_symm": paper.tau_symm, **exact, "reasons": list(paper.reasons)}
 
     def _block_data(self, block: Block, count: int) -> dict[str, Any]:
-        operations = enumerate(self.map.operations[block.start : block.start + count], block.start)
+        operations = enumerate(self._operations(block, count), block.start)
         readings = ((number, operation, read(operation)) for number, operation in operations)
         return {
+            "pair": self._pair(block),
             "source": {"tensor": block.source.tensor, "orbit": block.source.number, "text": str(block.source.orbit)},
             "target": {"tensor": block.target.tensor, "orbit": block.target.number, "text": str(block.target.orbit)},
             "count": block.count,
@@ -263,16 +288,17 @@ class Explanation:
     def _repr_html_(self) -> str:
         head = "<br>".join(map(escape, self._head()))
         rows = []
-        for block in self.data(show_all=False)["blocks"]:
+        data = self.data(show_all=False)
+        for block in data["blocks"]:
             lines = "".join(
                 f"<tr><td>{o['number']}</td><td><code>{escape(o['formula'])}</code></td><td>{escape(o['words'])}</td></tr>"
                 for o in block["operations"]
             )
-            pair = f"{block['source']['text']} → {block['target']['text']}"
-            rows.append(f"<tr><th colspan=3 style='text-align:left'>{escape(pair)}: {block['count']}</th></tr>{lines}")
-        shown = sum(len(b["operations"]) for b in self.data(show_all=False)["blocks"])
+            rows.append(f"<tr><th colspan=3 style='text-align:left'>{escape(block['pair'])}: {block['count']}</th></tr>{lines}")
+        shown = sum(len(b["operations"]) for b in data["blocks"])
         rest = "".join(f"<p>{escape(line)}</p>" for line in self._cut(shown, self.map.dimension, "operation", MAX_LISTED))
-        return f"<div><p>{head}</p><table>{''.join(rows)}</table>{rest}</div>"
+        legend = escape(" ".join(_LEGEND))
+        return f"<div><p>{head}</p><p>{legend}</p><table>{''.join(rows)}</table>{rest}</div>"
 
 
 def _operation_lines(number: int, reading: Reading) -> Iterator[str]:

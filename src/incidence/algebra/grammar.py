@@ -117,7 +117,12 @@ class _Marked(NamedTuple):
 _TOKEN = re.compile(rf"\s+|->|\.\.\.|[A-Za-z_][A-Za-z0-9_]*|[{re.escape(_BRACKETS)}:=,]")
 _LETTER = re.compile(r"[A-Za-z][0-9]*")
 _WORD = re.compile(r"[A-Za-z_]")
-_LOOKALIKES = {"→": "->", "⟶": "->", "↦": "->", "…": "...", "≔": "=", ";": ","}
+_LOOKALIKES = {"→": "->", "⟶": "->", "↦": "->", ">": "->", "…": "...", "≔": "="}
+_STRAY = {
+    ".": "write `...`, in one piece",
+    "-": "the arrow is `->`, in one piece; names and sorts take `_`",
+    ";": "tensors are separated by commas, letters by spaces",
+}
 
 
 def parse(text: str, *, is_map: bool) -> tuple[tuple[Tensor, ...], ...]:
@@ -156,14 +161,14 @@ class _Parser:
     def fail_character(self, position: int) -> NoReturn:
         character = self.text[position]
         shown = character if character.isprintable() else repr(character)
-        if character == "." or character == "-":
-            whole = {".": "...", "-": "->"}[character]
-            self.fail(position, f"a stray `{character}`", f"write `{whole}`, in one piece")
+        if character in _STRAY:
+            self.fail(position, f"a stray `{character}`", _STRAY[character])
         if character.isdigit() and character.isascii():
-            self.fail(position, f"`{character}` is not a letter", "a letter starts with a-z or A-Z: `i`, `i2`")
+            hint = "letters, names and sorts start with a-z or A-Z: `i`, `i2`"
+            self.fail(position, f"`{character}` is not a letter", hint)
         plain = _LOOKALIKES.get(character) or unicodedata.normalize("NFKC", character)
         hint = "letters are a-z and A-Z with optional digits; faces are `i`, `(i j)`, `{i j}`, `[i j]`, `{i ...}`"
-        if plain != character and plain.isascii():
+        if plain != character and _TOKEN.fullmatch(plain):
             hint = f"did you mean the plain `{plain}`?"
         elif not character.isascii():
             hint = f"this is {unicodedata.name(character, 'an unnamed character')}; {hint}"
@@ -180,7 +185,21 @@ class _Parser:
             self.fail(arrows[0].start, "a pattern has no arrow", "for a map use EquivariantMap, or nn.Linear for a layer")
         return tuple(self.side(tokens, is_map) for tokens in sides)
 
+    def refuse_commas_inside(self, tokens: list[_Token]) -> None:
+        comma: _Token | None = None
+        is_inside = False
+        for token in tokens:
+            if token.text in KINDS:
+                is_inside, comma = True, None
+            elif token.text == "," and is_inside:
+                comma = comma or token
+            elif token.text in _CLOSING:
+                if comma is not None:
+                    self.fail(comma.start, "a comma inside brackets", "letters are separated by spaces: `{i j}`")
+                is_inside = False
+
     def side(self, tokens: list[_Token], is_map: bool) -> tuple[Tensor, ...]:
+        self.refuse_commas_inside(tokens)
         commas = [t for t in tokens if t.text == ","]
         if commas and not is_map:
             self.fail(commas[0].start, "a pattern is one tensor", "a comma separates the tensors of a map")
@@ -288,8 +307,8 @@ class _Parser:
             }[text]
             self.fail(start, f"a stray `{text}`", hint)
         if not _LETTER.fullmatch(text):
-            spaced = " ".join(text) if text.isalpha() else "i j"
-            hint = f"letters are one character with optional digits, separated by spaces: `{spaced}`; a name takes `=`"
+            spaced = " ".join(text) if len(text) == 2 and text.isalpha() else "i j"
+            hint = f"letters are one character with optional digits, separated by spaces: `{spaced}`; a name takes `=`: `{text}={{i j}}`"
             self.fail(start, f"`{text}` is not a letter", hint)
         has_sort = rest.peek == ":"
         sort = self.sort(rest) if has_sort else DEFAULT_SORT

@@ -3,11 +3,14 @@ r"""`EquivariantMap`: everything there is to know about the linear maps between 
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 from incidence.algebra.grammar import parse
@@ -15,6 +18,7 @@ from incidence.algebra.orbit import Orbit, profiles
 from incidence.algebra.overlap import (
     MAX_LISTED,
     Matrix,
+    bounded,
     count_by_sort,
     num_at,
     num_overlaps,
@@ -28,8 +32,9 @@ from incidence.errors import IncidenceError, PatternError, TooLargeError
 if TYPE_CHECKING:
     from incidence.algebra.compose import Product
 
-__all__ = ["MAX_PAIRS", "Block", "EquivariantMap", "Operation", "Operations", "Place"]
+__all__ = ["MAX_PAIRS", "Block", "EquivariantMap", "Operation", "Operations", "Place", "as_map"]
 
+_STRIDE = 10_000  # matrices that are passed over rather than counted
 MAX_PAIRS = 100_000
 """Maps with more pairs of orbits than this are counted, but their operations are not listed."""
 
@@ -99,10 +104,13 @@ class EquivariantMap:
 
     @classmethod
     def between(cls, inputs: Iterable[Pattern], outputs: Iterable[Pattern], max_overlap: int = 1) -> EquivariantMap:
-        """The map between given patterns; letters that would clash are renamed."""
+        """The map between given patterns; letters that would clash are renamed. Names are kept as they are."""
         sorts: dict[str, str] = {}
-        sides = [[_without_clash(pattern, sorts) for pattern in side] for side in (inputs, outputs)]
-        return cls(" -> ".join(", ".join(map(str, side)) for side in sides), max_overlap)
+        sides = [tuple(_without_clash(pattern, sorts) for pattern in side) for side in (inputs, outputs)]
+        self = cls.__new__(cls)
+        self.__dict__.update(inputs=sides[0], outputs=sides[1], max_overlap=max_overlap)
+        self.__dict__["text"] = str(self)
+        return self
 
     text: str
     """The text as it was given."""
@@ -126,6 +134,9 @@ class EquivariantMap:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"an EquivariantMap cannot be changed; make a new one instead of setting `{name}`")
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"an EquivariantMap cannot be changed; `{name}` stays")
+
     @cached_property
     def sorts(self) -> tuple[str, ...]:
         """The sorts of the nodes, in order of appearance."""
@@ -139,8 +150,8 @@ class EquivariantMap:
     @cached_property
     def dimension(self) -> int:
         """The number of independent operations for many nodes; counted, not listed."""
-        pairs = ((p, q) for p in self.inputs for q in self.outputs)
-        return sum(num_within(count_by_sort(p, q, self.max_overlap), self.max_overlap) for p, q in pairs)
+        with bounded():
+            return sum(n * num_within(count_by_sort(p, q, self.max_overlap), self.max_overlap) for (p, q), n in self._pairs())
 
     def dimension_at(self, num_nodes: int | Mapping[str, int]) -> int:
         """The exact dimension of the space of equivariant maps at given numbers of nodes.
@@ -154,24 +165,34 @@ class EquivariantMap:
         if self.is_open:
             raise IncidenceError(f"`{self}` has open faces: their sizes are not bounded, so there is no dimension at N nodes.")
         counts = self._counts(num_nodes)
-        pairs = ((p, q) for p in self.inputs for q in self.outputs)
-        return sum(num_at(count_by_sort(p, q, self.max_overlap), counts) for p, q in pairs)
+        with bounded():
+            return sum(n * num_at(count_by_sort(p, q, self.max_overlap), counts) for (p, q), n in self._pairs())
+
+    def _pairs(self) -> Iterable[tuple[tuple[Pattern, Pattern], int]]:
+        """The pairs of an input and an output pattern, names aside, and how often each occurs."""
+        return Counter((p.unnamed(), q.unnamed()) for p in self.inputs for q in self.outputs).items()
 
     def _counts(self, num_nodes: int | Mapping[str, int]) -> dict[str, int]:
         if isinstance(num_nodes, int):
             num_nodes = dict.fromkeys(self.sorts, num_nodes)
+        if not isinstance(num_nodes, Mapping):
+            raise IncidenceError(f"num_nodes is an integer, or a mapping from sort to integer; got {num_nodes!r}.")
         missing = [sort for sort in self.sorts if sort not in num_nodes]
         if missing:
             raise IncidenceError(f"no number of nodes for the sort `{missing[0]}` of `{self}`: give one number for each sort.")
+        unknown = [sort for sort in num_nodes if sort not in self.sorts]
+        if unknown:
+            raise IncidenceError(f"`{self}` has no sort {unknown[0]!r}; its sorts are: {', '.join(self.sorts) or 'none'}.")
         for sort, n in num_nodes.items():
             if isinstance(n, bool) or not isinstance(n, int) or n < 0:
                 raise IncidenceError(f"the number of nodes of sort `{sort}` must be an integer of at least 0; got {n!r}.")
         return {sort: num_nodes[sort] for sort in self.sorts}
 
     @cached_property
-    def enough_nodes(self) -> dict[str, int]:
+    def enough_nodes(self) -> Mapping[str, int]:
         """For each sort, the least number of nodes from which on `dimension` is exact."""
-        return {sort: _most_letters(self.inputs, sort) + _most_letters(self.outputs, sort) for sort in self.sorts}
+        counts = {sort: _most_letters(self.inputs, sort) + _most_letters(self.outputs, sort) for sort in self.sorts}
+        return MappingProxyType(counts)
 
     @cached_property
     def num_biases(self) -> int:
@@ -185,19 +206,25 @@ class EquivariantMap:
         Raises:
             TooLargeError: There are too many pairs to list.
         """
-        pairs = sum(map(num_orbits, self.inputs)) * self.num_biases
-        if pairs > MAX_PAIRS:
-            raise TooLargeError(f"`{self}` has {pairs:,} pairs of orbits, more than the {MAX_PAIRS:,} that are listed.")
-        places = [
-            (Place(s, a, source), Place(t, b, target))
-            for s, p in enumerate(self.inputs)
-            for t, q in enumerate(self.outputs)
-            for a, source in enumerate(p.orbits)
-            for b, target in enumerate(q.orbits)
-        ]
-        counts = [num_overlaps(s.orbit.classes, t.orbit.classes, self.max_overlap) for s, t in places]
-        starts = accumulate(counts, initial=0)
-        return tuple(Block(s, t, start, n) for (s, t), start, n in zip(places, starts, counts, strict=False))
+        if self.num_pairs > MAX_PAIRS:
+            raise TooLargeError(f"`{self}` has {self.num_pairs:,} pairs of orbits, more than the {MAX_PAIRS:,} that are listed.")
+        return tuple(self.iter_blocks())
+
+    @cached_property
+    def num_pairs(self) -> int:
+        """The number of pairs of an input and an output orbit."""
+        return sum(map(num_orbits, self.inputs)) * self.num_biases
+
+    def iter_blocks(self) -> Iterator[Block]:
+        """The blocks one after the other, however many there are."""
+        start = 0
+        for s, p in enumerate(self.inputs):
+            for t, q in enumerate(self.outputs):
+                for a, source in enumerate(p.orbits):
+                    for b, target in enumerate(q.orbits):
+                        count = num_overlaps(source.classes, target.classes, self.max_overlap)
+                        yield Block(Place(s, a, source), Place(t, b, target), start, count)
+                        start += count
 
     @property
     def operations(self) -> Operations:
@@ -208,11 +235,11 @@ class EquivariantMap:
         """
         return Operations(self)
 
-    def compose(self, then: EquivariantMap) -> Product:
+    def compose(self, then: EquivariantMap | str) -> Product:
         """The product with a map that comes after this one, on the complete structure: see `Product`."""
         from incidence.algebra.compose import Product
 
-        return Product(self, then)
+        return Product(self, as_map(then))
 
     def __eq__(self, other: object) -> bool:
         return self._key == other._key if isinstance(other, EquivariantMap) else NotImplemented
@@ -230,8 +257,17 @@ class EquivariantMap:
     def __repr__(self) -> str:
         return f"EquivariantMap({str(self)!r}{f', max_overlap={self.max_overlap}' if self.is_open else ''})"
 
-    def __reduce__(self) -> tuple[type[EquivariantMap], tuple[str, int]]:
-        return EquivariantMap, (self.text, self.max_overlap)
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return EquivariantMap.between, (self.inputs, self.outputs, self.max_overlap)
+
+
+def as_map(value: EquivariantMap | str) -> EquivariantMap:
+    """A map from a map or its text."""
+    if isinstance(value, EquivariantMap):
+        return value
+    if isinstance(value, str):
+        return EquivariantMap(value)
+    raise IncidenceError(f"a map is an EquivariantMap or its text; got {type(value).__name__}.")
 
 
 def _most_letters(patterns: Sequence[Pattern], sort: str) -> int:
@@ -253,7 +289,12 @@ class Operations(Sequence[Operation]):
         self._map = owner
 
     def __len__(self) -> int:
+        if self._map.dimension > sys.maxsize:
+            raise TooLargeError(f"`{self._map}` has {self._map.dimension:,} operations, more than len() can say. Use `.dimension`.")
         return self._map.dimension
+
+    def __bool__(self) -> bool:
+        return True
 
     def __iter__(self) -> Iterator[Operation]:
         if self._map.dimension > MAX_LISTED:
@@ -263,15 +304,16 @@ class Operations(Sequence[Operation]):
 
     def _between(self, start: int, stop: int) -> Iterator[Operation]:
         for block in self._map.blocks:
-            skip = max(0, start - block.start)
-            if block.start >= stop or skip >= block.count:
+            first, last = max(start, block.start), min(stop, block.start + block.count)
+            if first >= last:
                 continue
-            matrices = overlaps(block.source.orbit.classes, block.target.orbit.classes, self._map.max_overlap)
-            for number, matrix in enumerate(matrices, block.start):
-                if number >= stop:
-                    break
-                if number >= start:
-                    yield Operation(block.source, block.target, matrix)
+            classes = block.source.orbit.classes, block.target.orbit.classes
+            if first - block.start <= _STRIDE:
+                listed: Iterable[Matrix] = islice(overlaps(*classes, self._map.max_overlap), first - block.start, last - block.start)
+            else:
+                listed = (overlap_at(*classes, self._map.max_overlap, k - block.start) for k in range(first, last))
+            for matrix in listed:
+                yield Operation(block.source, block.target, matrix)
 
     @overload
     def __getitem__(self, item: int) -> Operation: ...
@@ -279,12 +321,13 @@ class Operations(Sequence[Operation]):
     def __getitem__(self, item: slice) -> list[Operation]: ...
     def __getitem__(self, item: int | slice) -> Operation | list[Operation]:
         if isinstance(item, slice):
-            wanted = range(self._map.dimension)[item]
-            if len(wanted) > MAX_LISTED:
-                raise TooLargeError(f"a slice of {len(wanted):,} operations: at most {MAX_LISTED:,} are listed.")
-            if wanted.step == 1:
-                return list(self._between(wanted.start, wanted.stop))
-            return [self[k] for k in wanted]
+            start, stop, step = item.indices(self._map.dimension)
+            count = max(0, -((start - stop) // step))
+            if count > MAX_LISTED:
+                raise TooLargeError(f"a slice of {count:,} operations: at most {MAX_LISTED:,} are listed.")
+            if step == 1:
+                return list(self._between(start, stop))
+            return [self[start + i * step] for i in range(count)]
         k = range(self._map.dimension)[item]
         blocks = self._map.blocks
         block = blocks[bisect_right(blocks, k, key=lambda b: b.start) - 1]

@@ -24,6 +24,7 @@ __all__ = ["MAX_ORBITS", "Class", "Orbit", "Profile", "num_partitions", "orbits"
 
 MAX_ORBITS = 50_000
 """Patterns with more orbits than this are refused: 9 plain nodes have 21,147."""
+_MAX_WORK = 1_000_000  # nodes of the multisets met at one step: a second or two
 
 
 @dataclass(frozen=True)
@@ -212,10 +213,12 @@ def _states(pattern: Pattern, letters: tuple[str, ...]) -> dict[State, int]:
 
 def _merge(pattern: Pattern, found: Iterable[tuple[State, int]]) -> dict[State, int]:
     merged: dict[State, int] = {}
+    work = 0
     for state, ways in found:
         merged[state] = merged.get(state, 0) + ways
-        if len(merged) > MAX_ORBITS:
-            text = f"`{pattern}` has more than {MAX_ORBITS:,} orbits, too many to list"
+        work += len(state)
+        if len(merged) > MAX_ORBITS or work > _MAX_WORK:
+            text = f"`{pattern}` has too many orbits to list (more than {len(merged):,} at least)"
             raise TooLargeError(f"{text}. Use a collection of smaller patterns, or faces in brackets.")
     return merged
 
@@ -249,8 +252,8 @@ def _open_signatures(pattern: Pattern) -> tuple[tuple[Signature, str], ...]:
     for number, face in enumerate(pattern.faces):
         if face.is_open:
             by_sort.setdefault(face.letters[0].sort, []).append(number)
-    if any(len(numbers) > 10 for numbers in by_sort.values()):
-        raise TooLargeError(f"`{pattern}` has more than ten open faces of one sort: 2^10 open classes are too many.")
+    if any(len(numbers) > 5 for numbers in by_sort.values()):
+        raise TooLargeError(f"`{pattern}` has more than five open faces of one sort: there would be too many classes.")
     return tuple(
         (tuple((number, -1) for i, number in enumerate(numbers) if subset >> i & 1), sort)
         for sort, numbers in by_sort.items()

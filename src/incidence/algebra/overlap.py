@@ -10,19 +10,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
-from math import comb, prod
+from math import comb, factorial, prod
 
 from incidence.algebra.orbit import Class, Profile, profiles
 from incidence.algebra.pattern import Pattern
 from incidence.errors import TooLargeError
 
-__all__ = ["MAX_LISTED", "Matrix", "count_by_sort", "num_overlaps", "overlap_at", "overlaps", "total"]
+__all__ = ["MAX_LISTED", "Matrix", "bounded", "count_by_sort", "num_overlaps", "overlap_at", "overlaps", "total"]
 
 MAX_LISTED = 1_000_000
 """Lists of operations longer than this are refused; counts have no such limit."""
-_MAX_STEPS = 3_000_000  # of the count of one pair of orbits: a few seconds
+_MAX_STEPS = 2_000_000  # of one request: a few seconds
 
 Matrix = tuple[tuple[int, ...], ...]
 """An overlap matrix as a tuple of rows."""
@@ -41,47 +43,50 @@ def overlaps(source: Sequence[Class], target: Sequence[Class], max_overlap: int 
         >>> list(overlaps(edge.classes, edge.classes))
         [((0,),), ((1,),), ((2,),)]
     """
-    rows = [max_overlap if c.size is None else c.size for c in source]
-    cols = [max_overlap if c.size is None else c.size for c in target]
-    allowed = [[x.sort == y.sort for y in target] for x in source]
-    costs = [[x.is_open or y.is_open for y in target] for x in source]
 
-    def row(i: int, j: int, left: int, cols: list[int], budget: int) -> Iterator[tuple[tuple[int, ...], int]]:
-        if j == len(cols):
-            yield (), budget
-            return
-        most = min(left, cols[j], budget if costs[i][j] else left) if allowed[i][j] else 0
-        for a in range(most + 1):
-            for rest, remaining in row(i, j + 1, left - a, cols, budget - a * costs[i][j]):
-                yield (a, *rest), remaining
-
-    def matrix(i: int, cols: list[int], budget: int) -> Iterator[Matrix]:
-        if i == len(rows):
+    def matrix(i: int, left: tuple[Class, ...], budget: int) -> Iterator[Matrix]:
+        if i == len(source):
             yield ()
             return
-        for first, remaining in row(i, 0, rows[i], cols, budget):
-            for rest in matrix(i + 1, [c - a for c, a in zip(cols, first, strict=True)], remaining):
+        for first, after, remaining in _rows(source[i], left, budget):
+            for rest in matrix(i + 1, after, remaining):
                 yield (first, *rest)
 
-    return matrix(0, cols, max_overlap)
+    return matrix(0, tuple(target), max_overlap)
 
 
-@lru_cache(maxsize=256)
-def _listed(source: tuple[Class, ...], target: tuple[Class, ...], max_overlap: int) -> tuple[Matrix, ...]:
-    return tuple(overlaps(source, target, max_overlap))
+def _rows(source: Class, target: tuple[Class, ...], budget: int) -> Iterator[tuple[tuple[int, ...], tuple[Class, ...], int]]:
+    """All first rows in lexicographic order, each with what is left of the columns and of the bound on open classes."""
+
+    def choose(j: int, left: int, budget: int) -> Iterator[tuple[tuple[int, ...], int]]:
+        if j == len(target):
+            yield (), budget
+            return
+        column = target[j]
+        is_open = source.is_open or column.is_open
+        most = min(left, left if column.size is None else column.size, budget if is_open else left)
+        for a in range(most + 1 if column.sort == source.sort else 1):
+            for rest, remaining in choose(j + 1, left - a, budget - a * is_open):
+                yield (a, *rest), remaining
+
+    for row, remaining in choose(0, budget if source.size is None else source.size, budget):
+        after = tuple(c if c.size is None or not a else replace(c, size=c.size - a) for c, a in zip(target, row, strict=True))
+        yield row, after, remaining
 
 
-def overlap_at(source: tuple[Class, ...], target: tuple[Class, ...], max_overlap: int, position: int) -> Matrix:
-    """The overlap matrix at a position of the list.
-
-    Raises:
-        TooLargeError: The position lies beyond what is listed.
-    """
-    if position < 1000:
-        return next(islice(overlaps(source, target, max_overlap), position, None))
-    if position >= MAX_LISTED:
-        raise TooLargeError(f"operation {position:,} of one pair of orbits: only the first {MAX_LISTED:,} are listed.")
-    return _listed(source, target, max_overlap)[position]
+def overlap_at(source: Sequence[Class], target: Sequence[Class], max_overlap: int, position: int) -> Matrix:
+    """The overlap matrix at a position of the list, found row by row by counting what lies before it."""
+    rows: list[tuple[int, ...]] = []
+    left, budget = tuple(target), max_overlap
+    for i, c in enumerate(source):
+        for row, after, remaining in _rows(c, left, budget):
+            count = num_overlaps(source[i + 1 :], after, remaining)
+            if position < count:
+                rows.append(row)
+                left, budget = after, remaining
+                break
+            position -= count
+    return tuple(rows)
 
 
 Counts = Counter[tuple[int, int]]
@@ -91,6 +96,9 @@ Counts = Counter[tuple[int, int]]
 @lru_cache(maxsize=65536)
 def _count(rows: Profile, cols: Profile, max_overlap: int) -> Counts:
     """Counts the overlap matrices of two lists of class sizes of one sort."""
+    if set(rows) | set(cols) <= {1}:  # partial matchings; the paper's tau, by size
+        m, n = len(rows), len(cols)
+        return Counter({(k, 0): comb(m, k) * comb(n, k) * factorial(k) for k in range(min(m, n) + 1)})
     return sum(_states(rows, cols, max_overlap).values(), Counter())
 
 
@@ -99,7 +107,6 @@ def _states(rows: Profile, cols: Profile, max_overlap: int) -> dict[Profile, Cou
     """The counts row by row, by what is left in the columns; lists of sizes share the work for their common beginning."""
     if not rows:
         return {cols: Counter({(0, 0): 1})}
-    steps = 0
     states: dict[Profile, Counts] = {}
     for left, counts in _states(rows[:-1], cols, max_overlap).items():
         for after, matched, opened in _row_choices(rows[-1], left, max_overlap):
@@ -107,10 +114,32 @@ def _states(rows: Profile, cols: Profile, max_overlap: int) -> dict[Profile, Cou
             for (a, t), ways in counts.items():
                 if t + opened <= max_overlap:
                     into[a + matched, t + opened] += ways
-            steps += len(counts) + len(left)
-            if steps > _MAX_STEPS:
-                raise TooLargeError(f"two orbits with class sizes {rows} and {cols} have too many operations to count.")
+            _spend(len(counts) + len(left))
     return states
+
+
+_spent: ContextVar[list[int] | None] = ContextVar("steps spent on the count at hand", default=None)
+
+
+def _spend(steps: int) -> None:
+    spent = _spent.get()
+    if spent is not None:
+        spent[0] += steps
+        if spent[0] > _MAX_STEPS:
+            raise TooLargeError("there are too many operations to count in a few seconds: use smaller or fewer faces.")
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """All counting inside is one request, with one bound on its work."""
+    if _spent.get() is not None:
+        yield
+        return
+    token = _spent.set([0])
+    try:
+        yield
+    finally:
+        _spent.reset(token)
 
 
 def _row_choices(row: int | None, cols: Profile, max_overlap: int) -> Iterator[tuple[Profile, int, int]]:
@@ -132,7 +161,8 @@ def _row_choices(row: int | None, cols: Profile, max_overlap: int) -> Iterator[t
 
 def num_overlaps(source: Sequence[Class], target: Sequence[Class], max_overlap: int = 1) -> int:
     """The number of overlap matrices of two orbits, counted without listing them."""
-    by_sort = [_count(_sizes(source, s), _sizes(target, s), max_overlap) for s in sorted({c.sort for c in source})]
+    with bounded():
+        by_sort = [_count(_sizes(source, s), _sizes(target, s), max_overlap) for s in sorted({c.sort for c in source})]
     return _within(by_sort, max_overlap)
 
 
@@ -166,6 +196,7 @@ def count_by_sort(source: Pattern, target: Pattern, max_overlap: int) -> dict[st
         for rows, ways in profiles(source.restrict(sort)).items():
             for cols, ways_too in profiles(target.restrict(sort)).items():
                 nodes = sum(size or 0 for size in rows + cols)
+                _spend(1)
                 for (matched, opened), n in _count(*_fewer_first(rows, cols), max_overlap).items():
                     needs[nodes - matched, opened] += ways * ways_too * n
         found[sort] = needs

@@ -3,8 +3,9 @@ r"""`Pattern`: the index structure of one tensor, compared by meaning."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from incidence.algebra.grammar import DEFAULT_SORT, Face, Kind, Letter, Tensor, make_face, parse
@@ -66,10 +67,13 @@ class Pattern:
         """The letters in order of appearance: the order of the rows of an index tensor."""
         return tuple(self.sorts)
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Pattern cannot be changed; `{name}` stays")
+
     @cached_property
-    def sorts(self) -> dict[str, str]:
+    def sorts(self) -> Mapping[str, str]:
         """The sort of every letter."""
-        return {letter.name: letter.sort for face in self.faces for letter in face.letters}
+        return MappingProxyType({letter.name: letter.sort for face in self.faces for letter in face.letters})
 
     @cached_property
     def kinds(self) -> tuple[tuple[Kind, bool], ...]:
@@ -77,13 +81,13 @@ class Pattern:
         return tuple((face.kind, face.is_open) for face in self.faces)
 
     @cached_property
-    def signatures(self) -> dict[str, Signature]:
+    def signatures(self) -> Mapping[str, Signature]:
         """The signature of every letter: in which faces it stands, and where."""
         places: dict[str, list[tuple[int, int]]] = {name: [] for name in self.letters}
         for number, face in enumerate(self.faces):
             for position, letter in enumerate(face.letters):
                 places[letter.name].append((number, position if face.kind.is_ordered else -1))
-        return {name: tuple(place) for name, place in places.items()}
+        return MappingProxyType({name: tuple(place) for name, place in places.items()})
 
     @cached_property
     def canonical_letters(self) -> tuple[str, ...]:

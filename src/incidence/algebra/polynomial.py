@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import factorial, prod
+from types import MappingProxyType
+
+from incidence.errors import IncidenceError
 
 __all__ = ["Polynomial"]
 
@@ -45,7 +48,7 @@ class Polynomial:
 
     @classmethod
     def _clean(cls, sorts: tuple[str, ...], coefficients: Mapping[tuple[int, ...], Fraction]) -> Polynomial:
-        return cls(sorts, {e: c for e, c in sorted(coefficients.items(), reverse=True) if c})
+        return cls(sorts, MappingProxyType({e: c for e, c in sorted(coefficients.items(), reverse=True) if c}))
 
     def __bool__(self) -> bool:
         return bool(self.coefficients)
@@ -70,7 +73,11 @@ class Polynomial:
 
     def __call__(self, num_nodes: int | Mapping[str, int]) -> int | Fraction:
         """The value at a number of nodes, of every sort or for each sort."""
-        values = [num_nodes if isinstance(num_nodes, int) else num_nodes[sort] for sort in self.sorts]
+        counts = dict.fromkeys(self.sorts, num_nodes) if isinstance(num_nodes, int) else num_nodes
+        missing = [sort for sort in self.sorts if sort not in counts]
+        if missing:
+            raise IncidenceError(f"no number of nodes for the sort `{missing[0]}` of `{self}`: give one for each sort.")
+        values = [counts[sort] for sort in self.sorts]
         total = sum((c * prod(map(pow, values, e)) for e, c in self.coefficients.items()), Fraction(0))
         return total.numerator if total.denominator == 1 else total
 
