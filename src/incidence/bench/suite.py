@@ -1,2 +1,4 @@
 BENCHMARKS: dict = {}
+
+
 def run_suite(): ...

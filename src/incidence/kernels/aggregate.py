@@ -25,13 +25,18 @@ def gather(z: Tensor, lists: OrbitPlan) -> Tensor:
 
 def pool_sum(x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
     """For every bag, the sum of its entries: (structures, channels) and (other bags, channels)."""
-    return _whole_sum(x, lists), bag_sum(x, lists.pool, lists.pool_ptr)
+    local = bag_sum(x, lists.pool, lists.pool_ptr)
+    return _whole_sum(x, local, lists), local
 
 
-def _whole_sum(x: Tensor, lists: OrbitPlan) -> Tensor:
+def _whole_sum(x: Tensor, local: Tensor, lists: OrbitPlan) -> Tensor:
     num_structures = lists.offsets[1]
-    if num_structures == 1:
-        return x.sum(0, keepdim=True)  # one huge bag would be summed by one thread
+    if num_structures == 1:  # one huge bag would be summed by one thread
+        if lists.nodes_at is None:
+            return x.sum(0, keepdim=True)
+        at, slot, size = lists.nodes_at  # the sums at nodes are there already, and far fewer than the entries
+        level = local[lists.offsets[at] - lists.offsets[1] : lists.offsets[at + 1] - lists.offsets[1]]
+        return level.view(-1, lists.num_slots[at], x.shape[1])[:, slot].sum(0, keepdim=True).div_(size)
     if not lists.whole_ptr.numel():
         return x.new_zeros(num_structures, x.shape[1])
     return bag_sum(x, lists.whole, lists.whole_ptr)

@@ -24,7 +24,7 @@ from incidence.kernels.aggregate import AGGREGATIONS, gather, pool_sum
 from incidence.kernels.bags import bag_sum, transposed_product
 from incidence.structure.plan import OrbitPlan
 
-__all__ = ["Program", "Side", "Table", "Term", "apply", "run", "run_backward"]
+__all__ = ["Program", "Side", "Table", "Term", "apply", "run", "run_backward", "slices"]
 
 _BLOCK = 1 << 19  # floats of the output that are made at a time: small enough to stay in the cache
 
@@ -230,9 +230,10 @@ def _gather_part(z: Tensor, lists: OrbitPlan, start: int, stop: int) -> Tensor:
     return bag_sum(z, lists.read[start * width : stop * width], lists.read_ptr[: stop - start + 1])
 
 
-def _slices(lists: OrbitPlan, term: Term) -> Iterator[tuple[int, int, int, Table]]:
+def slices(lists: OrbitPlan, term: Term) -> Iterator[tuple[int, int, int, Table]]:
+    """The rows of every mask: start, stop, how many entries a set has, and their operations."""
     start = 0
-    for mask, num_sets, table in zip(lists.masks, lists.num_sets, term.blocks or (), strict=True):
+    for mask, num_sets, table in zip(lists.masks, lists.num_sets, term.blocks or (), strict=term.blocks is not None):
         stop = start + num_sets * len(mask)
         yield start, stop, len(mask), table
         start = stop
@@ -260,7 +261,7 @@ def _output(program: Program, t: int, xs: Sequence[Tensor], pooled: Pooled, weig
             continue
         weight = _own_weight(program, weights[own.weight])
         x = _rows(xs[own.source[0]], program.inputs[own.source[0]].orbits[own.source[1]])
-        _spread(_rows(y, lists), z, lists, x, ((i, j, n, table.big(weight)) for i, j, n, table in _slices(lists, own)))
+        _spread(_rows(y, lists), z, lists, x, ((i, j, n, table.big(weight)) for i, j, n, table in slices(lists, own)))
     return _restore(y, side)
 
 
@@ -313,7 +314,7 @@ def _weight_gradient(
     if term.blocks is None:
         return
     x, g = _rows(xs[s], source), _rows(grads[t], target)
-    for start, stop, words, table in _slices(target, term):
+    for start, stop, words, table in slices(target, term):
         d_big = transposed_product(x[start:stop].view(-1, words * num_in), g[start:stop].view(-1, words * num_out))
         for number, name in enumerate(program.aggr):
             if name != "std":
@@ -340,7 +341,7 @@ def _input_gradient(
         if own is not None:
             weight = _own_weight(program, weights[own.weight])
             g = _rows(grads[own.target[0]], program.outputs[own.target[0]].orbits[own.target[1]])
-            blocks = [(i, j, n, table.big(weight).t()) for i, j, n, table in _slices(lists, own)]
+            blocks = [(i, j, n, table.big(weight).t()) for i, j, n, table in slices(lists, own)]
         for number, name in enumerate(program.aggr):
             factors = _backward_factors(program, terms, number, weights, read)
             d_p = _products(lists, x.shape[1], x, factors)

@@ -36,7 +36,7 @@ def flatten(program: Program) -> Flat:
             masks = [v for mask, n in zip(o.masks, o.num_sets, strict=True) for v in (n, len(mask))]
             whole = (o.whole, o.whole_ptr) if o.whole_ptr.numel() else _one_structure(o)
             tensors += [o.read, o.read_ptr, o.pool, o.pool_ptr, *whole, torch.tensor(masks, dtype=torch.long)]
-            orbits.append({"levels": o.levels, "num_slots": o.num_slots})
+            orbits.append({"levels": o.levels, "num_slots": o.num_slots, "nodes_at": o.nodes_at})
         sides.append(orbits)
     terms = []
     for term in program.terms:
@@ -68,10 +68,11 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
             offsets = tuple(next(sizes) for _ in range(len(orbit["levels"]) + 1))
             read, read_ptr, pool, pool_ptr, whole, whole_ptr = (next(flat) for _ in range(6))
             masks = next(flat).tolist()
+            nodes_at = tuple(orbit["nodes_at"]) if orbit["nodes_at"] else None
             shapes = tuple(orbit["levels"]), tuple(orbit["num_slots"]), offsets
             blank = tuple(((),) * length for length in masks[1::2])  # the words are in the tables already
             parts = read, read_ptr, pool, pool_ptr, whole, whole_ptr
-            lists.append(OrbitPlan(start, stop, *shapes, *parts, blank, tuple(masks[::2])))
+            lists.append(OrbitPlan(start, stop, *shapes, *parts, blank, tuple(masks[::2]), nodes_at))
         sides.append(Side(order, entries.shape[0], tuple(lists)))
     inputs, outputs = sides[: static["num_inputs"]], sides[static["num_inputs"] :]
     device = tensors[1].device

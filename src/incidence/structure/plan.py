@@ -63,6 +63,8 @@ class OrbitPlan:
         pool_ptr: Where the entries of every such bag start in `pool`, and the end.
         whole: The entries of every structure, and `whole_ptr` where they start; empty where there is one structure.
         masks: The masks of the node sets, and `num_sets` how many sets have each.
+        nodes_at: A level of single nodes with the slot of a class and its size, where there is one: every entry stands in as many of
+            its bags as the class has nodes, so that sums over all entries can be taken from there.
     """
 
     start: int
@@ -78,6 +80,7 @@ class OrbitPlan:
     whole_ptr: Tensor
     masks: tuple[Mask, ...]
     num_sets: tuple[int, ...]
+    nodes_at: tuple[int, int, int] | None = None
 
     @property
     def num_bags(self) -> int:
@@ -266,6 +269,7 @@ def _finish(
             at = tuple(all_levels.index(level) for level in wanted[t, number])
             slots = tuple(len(words(orbit.classes, all_levels[x], equivariant_map.max_overlap)) for x in at)
             part = _orbit_plan(own, start, at, slots, [num_keys[x] for x in at], num_structures)
+            part = replace(part, nodes_at=_nodes_at(orbit, [all_levels[x] for x in at], equivariant_map.max_overlap))
             lists.append(part)
             rows += [table.arranged.bucket.rows for table in own]
             start = part.stop
@@ -275,6 +279,17 @@ def _finish(
         orders.append(None if is_kept else order)
         counts.append(start)
     return Plan(tensors, all_levels, num_keys, tuple(orbits), tuple(orders), tuple(counts), tables)
+
+
+def _nodes_at(orbit: Orbit, own: Sequence[Level], max_overlap: int) -> tuple[int, int, int] | None:
+    """The smallest class of fixed size that has a level of its own sort."""
+    found = [
+        (size, at, words(orbit.classes, level, max_overlap).index((label,)))
+        for at, level in enumerate(own)
+        for label, c in enumerate(orbit.classes)
+        if len(level) == 1 and c.sort == level[0] and (size := c.size)
+    ]
+    return (min(found)[1], min(found)[2], min(found)[0]) if found else None
 
 
 def _orbit_plan(

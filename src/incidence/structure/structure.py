@@ -86,6 +86,7 @@ class Structure:
         self._arranged: dict[Pattern, list[Arranged]] = {}
         self._plans: dict[EquivariantMap, Plan] = {}
         self.flat: dict[str, Any] = {}  # plans as plain tensors, for tracing
+        self.ready: dict[str, Any] = {}  # layers prepared for this structure
 
     # ---- sizes
 
