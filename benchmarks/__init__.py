@@ -1,1 +1,1 @@
-"""Benchmarks that are not part of the library's own `incidence bench`."""
+"""How fast it is: `./run bench [NAME ...]`. Ratios inside one run, never timed tests."""

@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-NAMES = ("algebra",)
+NAMES = ("algebra", "layer", "scale")
 
 
 def main() -> int:

@@ -3,45 +3,11 @@
 from __future__ import annotations
 
 import resource
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import torch
-
-__all__ = ["Row", "Timer", "ratio"]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One figure: the median of the repeats with its spread, and the bar it should meet.
-
-    Attributes:
-        name: What was measured.
-        values: One value for each repeat.
-        unit: `x` for ratios, `us`, `ms`, `GB/s` and so on.
-        bar: What it should reach; None where there is none.
-        is_upper: Whether the bar is an upper bound.
-    """
-
-    name: str
-    values: tuple[float, ...]
-    unit: str = "x"
-    bar: float | None = None
-    is_upper: bool = True
-
-    @property
-    def median(self) -> float:
-        """The median of the repeats."""
-        return statistics.median(self.values)
-
-    @property
-    def is_met(self) -> bool | None:
-        """Whether the median meets the bar."""
-        if self.bar is None:
-            return None
-        return self.median <= self.bar if self.is_upper else self.median >= self.bar
+__all__ = ["Timer", "peak_memory", "ratio"]
 
 
 @dataclass
@@ -86,9 +52,3 @@ def ratio(times: Mapping[str, list[float]], over: str, under: str) -> tuple[floa
 def peak_memory() -> int:
     """The largest memory of this process so far, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def clear_gradients(*tensors: torch.Tensor) -> None:
-    """Forgets gradients, so that none are added up."""
-    for tensor in tensors:
-        tensor.grad = None

@@ -1,0 +1,41 @@
+"""Ten million directed edges, 16 channels: memory, and time per edge against one million. Each size in a fresh process."""
+
+import subprocess
+import sys
+import time
+
+CODE = """
+import time, torch
+from benchmarks.graphs import random_graph
+from benchmarks.timing import peak_memory
+from incidence.nn import Linear
+torch.set_num_threads(2)
+structure = random_graph({edges})
+layer = Linear("(i j) -> (i j)", 16, 16)
+start = time.perf_counter()
+layer.plan(structure)
+plan = time.perf_counter() - start
+rows = structure.num_entries("(i j)")
+x, grad = torch.randn(rows, 16, requires_grad=True), torch.randn(rows, 16)
+times = []
+for _ in range(5):
+    start = time.perf_counter()
+    layer(x, structure).backward(grad)
+    x.grad = None
+    times.append(time.perf_counter() - start)
+print(rows, min(times), plan, peak_memory())
+"""
+
+
+def main() -> None:
+    per_edge = {}
+    for edges in (1_000_000, 10_000_000):
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", CODE.format(edges=edges)], check=True, capture_output=True, text=True)
+        rows, step, plan, peak = map(float, done.stdout.split())
+        per_edge[edges] = step / rows
+        print(
+            f"{int(rows):>10,} edges: {per_edge[edges] * 1e9:.0f} ns per edge forward and backward, plan {plan:.1f} s, "
+            f"peak {peak / 2**30:.1f} GiB ({time.perf_counter() - start:.0f} s in all)"
+        )
+    print(f"time per edge at 10 million over that at 1 million: {per_edge[10_000_000] / per_edge[1_000_000]:.2f} (bar 1.2)")

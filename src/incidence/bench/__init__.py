@@ -1,9 +1,0 @@
-"""`incidence bench`: how fast the library is, in ratios that anyone can repeat.
-
-Every benchmark interleaves its variants in rounds, so that a busy machine slows all of them alike, and reports ratios inside one run:
-against a lower bound made of the best rates of the same run, against naive compositions, against peers.
-"""
-
-from incidence.bench.suite import BENCHMARKS, run_suite
-
-__all__ = ["BENCHMARKS", "run_suite"]

@@ -1,4 +1,0 @@
-BENCHMARKS: dict = {}
-
-
-def run_suite(): ...
