@@ -13,18 +13,17 @@ def run(side: str, aggr: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> li
     monkeypatch.setattr(small, "MAX_SIZE", limit)
     generator = torch.Generator().manual_seed(0)
     patterns = [p.strip() for p in side.split(",")]
-    sizes = [{"a": n, "b": 2} if ":" in side else n for n in (3, 1, 2)]
+    num_nodes = {"a": 3, "b": 2} if ":" in side else 3
     listed = [p for p in patterns if p not in ("", "i", "u:a")]
-    structures = [inc.testing.random_structure(n, listed, 0.6, generator) for n in sizes]
-    batch = inc.collate(structures)
-    x = inc.testing.random_features(side, batch, 3, generator=generator)
+    s = inc.testing.random_structure(num_nodes, listed, 0.6, generator)
+    x = inc.testing.random_features(side, s, 3, generator=generator)
     xs = [v.requires_grad_() for v in (x.values() if isinstance(x, dict) else [x])]
     torch.manual_seed(0)
     layer = inc.nn.Linear(f"{side} -> {side}", 3, 4, aggr=aggr, dtype=torch.float64)
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter)
-    y = layer(x, batch)
-    assert (batch.ready[layer._key].small is not None) == (limit > 0)
+    y = layer(x, s)
+    assert (s.ready[layer._key].small[torch.float64] is not None) == (limit > 0)
     ys = list(y.values()) if isinstance(y, dict) else [y]
     grads = torch.autograd.grad(sum(v.square().sum() for v in ys), [*xs, *layer.parameters()])
     return [*ys, *grads]
@@ -42,7 +41,7 @@ def test_aggregations_that_are_not_linear_have_no_small_path(monkeypatch):
     s = inc.Structure.complete(3, ["i j"])
     layer = inc.nn.Linear("i j -> i j", 1, 1, aggr="max")
     layer(torch.ones(9, 1), s)
-    assert s.ready[layer._key].small is None
+    assert s.ready[layer._key].small == {torch.float32: None}
 
 
 def test_the_path_depends_on_the_size_alone(monkeypatch):
@@ -51,4 +50,4 @@ def test_the_path_depends_on_the_size_alone(monkeypatch):
     for nodes, is_small in ((3, True), (4, False)):
         s = inc.Structure.complete(nodes, ["i j"])
         layer(torch.ones(nodes * nodes, 1), s)
-        assert (s.ready[layer._key].small is not None) == is_small
+        assert (s.ready[layer._key].small[torch.float32] is not None) == is_small

@@ -37,8 +37,13 @@ class Small:
 def make_small(program: Program, num_operations: Sequence[int], pairs: Sequence[tuple[int, int]], dtype: torch.dtype) -> Small | None:
     """The operators of a program as dense matrices; None unless the structure is small and the aggregation linear.
 
-    The choice depends on sizes alone, so that the same input always goes the same way.
+    The choice depends on sizes alone, so that the same input always goes the same way. Batches do not go this way: a dense operator
+    would multiply the values of other structures by 0, and a NaN there would spread.
     """
+    if any(lists.offsets[1] != 1 for side in (*program.inputs, *program.outputs) for lists in side.orbits):
+        return None
+    if dtype not in (torch.float32, torch.float64):
+        return None
     sizes = [n * program.inputs[s].num_entries * program.outputs[t].num_entries for n, (s, t) in zip(num_operations, pairs, strict=True)]
     if program.aggr not in (("sum",), ("mean",)) or not all(sizes) or sum(sizes) > MAX_SIZE:
         return None
@@ -58,9 +63,10 @@ def _members(lists: OrbitPlan, at: int) -> Tensor:
     count = lists.stop - lists.start
     inside = (lists.read >= lists.offsets[at]) & (lists.read < lists.offsets[at + 1])
     entries = bag_numbers(lists.read_ptr, len(lists.read))[inside]
-    held = torch.zeros(lists.offsets[at + 1] - lists.offsets[at], count, dtype=torch.float64, device=lists.read.device)
+    num_bags, slots = lists.offsets[at + 1] - lists.offsets[at], lists.num_slots[at]
+    held = torch.zeros(num_bags, count, dtype=torch.float64, device=lists.read.device)
     held[lists.read[inside].long() - lists.offsets[at], entries] = 1
-    return held.view(-1, lists.num_slots[at], count)
+    return held.view(num_bags // max(slots, 1), slots, count)
 
 
 def _add_levels(program: Program, term: Term, operators: Tensor) -> None:

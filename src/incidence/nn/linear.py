@@ -16,17 +16,17 @@ from incidence.kernels.engine import Program, apply
 from incidence.kernels.small import Small, apply_small, make_small
 from incidence.kernels.traced import flatten, traced_apply
 from incidence.nn.program import Layout, make_program
-from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, key_of, per_tensor
+from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, key_of, keys_in_order, per_tensor
 from incidence.structure import Plan, Structure
 
 __all__ = ["Linear", "as_aggr", "as_channels", "num_reads"]
 
 
 class _Ready(NamedTuple):
-    """A layer on a structure, ready to run: the program, the small path if there is one, and what the inputs look like."""
+    """A layer on a structure, ready to run: the program, the small path if there is one for a type, and what the inputs look like."""
 
     program: Program
-    small: Small | None
+    small: dict[torch.dtype, Small | None]
     rows: tuple[int, ...]
     device: torch.device
 
@@ -85,7 +85,7 @@ class Linear(nn.Module):
         self.in_channels = [as_channels(c, "in_channels", -1) for c in per_tensor(self.map.inputs, in_channels, "in_channels")]
         self.out_channels = [as_channels(c, "out_channels", 1) for c in per_tensor(self.map.outputs, out_channels, "out_channels")]
         self._layout = Layout(self.map, _kept(self.map, operations))
-        self._key = f"{self.map!r} {self.aggr} {sorted(self._layout.kept.items()) if operations else ''}"
+        self._key = f"{self.map!r} {aggr!r} {sorted(self._layout.kept.items()) if operations else ''}"
         self._input_keys, self._output_keys = ([key_of(p) for p in side] for side in (self.map.inputs, self.map.outputs))
         for number, pair in enumerate(self._layout.pairs):
             self.register_parameter(self._weight_name(pair), self._new_weight(number, device, dtype))
@@ -195,19 +195,25 @@ class Linear(nn.Module):
         else:
             xs = [x] if isinstance(x, Tensor) else [x[key] for key in self._input_keys]
         xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
-        if ready.small is not None and xs[0].dtype == ready.small.operators[0].dtype:
-            return as_values(self.map.outputs, apply_small(ready.small, xs, weights, biases))
+        small = self._small(ready, xs[0].dtype)
+        if small is not None:
+            return as_values(self.map.outputs, apply_small(small, xs, weights, biases))
         weights = weights if self._is_list else [w.unsqueeze(0) for w in weights]
         return as_values(self.map.outputs, apply(ready.program, xs, weights, biases))
 
     def _prepare(self, structure: Structure, xs: Sequence[Tensor]) -> _Ready:
         """What this layer needs on a structure; kept on it."""
         program = make_program(self._layout, structure.plan(self.map), self.aggr)
-        counts = [len(self._layout.kept[pair]) for pair in self._layout.pairs]
-        small = None if self._is_list else make_small(program, counts, self._layout.pairs, xs[0].dtype)
-        ready = _Ready(program, small, tuple(x.shape[0] for x in xs), structure.device)
+        ready = _Ready(program, {}, tuple(x.shape[0] for x in xs), structure.device)
         structure.ready[self._key] = ready
         return ready
+
+    def _small(self, ready: _Ready, dtype: torch.dtype) -> Small | None:
+        """The small path for a type of numbers, made when it is first needed."""
+        if dtype not in ready.small:
+            counts = [len(self._layout.kept[pair]) for pair in self._layout.pairs]
+            ready.small[dtype] = None if self._is_list else make_small(ready.program, counts, self._layout.pairs, dtype)
+        return ready.small[dtype]
 
     def _is_expected(self, ready: _Ready, x: object) -> bool:
         """Whether the input needs no further look; whatever is unusual is left to the checks."""
@@ -226,7 +232,7 @@ class Linear(nn.Module):
 
     def _traced(self, x: Any, structure: Structure) -> Any:
         """The same while tracing, when there is no time for checks: one operator on the lists that `plan` left on the structure."""
-        xs = [x[key] for key in self._input_keys] if len(self._input_keys) > 1 else [x]
+        xs = [x] if isinstance(x, Tensor) else [x[key] for key in keys_in_order(self.map.text, tuple(x))]
         weights = [w if self._is_list else w[None] for w in self._weights()]
         ys = traced_apply(structure.flat[self._key], xs, weights, self._biases())
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
@@ -315,7 +321,7 @@ def _kept(m: EquivariantMap, predicate: Callable[[Operation], bool] | None) -> d
 def _one_dtype(xs: list[Any], weights: list[Any], biases: list[Any]) -> tuple[list[Tensor], list[Tensor], list[Any]]:
     """Casts to the type of autocast, where it is on; else all must agree already."""
     kind = xs[0].device.type
-    if torch.is_autocast_enabled(kind):
+    if torch.is_autocast_enabled(kind) and xs[0].dtype != torch.float64:  # like torch, which leaves double precision alone
         dtype = torch.get_autocast_dtype(kind)
         xs, weights = [x.to(dtype) for x in xs], [w.to(dtype) for w in weights]
         return xs, weights, [None if b is None else b.to(dtype) for b in biases]

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
 from incidence.structure import Structure
 
-__all__ = ["Values", "as_list", "as_values", "assert_distinct", "key_of", "per_tensor"]
+__all__ = ["Values", "as_list", "as_values", "assert_distinct", "key_of", "keys_in_order", "per_tensor"]
 
 Values = Tensor | dict[str, Tensor]
 """One tensor, or a dict of tensors keyed by the text or name used in the map."""
@@ -57,6 +58,12 @@ def per_tensor(patterns: Sequence[Pattern], value: Any, what: str) -> list[Any]:
     if missing:
         raise IncidenceError(f"{what} has no value for {missing[0]!r}: give one for each tensor, or one number for all.")
     return [found[number] for number in range(len(patterns))]
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def keys_in_order(text: str, keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys of a dict of inputs in the order of a map; a constant for tracing."""
+    return tuple(per_tensor(EquivariantMap(text).inputs, {key: key for key in keys}, "the input"))
 
 
 def as_list(patterns: Sequence[Pattern], x: object, structure: Structure, channels: Sequence[int | None]) -> list[Tensor]:

@@ -285,13 +285,18 @@ class Structure:
     def canonical(self) -> tuple[Structure, dict[str, Tensor]]:
         """The same structure in the preferred order of entries, and for each tensor the rows to permute features with.
 
-        Features go there by `x[rows]`; they come back by `y.new_empty(y.shape).index_copy(0, rows, y)`.
+        Features go there by `x[rows]`; they come back by `y.new_empty(y.shape).index_copy(0, rows, y)`. In a batch the entries of every
+        structure stay together.
         """
-        orders = {p: torch.cat([a.bucket.rows for a in self.arranged(p)] or [self.empty_index(1)[0]]) for p in self._index}
+        orders = {p: self._canonical_rows(p) for p in self._index}
         moved = {p: _permute_entries(p, parts, orders[p]) for p, parts in self._index.items()}
-        if self.num_structures > 1:
-            raise IncidenceError("canonical() is for one structure: order the structures first, then collate them.")
-        return Structure._of(self._node_ptr, moved, self._entry_ptr), {str(p): rows for p, rows in orders.items()}
+        return Structure._of(self._node_ptr, moved, self._entry_ptr), {p.name or str(p): rows for p, rows in orders.items()}
+
+    def _canonical_rows(self, pattern: Pattern) -> Tensor:
+        rows = torch.cat([found.bucket.rows for found in self.arranged(pattern)] or [self.empty_index(1)[0]])
+        if self.num_structures == 1:
+            return rows
+        return rows[self.batch(pattern)[rows].sort(stable=True)[1]]
 
     # ---- small things people reach for
 

@@ -46,12 +46,14 @@ def assert_equivariant(
         AssertionError: The module is not equivariant; the message says which output and entry broke, and by how much.
     """
     names = _names(module, x, inputs, outputs)
+    known = _known(module)
     before = module(x, structure)
     generator = torch.Generator().manual_seed(seed)
     for trial in range(trials):
         moved, rows = _moved(structure, generator)
-        after = module(_take(x, rows, structure, names[0]), moved)
-        _compare(_take(before, rows, structure, names[1]), after, trial, rtol, atol, names[1])
+        rows_of = _RowsOf(structure, rows, known)
+        after = module(rows_of.take(x, names[0]), moved)
+        _compare(rows_of.take(before, names[1]), after, trial, rtol, atol, names[1])
 
 
 def _names(module: Any, x: Any, inputs: str | None, outputs: str | None) -> tuple[str | None, str | None]:
@@ -87,12 +89,25 @@ def _shuffled(ptr: Tensor, generator: torch.Generator) -> Tensor:
     return torch.cat(parts).to(ptr.device) if parts else torch.zeros(0, dtype=torch.long)
 
 
-def _take(x: Any, rows: dict[Pattern, Tensor], structure: Structure, name: str | None) -> Any:
-    if isinstance(x, Mapping):
-        return {key: _take(value, rows, structure, key) for key, value in x.items()}
-    pattern = structure.resolve(name or "")
-    unnamed = pattern if pattern in rows else pattern.unnamed()
-    return x[rows[unnamed]] if unnamed in rows and pattern.faces else x
+def _known(module: Any) -> dict[str, Pattern]:
+    """The patterns that a module names itself, by key."""
+    own = getattr(module, "map", None)
+    return {p.name or str(p): p for p in own.inputs + own.outputs} if isinstance(own, EquivariantMap) else {}
+
+
+class _RowsOf:
+    """Which rows of a tensor go where under a relabelling."""
+
+    def __init__(self, structure: Structure, rows: dict[Pattern, Tensor], known: dict[str, Pattern]) -> None:
+        self.structure, self.rows, self.known = structure, rows, known
+
+    def take(self, x: Any, name: str | None) -> Any:
+        """The values in the new order."""
+        if isinstance(x, Mapping):
+            return {key: self.take(value, key) for key, value in x.items()}
+        pattern = self.known.get(name or "") or self.structure.resolve(name or "")
+        rows = self.rows.get(pattern, self.rows.get(pattern.unnamed()))
+        return x if rows is None else x[rows]
 
 
 def _compare(expected: Any, found: Any, trial: int, rtol: float, atol: float, name: str | None) -> None:

@@ -1,0 +1,45 @@
+"""The engine as one operator: the same numbers as the engine itself, and what torch asks of an operator."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from incidence.kernels.traced import _layer, traced_apply
+from incidence.nn import Linear
+from incidence.structure import Structure, collate
+from tests.nn.sparse_maps import ALL, EVERY, IDS, features_for, gradients, layer_for, outputs, structure_for
+
+
+def operands(layer: Linear, structure: Structure) -> tuple[list[Tensor], list[Tensor], list[Tensor | None]]:
+    xs = [x.requires_grad_() for x in features_for(layer.map, structure).values()]
+    weights = [p if p.ndim == 4 else p[None] for name, p in layer.named_parameters() if name.startswith("weight")]
+    biases = [p for name, p in layer.named_parameters() if name.startswith("bias")]
+    return xs, weights, biases or [None] * len(layer.map.outputs)
+
+
+@pytest.mark.parametrize("has_bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize(("text", "max_overlap"), ALL, ids=IDS)
+def test_the_operator_gives_values_and_gradients_of_the_engine(text, max_overlap, has_bias):
+    layer = layer_for(text, max_overlap, EVERY if has_bias else "sum", bias=has_bias)
+    structure = collate([structure_for(layer.map, n, seed=n) for n in (4, 0, 3)]) if has_bias else structure_for(layer.map, 4)
+    xs, weights, biases = operands(layer, structure)
+    layer.plan(structure)
+    [flat] = structure.flat.values()
+    found = traced_apply(flat, xs, weights, biases)
+    expected = outputs(layer(dict(zip(features_for(layer.map, structure), xs, strict=True)), structure))
+    leaves = [*xs, *layer.parameters()]
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+    for one, other in zip(gradients(found, leaves), gradients(expected, leaves), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("text", ["i, (i j) -> i, (i j)", "{i j} -> "])
+def test_the_operator_keeps_the_contract_of_torch(text):
+    layer = layer_for(text)
+    structure = structure_for(layer.map, 4)
+    xs, weights, biases = operands(layer, structure)
+    layer.plan(structure)
+    [flat] = structure.flat.values()
+    detached = [w.detach().requires_grad_() for w in weights]
+    torch.library.opcheck(_layer, (xs, detached, biases, flat.tensors, flat.spec))
