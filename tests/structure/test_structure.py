@@ -488,7 +488,7 @@ STRUCTURES = {
     "sorts": Structure({"b": 3, "a": 2}, {"u:a m:b": torch.tensor([[0, 1], [2, 2]])}),
     "no index": Structure(2),
     "no nodes": Structure(0, {"(i j)": []}),
-    "batch": inc.collate([Structure(4, {"{i ...}": HYPER}), Structure(0, {"{i ...}": []}), Structure(3, {"{i ...}": [[2], [0]]})]),
+    "batch": inc.collate([Structure(4, {"{i ...}": HYPER}), Structure(0, {"{i ...}": [[], []]}), Structure(3, {"{i ...}": [[2], [0]]})]),
 }
 
 

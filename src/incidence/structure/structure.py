@@ -343,7 +343,7 @@ class Structure:
             {p: tuple(change(t) for t in parts) for p, parts in self._index.items()},
             {p: change(ptr) for p, ptr in self._entry_ptr.items()},
         )
-        moved._counts = self._counts
+        moved._counts = self.counts
         return moved
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Structure:
