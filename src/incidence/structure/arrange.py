@@ -125,19 +125,21 @@ def _read_masks(mask: Tensor, num_masks: int, number: Tensor, relative: Tensor, 
     return tuple(masks), tuple(num_sets.tolist())
 
 
-def join(parts: Sequence[Arranged]) -> Arranged:
-    """Several arranged buckets of one orbit and size, one after the other under each mask."""
+def join(parts: Sequence[Arranged]) -> tuple[Tensor | None, tuple[Mask, ...], tuple[int, ...]]:
+    """How several arranged buckets of one orbit and size, one after the other, are put in canonical order.
+
+    Returns:
+        The rows in that order (None if they are), so that those of one mask stand together; the masks; how many sets have each.
+    """
+    if len({part.masks for part in parts}) == 1 and len(parts[0].masks) == 1:
+        return None, parts[0].masks, (sum(part.num_sets[0] for part in parts),)
     masks = sorted({mask for part in parts for mask in part.masks})
-    pieces: dict[Mask, list[Bucket]] = {mask: [] for mask in masks}
     counts = dict.fromkeys(masks, 0)
+    runs = []  # the mask of every run of rows, and its length
     for part in parts:
-        start = 0
         for mask, num_sets in zip(part.masks, part.num_sets, strict=True):
-            stop = start + num_sets * len(mask)
-            bucket = part.bucket
-            pieces[mask].append(replace(bucket, rows=bucket.rows[start:stop], nodes=bucket.nodes[start:stop]))
+            runs.append((masks.index(mask), num_sets * len(mask)))
             counts[mask] += num_sets
-            start = stop
-    ordered = [piece for mask in masks for piece in pieces[mask]]
-    rows, nodes = torch.cat([p.rows for p in ordered]), torch.cat([p.nodes for p in ordered])
-    return Arranged(replace(parts[0].bucket, rows=rows, nodes=nodes), tuple(masks), tuple(counts[mask] for mask in masks))
+    numbers = torch.repeat_interleave(*torch.tensor(runs).unbind(1))
+    order = numbers.sort(stable=True)[1].to(parts[0].bucket.rows.device)
+    return order, tuple(masks), tuple(counts[mask] for mask in masks)

@@ -64,7 +64,9 @@ def _assert_alike(first: Structure, other: Structure, number: int) -> None:
 
 
 def _spelt(structure: Structure, pattern: Pattern) -> tuple[Tensor, ...]:
-    return structure.index(pattern)
+    """The index of a tensor in the letters of a pattern, which may be spelt in other letters here."""
+    known = structure._spelling.get(pattern)
+    return structure._index[pattern] if known == str(pattern) else structure.index(pattern)
 
 
 def _join_ptr(ptrs: Sequence[Tensor]) -> Tensor:
@@ -72,20 +74,29 @@ def _join_ptr(ptrs: Sequence[Tensor]) -> Tensor:
 
 
 def _join_index(pattern: Pattern, parts: Sequence[tuple[Tensor, ...]], structures: Sequence[Structure]) -> tuple[Tensor, ...]:
-    nodes: dict[str, int] = dict.fromkeys(structures[0].counts, 0)
-    entries = 0
-    moved: list[list[Tensor]] = [[] for _ in parts[0]]
-    faces = [face for face in pattern.faces if face.is_open]
-    for own, s in zip(parts, structures, strict=True):
-        shift = torch.tensor([nodes[pattern.sorts[x]] for x in pattern.fixed_letters], dtype=torch.long, device=s.device)
-        moved[0].append(own[0] + shift[:, None])
-        for place, (face, members) in enumerate(zip(faces, own[1:], strict=True), 1):
-            by = torch.tensor([[nodes[face.letters[0].sort]], [entries]], device=s.device)
-            moved[place].append(members + by)
-        entries += count_entries(pattern, own)
-        for sort, count in s.counts.items():
-            nodes[sort] += count
-    return tuple(torch.cat(group, dim=1) for group in moved)
+    device = structures[0].device
+    nodes = {sort: _starts([s.counts[sort] for s in structures]) for sort in structures[0].counts}
+    entries = _starts([count_entries(pattern, own) for own in parts])
+    letters = torch.cat([own[0] for own in parts], dim=1)
+    if pattern.fixed_letters:
+        which = _which([own[0].shape[1] for own in parts])
+        letters = letters + torch.stack([nodes[pattern.sorts[x]][which] for x in pattern.fixed_letters]).to(device)
+    members = []
+    for place, face in enumerate((face for face in pattern.faces if face.is_open), 1):
+        which = _which([own[place].shape[1] for own in parts])
+        by = torch.stack([nodes[face.letters[0].sort][which], entries[which]]).to(device)
+        members.append(torch.cat([own[place] for own in parts], dim=1) + by)
+    return letters, *members
+
+
+def _starts(counts: Sequence[int]) -> Tensor:
+    sizes = torch.tensor(counts)
+    return sizes.cumsum(0) - sizes
+
+
+def _which(lengths: Sequence[int]) -> Tensor:
+    """The number of the structure of every column."""
+    return torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
 
 
 def uncollate(batch: Structure) -> list[Structure]:

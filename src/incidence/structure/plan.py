@@ -332,64 +332,62 @@ def collate_plans(equivariant_map: EquivariantMap, plans: Sequence[Plan], struct
     """The plan of a batch from the plans of its structures: keys, nodes and rows are shifted, nothing is looked up again."""
     all_levels, tensors = plans[0].levels, plans[0].tensors
     num_keys = torch.tensor([plan.num_keys for plan in plans])
-    key_starts = (num_keys.cumsum(0) - num_keys).tolist()
-    wanted = _orbit_levels(equivariant_map, tensors)
-    parts: dict[tuple[int, int, tuple[int, ...]], list[tuple[Arranged, Table, int]]] = {}
-    shifts = _Shifts(structures, tensors)
+    shifts = _Shifts(structures, tensors, num_keys)
+    groups: dict[tuple[int, int, tuple[int, ...]], list[tuple[int, Table]]] = {}
     for s, plan in enumerate(plans):
         for table in plan.tables:
-            moved = shifts.move(table.arranged, tensors[table.tensor], table.tensor, s)
             bucket = table.arranged.bucket
-            parts.setdefault((table.tensor, bucket.orbit, bucket.sizes), []).append((moved, table, s))
+            groups.setdefault((table.tensor, bucket.orbit, bucket.sizes), []).append((s, table))
+    wanted = _orbit_levels(equivariant_map, tensors)
     tables = []
-    for (t, orbit, _), members in sorted(parts.items(), key=lambda item: item[0]):
-        own = wanted[t, orbit]
+    for (t, orbit, _), members in sorted(groups.items(), key=lambda item: item[0]):
         classes = tensors[t].orbits[orbit].classes
-        slots = [len(words(classes, level, equivariant_map.max_overlap)) for level in own]
-        at = [all_levels.index(level) for level in own]
-        columns = [
-            torch.cat([table.bags[i] + key_starts[s][x] * n for _, table, s in members])
-            for i, (x, n) in enumerate(zip(at, slots, strict=True))
-        ]
-        number = torch.cat([table.structure + shifts.structures[s] for _, table, s in members])
-        rows = torch.cat([moved.bucket.rows for moved, _, _ in members])
-        joined = join([moved for moved, _, _ in members])
-        # `join` puts masks together; follow it by matching rows, which are all different
-        place = torch.empty(int(rows.max()) + 1 if len(rows) else 0, dtype=torch.long, device=rows.device)
-        place[rows] = torch.arange(len(rows), device=rows.device)
-        order = place[joined.bucket.rows]
-        tables.append(Table(t, joined, number[order], tuple(column[order] for column in columns)))
+        own = [(all_levels.index(x), len(words(classes, x, equivariant_map.max_overlap))) for x in wanted[t, orbit]]
+        tables.append(_join_tables([table for _, table in members], [s for s, _ in members], classes, own, shifts))
     total = tuple(num_keys.sum(0).tolist())
     return _finish(equivariant_map, tensors, all_levels, total, tuple(tables), sum(s.num_structures for s in structures))
 
 
 class _Shifts:
-    """By how much rows, nodes and structure numbers move in a batch."""
+    """By how much rows, nodes, keys and structure numbers move in a batch, for every structure in it."""
 
-    def __init__(self, structures: Sequence[Structure], tensors: Sequence[Pattern]) -> None:
-        self.structures = _starts([s.num_structures for s in structures])
-        self.rows = [_starts([s.num_entries(p) for s in structures]) for p in tensors]
-        self.sorts = sorted(structures[0].counts)
-        totals = {sort: sum(s.counts[sort] for s in structures) for sort in self.sorts}
-        new, before = {}, 0
-        for sort in self.sorts:
-            new[sort] = before
-            before += totals[sort]
-        starts = {sort: _starts([s.counts[sort] for s in structures]) for sort in self.sorts}
-        self.nodes = [{sort: new[sort] + starts[sort][i] - s.node_offsets[sort] for sort in self.sorts} for i, s in enumerate(structures)]
-
-    def move(self, arranged: Arranged, pattern: Pattern, t: int, s: int) -> Arranged:
-        bucket = arranged.bucket
-        classes = pattern.orbits[bucket.orbit].classes
-        shift = torch.tensor([self.nodes[s][classes[label].sort] for label in bucket.labels], dtype=torch.long)
-        nodes = bucket.nodes + shift.to(bucket.nodes.device) if len(shift) else bucket.nodes
-        moved = replace(bucket, rows=bucket.rows + self.rows[t][s], nodes=nodes)
-        return Arranged(moved, arranged.masks, arranged.num_sets)
+    def __init__(self, structures: Sequence[Structure], tensors: Sequence[Pattern], num_keys: Tensor) -> None:
+        self.structures = _starts(torch.tensor([s.num_structures for s in structures]))
+        self.rows = [_starts(torch.tensor([s.num_entries(p) for s in structures])) for p in tensors]
+        self.keys = _starts(num_keys)
+        self.nodes, before = {}, 0
+        for sort in sorted(structures[0].counts):
+            counts = torch.tensor([s.counts[sort] for s in structures])
+            own = torch.tensor([s.node_offsets[sort] for s in structures])
+            self.nodes[sort] = before + _starts(counts) - own
+            before += int(counts.sum())
 
 
-def _starts(counts: Sequence[int]) -> list[int]:
-    starts, total = [], 0
-    for count in counts:
-        starts.append(total)
-        total += count
-    return starts
+def _starts(counts: Tensor) -> Tensor:
+    return counts.cumsum(0) - counts
+
+
+def _join_tables(
+    tables: Sequence[Table], numbers: Sequence[int], classes: Sequence[Class], own: Sequence[tuple[int, int]], shifts: _Shifts
+) -> Table:
+    """The tables of one bucket in several structures as one."""
+    t, buckets = tables[0].tensor, [table.arranged.bucket for table in tables]
+    device = buckets[0].rows.device
+    lengths = torch.tensor([len(bucket.rows) for bucket in buckets])
+    which = torch.repeat_interleave(torch.tensor(numbers), lengths)
+    rows = torch.cat([bucket.rows for bucket in buckets]) + shifts.rows[t][which].to(device)
+    columns = [shifts.nodes[classes[label].sort] for label in buckets[0].labels]
+    nodes = torch.cat([bucket.nodes for bucket in buckets])
+    if columns:
+        nodes = nodes + torch.stack(columns, dim=1)[which].to(device)
+    number = torch.cat([table.structure for table in tables]) + shifts.structures[which].to(device)
+    bags = [
+        torch.cat([table.bags[i] for table in tables]) + (shifts.keys[which, at] * slots).to(device)[:, None]
+        for i, (at, slots) in enumerate(own)
+    ]
+    order, masks, num_sets = join([table.arranged for table in tables])
+    bucket = replace(buckets[0], rows=rows, nodes=nodes)
+    if order is not None:
+        bucket, number = replace(bucket, rows=rows[order], nodes=nodes[order]), number[order]
+        bags = [bag[order] for bag in bags]
+    return Table(t, Arranged(bucket, masks, num_sets), number, tuple(bags))

@@ -82,6 +82,7 @@ class Structure:
 
     def _set(self, node_ptr: dict[str, Tensor], index: dict[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]) -> None:
         self._node_ptr, self._index, self._entry_ptr = node_ptr, index, entry_ptr
+        self._spelling = {pattern: str(pattern) for pattern in index}
         self._counts: dict[str, int] | None = None
         self._arranged: dict[Pattern, list[Arranged]] = {}
         self._plans: dict[EquivariantMap, Plan] = {}
