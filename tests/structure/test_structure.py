@@ -405,10 +405,10 @@ def test_the_canonical_order_is_recognised_and_gives_the_same_layer(text, max_ov
     s = structure_for(layer.map, counts, seed, draws=12)
     x = features_for(layer.map, s)
     ordered, rows = s.canonical()
-    assert list(rows) == [str(p) for p in s.patterns]
-    assert ordered.plan(layer.map).orders == (None,) * len(ordered.plan(layer.map).orders)
-    every = {p: rows.get(str(next((q for q in s.patterns if q == p), p)), slice(None)) for p in layer.map.inputs + layer.map.outputs}
-    moved = {p.name or str(p): x[p.name or str(p)][every[p]] for p in layer.map.inputs}
+    assert list(rows) == [p.name or str(p) for p in s.patterns]
+    assert set(ordered.plan(layer.map).orders) == {None}
+    moved = {key: value[rows[key]] if key in rows else value for key, value in x.items()}
+    every = {p: rows.get(p.name or str(p), slice(None)) for p in layer.map.outputs}
     for p, one, other in zip(layer.map.outputs, outputs(layer(x, s)), outputs(layer(moved, ordered)), strict=True):
         torch.testing.assert_close(other, one[every[p]])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index as index_of
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from incidence.structure.entries import count_entries
 from incidence.structure.keys import ranges
 from incidence.structure.plan import collate_plans
 from incidence.structure.structure import Structure
+from incidence.structure.validate import as_rows
 
 __all__ = ["collate", "take", "uncollate"]
 
@@ -106,21 +108,27 @@ def uncollate(batch: Structure) -> list[Structure]:
 
 def take(batch: Structure, item: Any) -> Structure:
     """One structure of a batch, or a smaller batch by slice, mask or list of numbers."""
-    if isinstance(item, (bool, float)):
-        raise IncidenceError(f"a structure is indexed by pattern or number; got {item!r}.")
-    if isinstance(item, int) or (isinstance(item, Tensor) and item.ndim == 0):
-        try:
-            return _one(batch, range(batch.num_structures)[int(item)])
-        except IndexError:
-            raise IndexError(f"structure {int(item)} of a batch of {batch.num_structures}") from None
     if isinstance(item, slice):
         numbers = list(range(batch.num_structures)[item])
+    elif isinstance(item, bool) or item is None:
+        raise IncidenceError(f"a structure is indexed by pattern or number; got {item!r}.")
+    elif hasattr(item, "__index__") and not (isinstance(item, Tensor) and item.ndim):
+        return _one(batch, _in_range(batch, index_of(item)))
     else:
-        which = torch.as_tensor(item)
-        numbers = which.nonzero()[:, 0].tolist() if which.dtype == torch.bool else which.tolist()
+        rows = as_rows(item, torch.device("cpu"))
+        if rows.ndim != 1 or rows.is_floating_point() or (rows.dtype == torch.bool and len(rows) != batch.num_structures):
+            raise IncidenceError(f"structures are indexed by numbers, or a mask of all {batch.num_structures}; got {item!r}.")
+        numbers = rows.nonzero()[:, 0].tolist() if rows.dtype == torch.bool else rows.tolist()
     if not numbers:
         raise IncidenceError("a batch has at least one structure; the selection is empty.")
-    return collate([_one(batch, range(batch.num_structures)[k]) for k in numbers])
+    return collate([_one(batch, _in_range(batch, k)) for k in numbers])
+
+
+def _in_range(batch: Structure, k: int) -> int:
+    try:
+        return range(batch.num_structures)[k]
+    except IndexError:
+        raise IndexError(f"structure {k} of a batch of {batch.num_structures}") from None
 
 
 def _one(batch: Structure, k: int) -> Structure:

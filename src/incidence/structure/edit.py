@@ -13,7 +13,7 @@ from incidence.errors import IncidenceError
 from incidence.structure.entries import Bucket, buckets, count_entries
 from incidence.structure.keys import code, rank
 from incidence.structure.structure import Structure, _permute_entries
-from incidence.structure.validate import as_index, assert_entries
+from incidence.structure.validate import as_index, as_rows, assert_entries
 
 __all__ = ["induced", "is_equal", "locate", "relabel", "select", "with_index"]
 
@@ -65,7 +65,7 @@ def _per_sort(structure: Structure, value: Any, what: str) -> dict[str, Tensor]:
     if unknown:
         known = ", ".join(structure.counts)
         raise IncidenceError(f"{what}: no nodes of sort `{unknown[0]}` here; there are: {known}. Give a mapping from sort.")
-    return {sort: torch.as_tensor(v, device=structure.device) for sort, v in given.items()}
+    return {sort: as_rows(v, structure.device) for sort, v in given.items()}
 
 
 def relabel(structure: Structure, permutation: Any) -> Structure:
@@ -127,7 +127,7 @@ def select(structure: Structure, text: str | Pattern, which: Any) -> Structure:
     if pattern not in structure._index:
         raise IncidenceError(f"`{pattern}` has no index here: all its entries are present. Use `induced` to drop nodes.")
     count = structure.num_entries(pattern)
-    rows = torch.as_tensor(which, device=structure.device)
+    rows = as_rows(which, structure.device)
     if rows.dtype == torch.bool:
         if rows.shape != (count,):
             raise IncidenceError(f"select needs a mask of the {count} entries of `{pattern}`; got shape {list(rows.shape)}.")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import struct
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
@@ -43,39 +46,77 @@ def save(structure: Structure, path: Any) -> None:
         raise
 
 
+# What reading a damaged or foreign file may raise, in numpy, zipfile or here.
+_DAMAGE = (
+    *(ValueError, KeyError, TypeError, IndexError, AttributeError, OSError, EOFError, NotImplementedError, OverflowError),
+    *(RuntimeError, zipfile.BadZipFile, zlib.error, struct.error),
+)
+
+
 def load(path: Any) -> Structure:
     """Reads a structure and checks it as if it were given anew."""
     path = Path(path)
+    if not path.exists():
+        raise IncidenceError(f"there is no file {path}.")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
+        arrays = _arrays(path)
         version = int(arrays["format"])
-    except FileNotFoundError:
-        raise IncidenceError(f"there is no file {path}.") from None
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    except _DAMAGE as error:
         raise IncidenceError(f"{path} is not a structure written by `Structure.save`, or it is damaged: {error}.") from None
     if version != _FORMAT:
         raise IncidenceError(f"{path} has format {version}; this version reads format {_FORMAT}. Update the library.")
     try:
         return _read(arrays)
-    except KeyError as error:
-        raise IncidenceError(f"{path} is damaged: {error} is missing.") from None
+    except IncidenceError as error:
+        raise IncidenceError(f"{path} is damaged: {error}") from None
+    except _DAMAGE as error:
+        raise IncidenceError(f"{path} is damaged: {error} is missing or of the wrong kind.") from None
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:  # a single array or a pickle is no archive
+        broken = archive.testzip()
+    if broken is not None:
+        raise ValueError(f"{broken} does not match its checksum")
+    with np.load(path, allow_pickle=False) as file:
+        return {key: file[key] for key in file.files}
+
+
+def _integers(array: Any, axes: int) -> Tensor:
+    if array.ndim != axes or array.dtype.kind not in "iu":
+        raise ValueError("an array of integers")
+    return torch.from_numpy(array).long()
 
 
 def _read(arrays: dict[str, Any]) -> Structure:
-    node_ptr = {key.removeprefix("nodes/"): torch.from_numpy(a).long() for key, a in arrays.items() if key.startswith("nodes/")}
+    node_ptr = {key.removeprefix("nodes/"): _integers(a, 1) for key, a in arrays.items() if key.startswith("nodes/")}
     numbers = sorted({int(key.split("/")[1]) for key in arrays if key.startswith("tensor/")})
     index, entry_ptr = {}, {}
     for number in numbers:
         text = str(arrays[f"tensor/{number}/pattern"])
-        parts = sorted((k for k in arrays if k.startswith(f"tensor/{number}/") and k[-1].isdigit()), key=lambda k: int(k.split("/")[2]))
-        tensors = tuple(torch.from_numpy(arrays[key]) for key in parts)
+        parts = sorted(int(k.split("/")[2]) for k in arrays if k.startswith(f"tensor/{number}/") and k.split("/")[2].isdigit())
+        tensors = tuple(_integers(arrays[f"tensor/{number}/{part}"], 2) for part in parts)
         index[text] = tensors if Pattern(text).is_open else tensors[0]
-        entry_ptr[Pattern(text)] = torch.from_numpy(arrays[f"tensor/{number}/ptr"]).long()
+        entry_ptr[Pattern(text)] = _integers(arrays[f"tensor/{number}/ptr"], 1)
     checked = Structure({sort: int(ptr[-1]) for sort, ptr in node_ptr.items()}, index)
-    for ptr, total in [(entry_ptr[p], checked.num_entries(p)) for p in entry_ptr] + [(p, int(p[-1])) for p in node_ptr.values()]:
-        if len(ptr) != len(next(iter(node_ptr.values()))) or int(ptr[0]) or int(ptr[-1]) != total or bool((ptr.diff() < 0).any()):
-            raise IncidenceError("the file is damaged: its structures do not add up.")
-    loaded = Structure._of(node_ptr, checked._index, entry_ptr)
+    totals = [(entry_ptr[p], checked.num_entries(p)) for p in entry_ptr] + [(ptr, int(ptr[-1])) for ptr in node_ptr.values()]
+    length = len(next(iter(node_ptr.values())))
+    for ptr, total in totals:
+        if len(ptr) != length or length < 2 or int(ptr[0]) or int(ptr[-1]) != total or bool((ptr.diff() < 0).any()):
+            raise IncidenceError("its structures do not add up.")
+    loaded = Structure._of({sort: node_ptr[sort] for sort in sorted(node_ptr)}, checked._index, entry_ptr)
     loaded._arranged = checked._arranged
+    _assert_apart(loaded)
     return loaded
+
+
+def _assert_apart(structure: Structure) -> None:
+    """Refuses entries with nodes of another structure of the batch."""
+    for pattern, parts in structure._index.items():
+        home = structure.batch(pattern)
+        places = [(parts[0][row], home, pattern.sorts[x]) for row, x in enumerate(pattern.fixed_letters)]
+        faces = [face for face in pattern.faces if face.is_open]
+        places += [(m[0], home[m[1]], f.letters[0].sort) for f, m in zip(faces, parts[1:], strict=True)]
+        for nodes, own, sort in places:
+            if not torch.equal(torch.bucketize(nodes, structure.node_ptr(sort)[1:], right=True), own):
+                raise IncidenceError(f"an entry of `{pattern}` has nodes of another structure.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from operator import index as index_of
 
 import torch
 from torch import Tensor
@@ -12,18 +13,22 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.entries import count_entries
 
-__all__ = ["as_index", "as_num_nodes", "assert_entries"]
+__all__ = ["as_index", "as_num_nodes", "as_rows", "assert_entries"]
 
 
 def as_num_nodes(num_nodes: int | Mapping[str, int], patterns: Sequence[Pattern]) -> dict[str, int]:
     """The number of nodes of every sort, checked against the sorts that the patterns use."""
     counts = dict(num_nodes) if isinstance(num_nodes, Mapping) else {"node": num_nodes}
+    if not counts:
+        raise IncidenceError("num_nodes is empty: give the number of nodes of at least one sort.")
     for sort, count in counts.items():
         if not isinstance(sort, str):
             raise IncidenceError(f"num_nodes maps names of sorts to numbers; {sort!r} is not a name.")
-        if isinstance(count, Tensor) and count.numel() == 1 and not count.is_floating_point():
-            counts[sort] = count = int(count)
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        try:
+            counts[sort] = -1 if isinstance(count, bool) else index_of(count)
+        except TypeError:
+            counts[sort] = -1
+        if counts[sort] < 0:
             raise IncidenceError(f"num_nodes of sort `{sort}` must be an integer of at least 0; got {count!r}.")
     for pattern in patterns:
         for letter, sort in pattern.sorts.items():
@@ -36,6 +41,12 @@ def as_num_nodes(num_nodes: int | Mapping[str, int], patterns: Sequence[Pattern]
     return counts
 
 
+def as_rows(value: object, device: torch.device) -> Tensor:
+    """Numbers or a mask as a tensor; an empty list, which torch takes for floats, is no numbers."""
+    rows = torch.as_tensor(value, device=device)
+    return rows.long() if rows.is_floating_point() and not rows.numel() else rows
+
+
 def as_index(pattern: Pattern, value: object, device: torch.device | None) -> tuple[Tensor, ...]:
     """An index as a tuple of int64 tensors: the letters, then the members of every open face."""
     num_open = sum(face.is_open for face in pattern.faces)
@@ -43,7 +54,7 @@ def as_index(pattern: Pattern, value: object, device: torch.device | None) -> tu
     if not num_open:
         return (_as_matrix(pattern, value, rows, f"index['{pattern}']", _letters_hint(pattern), device),)
     is_lone = num_open == 1 and not rows
-    parts = value if isinstance(value, (tuple, list)) and not _is_matrix(value) else (value,)
+    parts = value if isinstance(value, (tuple, list)) and len(value) and not _is_matrix(value) else (value,)
     if is_lone and len(parts) == 1:
         parts = (torch.zeros(0, 0, dtype=torch.long, device=device), *parts)
     if len(parts) != num_open + 1:

@@ -1,0 +1,148 @@
+"""Plans where sets of nodes have some of their entries only: collated or built, in any order, in any process, the layer is the same."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import incidence as inc
+from incidence.algebra import EquivariantMap
+from incidence.structure import Structure
+from tests.nn.sparse_maps import features_for, layer_for, outputs
+from tests.structure.random_structures import random_structure
+
+MAPS = [
+    ("(i j) -> (i j)", 1),  # partly reciprocal edges: two masks
+    ("(i j k) -> (i j k)", 1),  # up to 2^6 masks
+    ("(i j k) -> {i j}", 1),
+    ("i j -> i j", 1),  # two orbits
+    ("[i j k] -> [i j k]", 1),
+    ("{i j} {i k} -> {i j} {i k}", 1),
+    ("(u:a v:a) m:b -> (u:a v:a) m:b", 1),
+    ("i {i ...} -> i {i ...}", 2),
+    ("{i ...} {i ...} -> {i ...} {i ...}", 2),
+    ("i, (i j), {i j k} -> i, (i j), {i j k}", 1),
+]
+maps = pytest.mark.parametrize(("text", "max_overlap"), MAPS, ids=[f"{text}, {k}" for text, k in MAPS])
+
+
+def structures(m: EquivariantMap, sizes: tuple[int, ...] = (4, 0, 3, 5), draws: int = 40) -> list[Structure]:
+    return [random_structure(n, [str(p) for p in m.inputs + m.outputs], seed=n, draws=draws) for n in sizes]
+
+
+def assert_close(one: object, other: object) -> None:
+    for a, b in zip(outputs(one), outputs(other), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_these_structures_have_several_masks():
+    for text, least in [("(i j)", 2), ("(i j k)", 4)]:
+        m = EquivariantMap(f"{text} -> {text}")
+        [[lists]] = inc.collate(structures(m)).plan(m).orbits
+        assert len(lists.masks) >= least
+        assert lists.stop == sum(n * len(mask) for n, mask in zip(lists.num_sets, lists.masks, strict=True))
+
+
+@maps
+@pytest.mark.parametrize("aggr", ["sum", "max"])
+def test_collated_plans_of_many_masks_give_what_built_ones_give(text, max_overlap, aggr):
+    layer = layer_for(text, max_overlap, aggr)
+    planned, bare = structures(layer.map), structures(layer.map)
+    for s in planned:
+        s.plan(layer.map)
+    x = features_for(layer.map, inc.collate(bare))
+    expected = layer(x, inc.collate(bare))
+    assert_close(layer(x, inc.collate(planned)), expected)
+    nested = inc.collate([inc.collate(planned[:3]), planned[3]])
+    assert layer.map in nested._plans
+    assert_close(layer(x, nested), expected)
+
+
+@maps
+def test_a_batch_of_many_masks_gives_what_its_structures_give(text, max_overlap):
+    layer = layer_for(text, max_overlap)
+    parts = structures(layer.map)
+    batch = inc.collate(parts)
+    x = features_for(layer.map, batch)
+    ys = outputs(layer(x, batch))
+    for k, s in enumerate(parts):
+        own = {p.name or str(p): x[p.name or str(p)][batch.batch(p) == k] for p in layer.map.inputs}
+        for p, one, whole in zip(layer.map.outputs, outputs(layer(own, s)), ys, strict=True):
+            torch.testing.assert_close(one, whole[batch.batch(p) == k], rtol=1e-12, atol=1e-12)
+
+
+@maps
+def test_collated_and_built_plans_cost_the_same(text, max_overlap):
+    m = EquivariantMap(text, max_overlap)
+    planned = structures(m)
+    for s in planned:
+        s.plan(m)
+    one, other = inc.collate(planned).plan(m), inc.collate(structures(m)).plan(m)
+    assert one.num_keys == other.num_keys
+    assert one.num_entries == other.num_entries
+    for ours, theirs in zip(one.orbits, other.orbits, strict=True):
+        assert [(o.start, o.stop, o.offsets, len(o.read), len(o.pool)) for o in ours] == [
+            (o.start, o.stop, o.offsets, len(o.read), len(o.pool)) for o in theirs
+        ]
+
+
+@maps
+def test_the_structures_of_a_batch_in_canonical_order_give_the_same(text, max_overlap):
+    layer = layer_for(text, max_overlap)
+    batch = inc.collate(structures(layer.map))
+    x = features_for(layer.map, batch)
+    ordered, rows = batch.canonical()
+    assert [ordered[k] for k in range(4)] == [s.canonical()[0] for s in batch]
+    moved = {key: x[key][rows[key]] if key in rows else x[key] for key in x}
+    ys, moved_ys = layer(x, batch), layer(moved, ordered)
+    keys = [p.name or str(p) for p in layer.map.outputs]
+    for key, one, other in zip(keys, outputs(ys), outputs(moved_ys), strict=True):
+        torch.testing.assert_close(other, one[rows[key]] if key in rows else one, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))], ids=["deepcopy", "pickle"])
+def test_copies_of_structures_with_plans_collate(clone):
+    layer = layer_for("i, (i j) -> i, (i j)")
+    parts = structures(layer.map)
+    for s in parts:
+        layer.plan(s)
+    batch = inc.collate(clone(parts))
+    x = features_for(layer.map, batch)
+    assert_close(layer(x, batch), layer(x, inc.collate(parts)))
+
+
+def test_the_number_of_the_structure_is_known_for_nodes_entries_and_scalars():
+    batch = inc.collate([Structure(2, {"(i j)": [[0], [1]]}), Structure(0, {"(i j)": []}), Structure(3, {"(i j)": [[2, 1], [0, 0]]})])
+    assert batch.batch("i").tolist() == [0, 0, 2, 2, 2]
+    assert batch.batch("(i j)").tolist() == [0, 2, 2]
+    assert batch.batch("").tolist() == [0, 1, 2]
+    assert batch[""].shape == (0, 3)
+    assert batch.num_entries("") == 3
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_data_loader_collates_structures_also_in_workers(num_workers):
+    m = EquivariantMap("i, (i j), {i ...} -> i")
+    parts = structures(m)
+    loader = DataLoader(parts, batch_size=3, num_workers=num_workers, collate_fn=inc.collate)
+    assert list(loader) == [inc.collate(parts[:3]), inc.collate(parts[3:])]
+
+
+@pytest.mark.parametrize("text", ["(i j)", "i {j k}", "{i ...}"])
+def test_a_permutation_of_any_integer_type_relabels(text):
+    s = random_structure(4, [text], seed=0)
+    labels = torch.tensor([2, 0, 3, 1])
+    for dtype in (torch.int32, torch.int16, torch.uint8):
+        assert s.relabel(labels.to(dtype)) == s.relabel(labels)
+    batch = inc.collate([s, s])
+    both = torch.cat([labels, labels + 4])
+    assert batch.relabel(both.int()) == batch.relabel(both) == inc.collate([s.relabel(labels)] * 2)
+
+
+def test_structures_without_nodes_can_be_relabelled_and_induced():
+    s = Structure(0, {"(i j)": []})
+    assert s.relabel([]) == s
+    assert s.relabel(torch.zeros(0, dtype=torch.long)) == s
+    assert s.induced([]) == s
