@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import index as index_of
 from typing import Any
 
@@ -28,6 +28,8 @@ def collate(structures: Sequence[Structure]) -> Structure:
     Raises:
         IncidenceError: There is none, or they differ in sorts, tensors or devices.
     """
+    if not isinstance(structures, Iterable):
+        raise IncidenceError(f"collate takes a list of structures; got {structures!r}.")
     structures = list(structures)
     if not structures:
         raise IncidenceError("collate needs at least one structure; got an empty list.")
@@ -112,7 +114,7 @@ def take(batch: Structure, item: Any) -> Structure:
         numbers = list(range(batch.num_structures)[item])
     elif isinstance(item, bool) or item is None:
         raise IncidenceError(f"a structure is indexed by pattern or number; got {item!r}.")
-    elif hasattr(item, "__index__") and not (isinstance(item, Tensor) and item.ndim):
+    elif hasattr(item, "__index__") and not getattr(item, "ndim", 0):
         return _one(batch, _in_range(batch, index_of(item)))
     else:
         rows = as_rows(item, torch.device("cpu"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from incidence.structure.validate import as_num_nodes
 
 __all__ = ["complete"]
 
-_MAX_ENTRIES = 2**31
+_MAX_TUPLES = 2**28
 
 
 def complete(num_nodes: int | Mapping[str, int], patterns: Sequence[str], device: Any) -> Structure:
@@ -38,13 +39,13 @@ def complete(num_nodes: int | Mapping[str, int], patterns: Sequence[str], device
 
 def _entries(pattern: Pattern, orbit: Orbit, counts: Mapping[str, int]) -> Tensor:
     """One assignment for every entry of an orbit: all lists of disjoint class sets, turned into letters."""
+    if prod(max(counts[c.sort], 1) for c in orbit.classes for _ in range(c.size or 0)) > _MAX_TUPLES:
+        raise TooLargeError(f"`{pattern}` on {dict(counts)} nodes has too many entries to list: more than {_MAX_TUPLES:,} tuples of nodes.")
     nodes = torch.zeros(1, 0, dtype=torch.long)
     labels: list[int] = []
     for label, c in enumerate(orbit.classes):
         for place in range(c.size or 0):
             count = counts[c.sort]
-            if len(nodes) * max(count, 1) > _MAX_ENTRIES:
-                raise TooLargeError(f"`{pattern}` on {dict(counts)} nodes has too many entries to list.")
             more = torch.arange(count).repeat(len(nodes))
             nodes = torch.cat([nodes.repeat_interleave(count, dim=0), more[:, None]], dim=1)
             others = [i for i, other in enumerate(labels) if orbit.classes[other].sort == c.sort]

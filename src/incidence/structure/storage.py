@@ -40,6 +40,9 @@ def save(structure: Structure, path: Any) -> None:
             np.savez(file, **arrays)
             file.flush()
             os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)  # temporary files are private; this one is to be as any other
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -61,8 +61,9 @@ class Structure:
             if not pattern.faces:
                 raise IncidenceError("the empty pattern has one entry for each structure and takes no index. Leave it out.")
             tensors[pattern] = as_index(pattern, value, target)
-            assert_entries(pattern, tensors[pattern], counts)
         _assert_one_device(tensors)
+        for pattern, parts in tensors.items():
+            assert_entries(pattern, parts, counts)
         names = [pattern.name for pattern in tensors if pattern.name]
         if len(set(names)) < len(names):
             raise IncidenceError(f"a name means one tensor; `{max(names, key=names.count)}` is given twice. Use another name.")
@@ -144,6 +145,8 @@ class Structure:
             named = next((p for p in self._index if p.name == text.strip()), None)
             if named is not None:
                 return named
+        if not isinstance(text, (str, Pattern)):
+            raise IncidenceError(f"a tensor is named by the text of its pattern, or its name; got {text!r}.")
         pattern = self._implicit_name(text) if isinstance(text, str) else text
         if pattern in self._index or self._is_implicit(pattern):
             self._assert_sorts(pattern)
@@ -380,6 +383,8 @@ class Structure:
         """
         from incidence.structure.complete import complete
 
+        if not isinstance(patterns, (str, list, tuple)):
+            raise IncidenceError(f"complete takes a pattern, or a list of them; got {patterns!r}.")
         return complete(num_nodes, [patterns] if isinstance(patterns, str) else list(patterns), device)
 
     def __eq__(self, other: object) -> bool:

@@ -42,8 +42,16 @@ def as_num_nodes(num_nodes: int | Mapping[str, int], patterns: Sequence[Pattern]
 
 
 def as_rows(value: object, device: torch.device) -> Tensor:
-    """Numbers or a mask as a tensor; an empty list, which torch takes for floats, is no numbers."""
-    rows = torch.as_tensor(value, device=device)
+    """Numbers or a mask as a tensor; an empty list, which torch takes for floats, is no numbers.
+
+    What is no tensor at all, or not one line of numbers, comes back as floats, which no caller takes.
+    """
+    try:
+        rows = torch.as_tensor(value, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        return torch.zeros(1, device=device)
+    if rows.ndim != 1:
+        return torch.zeros(1, device=device)
     return rows.long() if rows.is_floating_point() and not rows.numel() else rows
 
 
