@@ -2,7 +2,7 @@
 
 from incidence.algebra.basis import orbit_to_pool, pool_to_orbit
 from incidence.algebra.compose import Product
-from incidence.algebra.explain import Explanation, explain
+from incidence.algebra.explain import Explanation, explain, read
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.orbit import Class, Orbit
 from incidence.algebra.pattern import Pattern
@@ -20,4 +20,5 @@ __all__ = [
     "explain",
     "orbit_to_pool",
     "pool_to_orbit",
+    "read",
 ]
