@@ -79,9 +79,9 @@ def assert_twins_agree(text: str, aggr: str | list[str], num_nodes: int, batch: 
 @pytest.mark.parametrize("text", [p for order in (0, 1, 2) for p in patterns_of_order(order)] + list(WITH_SORTS))
 def test_twins_agree_for_every_pattern_of_order_up_to_two_as_input_and_as_output(text):
     sort = next(iter(Pattern(text).sorts.values()), "node")
-    other = "i j" if sort == "node" else f"{{i:{sort} j:{sort}}}"
-    assert_twins_agree(f"{text} -> {other}", EVERY, 3)
-    assert_twins_agree(f"{other} -> {text}", ["sum", "max"], 3)
+    suffix = "" if sort == "node" else f":{sort}"
+    assert_twins_agree(f"{text} -> {{i{suffix} j{suffix}}}", EVERY, 3)
+    assert_twins_agree(f"i{suffix} j{suffix} -> {text}", ["sum", "max"], 3)
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)
@@ -98,10 +98,16 @@ def test_twins_agree_for_every_pattern_of_order_three(text):
     assert_twins_agree(f"(i j) -> {text}", ["mean", "std"], 3)
 
 
-@pytest.mark.parametrize("aggr", EVERY)
+@pytest.mark.parametrize("aggr", ["sum", EVERY], ids=["sum", "list"])
 @pytest.mark.parametrize("text", [p for p in ALL_KINDS if EquivariantMap.between([Pattern(p)], [Pattern(p)]).dimension <= 70])
-def test_twins_agree_from_every_kind_of_pattern_to_itself_for_every_aggregation(text, aggr):
+def test_twins_agree_from_every_kind_of_pattern_to_itself(text, aggr):
     assert_twins_agree(f"{text} -> {text}", aggr, 3)
+
+
+@pytest.mark.parametrize("aggr", EVERY)
+@pytest.mark.parametrize("text", ["i j -> i j", "{i j k} -> i {i j}", "[i j] -> (i j)", "i:a j:b -> i:a"])
+def test_twins_agree_for_every_aggregation_on_its_own(text, aggr):
+    assert_twins_agree(text, aggr, 4)
 
 
 @pytest.mark.parametrize("num_nodes", [1, 2, 4, 5])

@@ -57,6 +57,11 @@ class Kind:
     may_be_open: bool
     title: str
 
+    @property
+    def article(self) -> str:
+        """What stands before the title in a sentence."""
+        return "an" if self.title[0] in "aeiou" else "a"
+
 
 NODE = Kind("", "", is_ordered=True, is_distinct=True, may_be_open=False, title="node")
 

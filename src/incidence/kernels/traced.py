@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from incidence.errors import IncidenceError
 from incidence.kernels.engine import Program, Side, Table, Term, run, run_backward
 from incidence.structure.plan import OrbitPlan
 from incidence.structure.tree import Flat
@@ -90,6 +91,9 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
 @torch.library.custom_op("incidence::layer", mutates_args=())
 def _layer(xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str) -> list[Tensor]:
     program = _restore(tensors, spec)
+    for x, side in zip(xs, program.inputs, strict=True):
+        if x.ndim != 2 or x.shape[0] != side.num_entries:
+            raise IncidenceError(f"features must have shape [{side.num_entries}, channels], a row for each entry; got {list(x.shape)}.")
     ys, _, _ = run(program, xs, weights, [b if b.numel() else None for b in biases])
     return [y.clone() if any(y is x for x in xs) else y for y in ys]
 

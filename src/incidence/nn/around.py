@@ -5,6 +5,7 @@ The tensors of a side are written as in a map, for example `i, {i j}`. Modules t
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -82,6 +83,10 @@ class _Norm(nn.Module):
     def forward(self, x: Values, structure: Structure) -> Any:
         """Normalises every orbit of every tensor."""
         xs = as_list(self.patterns, x, structure, self.channels)
+        dtype = next(self.parameters()).dtype
+        for value in xs:
+            if value.dtype != dtype and not torch.is_autocast_enabled(value.device.type):
+                raise IncidenceError(f"the features are {value.dtype} and the norm is {dtype}: convert one, for example with .to({dtype}).")
         ys = [self._one(v, p, norms, structure) for v, p, norms in zip(xs, self.patterns, self.norms, strict=True)]
         return as_values(self.patterns, ys)
 
@@ -130,7 +135,13 @@ class LayerNorm(_Norm):
 
 
 class Sequential(nn.Sequential):
-    """Modules one after the other, each called with the tensors and the structure; plain torch modules act on every tensor."""
+    """Modules one after the other: those that take a structure are called with it, others act on every tensor."""
+
+    def __init__(self, *modules: Any) -> None:
+        super().__init__(*modules)
+        for module in self:
+            if type(module) is nn.Sequential and any(map(takes_structure, module)):
+                raise IncidenceError("a torch Sequential passes no structure along: use inc.nn.Sequential inside as well.")
 
     def forward(self, x: Values, structure: Structure) -> Any:  # type: ignore[override]
         """Applies the modules in turn."""
@@ -140,8 +151,11 @@ class Sequential(nn.Sequential):
 
 
 def takes_structure(module: nn.Module) -> bool:
-    """Whether a module is called with a structure: all but those of torch itself."""
-    return isinstance(module, Sequential) or not type(module).__module__.startswith("torch.")
+    """Whether a module is called with a structure: whether its `forward` takes a second argument."""
+    inner = getattr(module, "_orig_mod", module)  # behind torch.compile
+    parameters = list(inspect.signature(inner.forward).parameters.values())
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    return len(positional) >= 2
 
 
 class Residual(nn.Module):
@@ -149,6 +163,9 @@ class Residual(nn.Module):
 
     def __init__(self, *modules: nn.Module) -> None:
         super().__init__()
+        wrong = [m for m in modules if not isinstance(m, nn.Module)]
+        if wrong or not modules:
+            raise IncidenceError(f"a residual is made of modules; got {wrong[0]!r}." if wrong else "a residual needs a module.")
         self.inner = modules[0] if len(modules) == 1 else Sequential(*modules)
 
     def forward(self, x: Values, structure: Structure) -> Any:

@@ -86,6 +86,8 @@ def _dense_orbit(pattern: Pattern, number: int) -> DenseOrbit:
 
 def _num_nodes(layer: Linear, xs: list[Any], num_nodes: int | Mapping[str, int] | None) -> dict[str, int]:
     m = layer.map
+    if not isinstance(num_nodes, (int, Mapping, type(None))) or (isinstance(num_nodes, int) and num_nodes < 0):
+        raise IncidenceError(f"num_nodes is an integer of at least 0, or a mapping from sort to integer; got {num_nodes!r}.")
     counts = dict.fromkeys(m.sorts, num_nodes) if isinstance(num_nodes, int) else dict(num_nodes or {})
     for pattern, x, channels in zip(m.inputs, xs, layer.in_channels, strict=True):
         wanted = len(pattern.letters) + 2
@@ -93,6 +95,13 @@ def _num_nodes(layer: Linear, xs: list[Any], num_nodes: int | Mapping[str, int] 
             axes = ", ".join(["batch", *pattern.letters, "channels"])
             came = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
             raise IncidenceError(f"the dense tensor of `{pattern}` must have {wanted} axes, [{axes}]; got {came}.")
+        dtype = layer._weights()[0].dtype
+        if not x.is_floating_point():
+            raise IncidenceError(f"the dense tensor of `{pattern}` must be of a floating type; got {x.dtype}. Convert it with `.float()`.")
+        if x.shape[0] != xs[0].shape[0]:
+            raise IncidenceError(f"dense tensors have one batch size; got {xs[0].shape[0]}, and {x.shape[0]} for `{pattern}`.")
+        if x.dtype != dtype:
+            raise IncidenceError(f"the dense tensor of `{pattern}` is {x.dtype} and the layer is {dtype}: convert one of them.")
         if channels >= 0 and x.shape[-1] != channels:
             raise IncidenceError(f"the dense tensor of `{pattern}` must have {channels} channels; got {x.shape[-1]}.")
         for (letter, sort), size in zip(pattern.sorts.items(), x.shape[1:-1], strict=True):

@@ -3,7 +3,8 @@ r"""`Linear`: the complete equivariant linear layer of a map."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import comb, sqrt
+from math import comb, isfinite, sqrt
+from operator import index as index_of
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from incidence.kernels.engine import Program, apply
 from incidence.kernels.small import Small, apply_small, make_small
 from incidence.kernels.traced import flatten, traced_apply
 from incidence.nn.program import Layout, make_program
-from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, key_of, keys_in_order, per_tensor
+from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, assert_structure, key_of, keys_in_order, per_tensor
 from incidence.structure import Plan, Structure
 
 __all__ = ["Linear", "as_aggr", "as_channels", "num_reads"]
@@ -78,6 +79,12 @@ class Linear(nn.Module):
     ) -> None:
         super().__init__()
         self.map = text if isinstance(text, EquivariantMap) else EquivariantMap(text, max_overlap)
+        if max_overlap not in (1, self.map.max_overlap):
+            raise IncidenceError(f"the map has max_overlap={self.map.max_overlap}, and {max_overlap} is given: give it to the map.")
+        if dtype is not None and not dtype.is_floating_point:
+            raise IncidenceError(f"a layer has parameters of a floating type; got {dtype}.")
+        if operations is not None and not callable(operations):
+            raise IncidenceError(f"operations= is a function that says which operations to keep; got {operations!r}.")
         for side in (self.map.inputs, self.map.outputs):
             assert_distinct(side, self.map.text)
         self.aggr = as_aggr(aggr)
@@ -156,6 +163,11 @@ class Linear(nn.Module):
                 weight.materialize(self._shape(number))
         self.reset_parameters()
 
+    def _save_to_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        if -1 in self.in_channels:
+            raise IncidenceError(f"the layer `{self.map}` has no weights yet: run it once, so that it knows its in_channels, then save it.")
+        super()._save_to_state_dict(*args, **kwargs)
+
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any) -> None:
         version = local_metadata.get("version") or 1
         if version > self._version:
@@ -171,8 +183,10 @@ class Linear(nn.Module):
 
     # ---- computing
 
+    @torch.inference_mode(False)
     def plan(self, structure: Structure) -> Plan:
         """The index lists for a structure: built once, kept on it, shared by all layers with this map. Print it for its cost."""
+        assert_structure(structure)
         plan = structure.plan(self.map)
         program = make_program(self._layout, plan, self.aggr)
         if self._key not in structure.flat:
@@ -187,9 +201,10 @@ class Linear(nn.Module):
         """
         if torch.compiler.is_compiling():
             return self._traced(x, structure)
-        ready = structure.ready.get(self._key)
+        ready = structure.ready.get(self._key) if isinstance(structure, Structure) else None
         if ready is None or not self._is_expected(ready, x):
             xs = as_list(self.map.inputs, x, structure, [None if c < 0 else c for c in self.in_channels])
+            _one_dtype(xs, self._weights(), self._biases(), cast=False)
             self._materialize(xs)
             ready = self._prepare(structure, xs)
         else:
@@ -197,10 +212,13 @@ class Linear(nn.Module):
         xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
         small = self._small(ready, xs[0].dtype)
         if small is not None:
-            return as_values(self.map.outputs, apply_small(small, xs, weights, biases))
+            ys = apply_small(small, xs, weights, biases)
+            if all(map(_is_finite, ys)):  # a dense operator would spread what is not finite by multiplying it with 0
+                return as_values(self.map.outputs, ys)
         weights = weights if self._is_list else [w.unsqueeze(0) for w in weights]
         return as_values(self.map.outputs, apply(ready.program, xs, weights, biases))
 
+    @torch.inference_mode(False)
     def _prepare(self, structure: Structure, xs: Sequence[Tensor]) -> _Ready:
         """What this layer needs on a structure; kept on it."""
         program = make_program(self._layout, structure.plan(self.map), self.aggr)
@@ -208,6 +226,7 @@ class Linear(nn.Module):
         structure.ready[self._key] = ready
         return ready
 
+    @torch.inference_mode(False)
     def _small(self, ready: _Ready, dtype: torch.dtype) -> Small | None:
         """The small path for a type of numbers, made when it is first needed."""
         if dtype not in ready.small:
@@ -233,8 +252,11 @@ class Linear(nn.Module):
     def _traced(self, x: Any, structure: Structure) -> Any:
         """The same while tracing, when there is no time for checks: one operator on the lists that `plan` left on the structure."""
         xs = [x] if isinstance(x, Tensor) else [x[key] for key in keys_in_order(self.map.text, tuple(x))]
-        weights = [w if self._is_list else w[None] for w in self._weights()]
-        ys = traced_apply(structure.flat[self._key], xs, weights, self._biases())
+        if self._key not in structure.flat:
+            raise IncidenceError("call layer.plan(structure) before tracing: the lists cannot be made while a graph is recorded.")
+        xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
+        weights = [w if self._is_list else w[None] for w in weights]
+        ys = traced_apply(structure.flat[self._key], xs, weights, biases)
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
 
     def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Linear:
@@ -252,6 +274,9 @@ class Linear(nn.Module):
         """The matrix of one operation on a structure, (output entries, input entries), as a sparse tensor in float64."""
         from incidence.nn.operator import operator_matrix
 
+        assert_structure(structure)
+        if isinstance(number, bool) or not isinstance(number, int) or not -self.map.dimension <= number < self.map.dimension:
+            raise IncidenceError(f"operations are numbered 0 to {self.map.dimension - 1}; got {number!r}.")
         return operator_matrix(self.map, self.map.operations[number], structure)
 
     def dense(self, x: Values | Mapping[str, Tensor], num_nodes: int | Mapping[str, int] | None = None) -> Any:
@@ -291,21 +316,33 @@ def num_reads(operation: Operation) -> int:
     return reads
 
 
+def _is_finite(y: Tensor) -> bool:
+    return isfinite(float(y.detach().sum()))
+
+
 def as_aggr(aggr: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of aggregations, checked."""
+    if not isinstance(aggr, (str, list, tuple)):
+        raise IncidenceError(f"aggr is one of {', '.join(AGGREGATIONS)}, or a list of them; got {aggr!r}.")
     names = (aggr,) if isinstance(aggr, str) else tuple(aggr)
     for name in names:
-        if name not in AGGREGATIONS:
+        if not isinstance(name, str) or name not in AGGREGATIONS:
             raise IncidenceError(f"no aggregation {name!r}; there are: {', '.join(AGGREGATIONS)}.")
     if not names or len(set(names)) < len(names):
         raise IncidenceError(f"aggr is one aggregation or a list of different ones; got {list(names)}.")
     return names
 
 
-def as_channels(value: object, name: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least or (value == 0 and least < 0):
+def as_channels(value: Any, name: str, least: int) -> int:
+    """A number of channels, checked; -1 where it may be left open."""
+    try:
+        number = 0 if isinstance(value, bool) else index_of(value)
+    except TypeError:
+        number = 0
+    if number < least or number == 0:
         lazy = ", or -1 to take it from the first input" if least < 0 else ""
         raise IncidenceError(f"{name} is a number of channels, at least 1{lazy}; got {value!r}.")
-    return value
+    return number
 
 
 def _kept(m: EquivariantMap, predicate: Callable[[Operation], bool] | None) -> dict[tuple[int, int], tuple[int, ...]]:
@@ -318,10 +355,12 @@ def _kept(m: EquivariantMap, predicate: Callable[[Operation], bool] | None) -> d
     return {pair: tuple(numbers) for pair, numbers in kept.items()}
 
 
-def _one_dtype(xs: list[Any], weights: list[Any], biases: list[Any]) -> tuple[list[Tensor], list[Tensor], list[Any]]:
+def _one_dtype(xs: list[Any], weights: list[Any], biases: list[Any], cast: bool = True) -> tuple[list[Tensor], list[Tensor], list[Any]]:
     """Casts to the type of autocast, where it is on; else all must agree already."""
     kind = xs[0].device.type
     if torch.is_autocast_enabled(kind) and xs[0].dtype != torch.float64:  # like torch, which leaves double precision alone
+        if not cast:
+            return xs, weights, biases
         dtype = torch.get_autocast_dtype(kind)
         xs, weights = [x.to(dtype) for x in xs], [w.to(dtype) for w in weights]
         return xs, weights, [None if b is None else b.to(dtype) for b in biases]

@@ -15,7 +15,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
 from incidence.structure import Structure
 
-__all__ = ["Values", "as_list", "as_values", "assert_distinct", "key_of", "keys_in_order", "per_tensor"]
+__all__ = ["Values", "as_list", "as_values", "assert_distinct", "assert_structure", "key_of", "keys_in_order", "per_tensor"]
 
 Values = Tensor | dict[str, Tensor]
 """One tensor, or a dict of tensors keyed by the text or name used in the map."""
@@ -53,7 +53,12 @@ def per_tensor(patterns: Sequence[Pattern], value: Any, what: str) -> list[Any]:
     """One value for each tensor, from one for all or a mapping."""
     if not isinstance(value, Mapping):
         return [value] * len(patterns)
-    found = {_find(patterns, key, what): v for key, v in value.items()}
+    found: dict[int, Any] = {}
+    for key, v in value.items():
+        number = _find(patterns, key, what)
+        if number in found:
+            raise IncidenceError(f"{what} has {key_of(patterns[number])!r} twice, in two spellings: keep one of them.")
+        found[number] = v
     missing = [key_of(p) for number, p in enumerate(patterns) if number not in found]
     if missing:
         raise IncidenceError(f"{what} has no value for {missing[0]!r}: give one for each tensor, or one number for all.")
@@ -66,10 +71,15 @@ def keys_in_order(text: str, keys: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(per_tensor(EquivariantMap(text).inputs, {key: key for key in keys}, "the input"))
 
 
-def as_list(patterns: Sequence[Pattern], x: object, structure: Structure, channels: Sequence[int | None]) -> list[Tensor]:
-    """The tensors of one side in the order of the map, each checked against the structure."""
+def assert_structure(structure: object) -> None:
+    """Refuses what is no structure where one belongs."""
     if not isinstance(structure, Structure):
         raise IncidenceError(f"the second argument is a Structure; got {type(structure).__name__}. Call layer(x, structure).")
+
+
+def as_list(patterns: Sequence[Pattern], x: object, structure: Structure, channels: Sequence[int | None]) -> list[Tensor]:
+    """The tensors of one side in the order of the map, each checked against the structure."""
+    assert_structure(structure)
     if isinstance(x, Mapping):
         values = per_tensor(patterns, x, "the input")
     elif len(patterns) == 1:
@@ -89,6 +99,8 @@ def _assert_features(pattern: Pattern, x: object, structure: Structure, channels
     structure.resolve(pattern)
     if torch.compiler.is_compiling():
         return
+    if x.is_nested or x.layout != torch.strided:
+        raise IncidenceError(f"{name} must be a dense tensor; convert them with `.to_dense()`.")
     if not x.is_floating_point():
         kind = str(x.dtype).removeprefix("torch.")
         raise IncidenceError(f"{name} must be of a floating type; got {kind}. Convert them with `.float()`.")
@@ -99,6 +111,8 @@ def _assert_features(pattern: Pattern, x: object, structure: Structure, channels
     rows = structure.num_entries(pattern)
     if x.shape[0] != rows:
         raise IncidenceError(f"{name} must have {rows} rows, one for each entry of the structure; got {x.shape[0]}.")
+    if not x.shape[1]:
+        raise IncidenceError(f"{name} have no channels: shape {list(x.shape)}. Use inc.ones(s, '{pattern}') where there are no features.")
     if channels is not None and x.shape[1] != channels:
         raise IncidenceError(f"{name} must have {channels} channels, as the layer was made for; got {x.shape[1]}.")
     if x.device != structure.device:

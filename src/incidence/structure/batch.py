@@ -105,6 +105,8 @@ def _which(lengths: Sequence[int]) -> Tensor:
 
 def uncollate(batch: Structure) -> list[Structure]:
     """The structures of a batch, each on its own."""
+    if not isinstance(batch, Structure):
+        raise IncidenceError(f"uncollate takes a structure; got {type(batch).__name__}.")
     return [_one(batch, k) for k in range(batch.num_structures)]
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
 from incidence.structure.structure import Structure
 
 __all__ = ["ones"]
@@ -13,4 +14,6 @@ __all__ = ["ones"]
 
 def ones(structure: Structure, text: str | Pattern, channels: int = 1, dtype: torch.dtype | None = None) -> Tensor:
     """A feature 1 for every entry of a tensor: what to feed a layer when presence is all there is; shape [entries, channels]."""
+    if not isinstance(channels, int) or channels < 1:
+        raise IncidenceError(f"channels is a number of at least 1; got {channels!r}.")
     return torch.ones(structure.num_entries(text), channels, dtype=dtype, device=structure.device)

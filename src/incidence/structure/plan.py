@@ -134,6 +134,9 @@ class Plan:
         return sum(t.numel() * t.element_size() for t in [*tensors, *(o for o in self.orders if o is not None)])
 
 
+_SPARSE_NODES = 4  # nodes for each place in an entry from which on nodes are ranked
+
+
 def tensors_of(equivariant_map: EquivariantMap) -> tuple[Pattern, ...]:
     """The tensors of a map, each once."""
     return tuple(dict.fromkeys(equivariant_map.inputs + equivariant_map.outputs))
@@ -229,7 +232,10 @@ def _number(word: Sequence[int], base: int) -> int:
 def _number_keys(
     structure: Structure, all_levels: Sequence[Level], columns: Sequence[dict[Level, tuple[Tensor, Tensor]]]
 ) -> tuple[tuple[int, ...], list[dict[Level, Tensor]]]:
-    """Numbers the keys of every level: nodes by their own number, larger sets by rank among all that occur."""
+    """Numbers the keys of every level: nodes by their own number, larger sets by rank among all that occur.
+
+    Where most nodes are in no entry, nodes are ranked too: a thousand edges among a billion nodes are a small structure.
+    """
     numbered: list[dict[Level, Tensor]] = [{} for _ in columns]
     num_keys = []
     for level in all_levels:
@@ -237,7 +243,8 @@ def _number_keys(
             num_keys.append(structure.num_structures)
             continue
         members = [i for i, own in enumerate(columns) if level in own]
-        if len(level) == 1:
+        total = sum(columns[i][level][0].numel() for i in members)
+        if len(level) == 1 and structure.counts[level[0]] <= _SPARSE_NODES * total + 1024:
             offset = structure.node_offsets[level[0]]
             for i in members:
                 numbered[i][level] = columns[i][level][0][:, :, 0] - offset

@@ -26,6 +26,8 @@ _FORMAT = 1
 def save(structure: Structure, path: Any) -> None:
     """Writes a structure; a file that is there already is replaced only when the new one is complete."""
     path = Path(path)
+    if not path.parent.is_dir():
+        raise IncidenceError(f"there is no folder {path.parent} to save to: make it first.")
     arrays: dict[str, Any] = {"format": np.array(_FORMAT)}
     for sort, ptr in structure._node_ptr.items():
         arrays[f"nodes/{sort}"] = ptr.cpu().numpy()

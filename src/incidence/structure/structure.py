@@ -62,6 +62,8 @@ class Structure:
                 raise IncidenceError("the empty pattern has one entry for each structure and takes no index. Leave it out.")
             tensors[pattern] = as_index(pattern, value, target)
         _assert_one_device(tensors)
+        if any(part.is_meta for parts in tensors.values() for part in parts):
+            raise IncidenceError("the index is on the meta device, where tensors have no values: make the structure first, then move it.")
         for pattern, parts in tensors.items():
             assert_entries(pattern, parts, counts)
         names = [pattern.name for pattern in tensors if pattern.name]
@@ -254,6 +256,8 @@ class Structure:
 
     # ---- canonical form and plans
 
+    # What is found out about a structure is kept and used in training later, so it is never made of inference tensors.
+    @torch.inference_mode(False)
     def arranged(self, text: str | Pattern) -> list[Arranged]:
         """The entries of a tensor by orbit and class sizes, in canonical order."""
         pattern = self.resolve(text)
@@ -270,6 +274,7 @@ class Structure:
                 ) from None
         return self._arranged[pattern]
 
+    @torch.inference_mode(False)
     def orbit_rows(self, text: str | Pattern) -> list[Tensor]:
         """The rows of every orbit of a tensor, in the order of `Pattern.orbits`."""
         pattern = self.resolve(text)
@@ -278,9 +283,12 @@ class Structure:
             rows[found.bucket.orbit].append(found.bucket.rows)
         return [torch.cat(parts) for parts in rows]
 
+    @torch.inference_mode(False)
     def plan(self, equivariant_map: EquivariantMap) -> Plan:
         """The plan of a map on this structure: built once, kept, and shared by all layers with that map."""
         if equivariant_map not in self._plans:
+            if self.device.type == "meta":
+                raise IncidenceError("a structure on the meta device has no entries to plan with: move it to another device.")
             for pattern in tensors_of(equivariant_map):
                 self.resolve(pattern)
             self._plans[equivariant_map] = build(equivariant_map, self)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from operator import index as index_of
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +15,9 @@ from incidence.errors import IncidenceError
 from incidence.structure.entries import count_entries
 
 __all__ = ["as_index", "as_num_nodes", "as_rows", "assert_entries"]
+
+
+_MAX_NODES = 2**61
 
 
 def as_num_nodes(num_nodes: int | Mapping[str, int], patterns: Sequence[Pattern]) -> dict[str, int]:
@@ -30,6 +34,8 @@ def as_num_nodes(num_nodes: int | Mapping[str, int], patterns: Sequence[Pattern]
             counts[sort] = -1
         if counts[sort] < 0:
             raise IncidenceError(f"num_nodes of sort `{sort}` must be an integer of at least 0; got {count!r}.")
+    if sum(counts.values()) >= _MAX_NODES:
+        raise IncidenceError(f"num_nodes is {sum(counts.values()):,} in all; fewer than 2^61 can be numbered.")
     for pattern in patterns:
         for letter, sort in pattern.sorts.items():
             if sort not in counts:
@@ -85,11 +91,21 @@ def _letters_hint(pattern: Pattern) -> str:
     return f"one row for each of the letters {', '.join(letters)}" if letters else "no rows, as no letter is in a face of fixed size"
 
 
+def _as_tensor(value: object, device: torch.device | None) -> Tensor:
+    if isinstance(value, (tuple, list)) and value and all(isinstance(row, Tensor) for row in value):
+        return torch.stack(list(value)).to(device or value[0].device)
+    if not isinstance(value, Tensor) and hasattr(value, "__array__"):
+        value = np.ascontiguousarray(value)
+    return torch.as_tensor(value, device=device)
+
+
 def _as_matrix(pattern: Pattern, value: object, rows: int, name: str, hint: str, device: torch.device | None) -> Tensor:
     try:
-        tensor = torch.as_tensor(value, device=device)
+        tensor = _as_tensor(value, device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise IncidenceError(f"{name} must be an integer tensor of shape [{rows}, entries]; got {type(value).__name__}.") from error
+    if tensor.is_nested or tensor.layout != torch.strided:
+        raise IncidenceError(f"{name} must be a dense tensor of shape [{rows}, entries]; convert it, for example with `.indices()`.")
     if tensor.is_floating_point() and tensor.isnan().any():
         raise IncidenceError(f"{name} contains NaN: an index has integers. Drop the missing entries first.")
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
@@ -103,7 +119,7 @@ def _as_matrix(pattern: Pattern, value: object, rows: int, name: str, hint: str,
         shape = list(tensor.shape)
         turn = " Transpose it." if tensor.ndim == 2 and tensor.shape[1] == rows else ""
         raise IncidenceError(f"{name} must have shape [{rows}, entries], {hint}; got {shape}.{turn}")
-    return tensor.long()
+    return tensor.to(torch.long, copy=True)  # what the caller does to its own tensor later is no concern of the structure
 
 
 def assert_entries(pattern: Pattern, index: Sequence[Tensor], num_nodes: Mapping[str, int]) -> None:
@@ -145,8 +161,9 @@ def _assert_distinct(pattern: Pattern, letters: Tensor, name: str) -> None:
                 entry = tuple(letters[:, bad].tolist())
                 loop = " Remove the self-loop, or use" if len(inside) == 2 else " Remove the entry, or use"
                 remedy = " ".join(inside) if face.kind.is_ordered else f"[{' '.join(inside)}]"
+                what = f"{face.kind.article} {face.kind.title} has distinct nodes"
                 raise IncidenceError(
-                    f"{name}[:, {bad}] is {entry}: a {face.kind.title} has distinct nodes, and `{one}` and `{other}` are both "
+                    f"{name}[:, {bad}] is {entry}: {what}, and `{one}` and `{other}` are both "
                     f"{entry[row[one]]}.{loop} `{remedy}`, where nodes may repeat."
                 )
 
@@ -159,6 +176,11 @@ def _assert_open(pattern: Pattern, index: Sequence[Tensor], num_nodes: Mapping[s
     for position, (number, members) in enumerate(zip(open_faces, index[1:], strict=True), 1):
         face, name = pattern.faces[number], f"index['{pattern}'][{position}]"
         _assert_range(f"{name}[0]", "an open face", members[0], face.letters[0].sort, num_nodes)
+        if num_entries > max(members.shape[1], 0) and not pattern.fixed_letters:
+            raise IncidenceError(
+                f"{name}: {members.shape[1]} incidences cannot make {num_entries:,} faces. Entry numbers run from 0 without gaps: renumber "
+                f"them, for example with torch.unique(..., return_inverse=True)."
+            )
         if members.numel() and (int(members[1].min()) < 0 or int(members[1].max()) >= num_entries):
             bad = int(((members[1] < 0) | (members[1] >= num_entries)).nonzero()[0])
             entry = int(members[1, bad])

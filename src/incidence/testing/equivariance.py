@@ -45,9 +45,14 @@ def assert_equivariant(
     Raises:
         AssertionError: The module is not equivariant; the message says which output and entry broke, and by how much.
     """
+    if not isinstance(structure, Structure):
+        raise IncidenceError(f"the third argument is a Structure; got {type(structure).__name__}.")
+    if trials < 1:
+        raise IncidenceError(f"trials is a number of relabellings, at least 1; got {trials!r}.")
     names = _names(module, x, inputs, outputs)
     known = _known(module)
     before = module(x, structure)
+    _assert_repeatable(before, module(x, structure))
     generator = torch.Generator().manual_seed(seed)
     for trial in range(trials):
         moved, rows = _moved(structure, generator)
@@ -105,9 +110,27 @@ class _RowsOf:
         """The values in the new order."""
         if isinstance(x, Mapping):
             return {key: self.take(value, key) for key, value in x.items()}
+        if not isinstance(x, Tensor):
+            raise IncidenceError(f"a module gives a tensor or a dict of tensors; got {type(x).__name__}.")
         pattern = self.known.get(name or "") or self.structure.resolve(name or "")
         rows = self.rows.get(pattern, self.rows.get(pattern.unnamed()))
+        expected = self.structure.num_structures if rows is None else len(rows)
+        if len(x) != expected:
+            raise IncidenceError(
+                f"a tensor of `{pattern}` has {expected} rows here; got {len(x)}. Say the pattern of the output with outputs=: for one "
+                f"row per structure it is outputs=''."
+            )
         return x if rows is None else x[rows]
+
+
+def _assert_repeatable(one: Any, other: Any) -> None:
+    """Refuses a module that is random: relabelling would be blamed for it."""
+    pairs = [(one[key], other[key]) for key in one] if isinstance(one, Mapping) else [(one, other)]
+    for a, b in pairs:
+        if isinstance(a, Tensor) and not torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-6, equal_nan=True):
+            raise AssertionError(
+                "the module gives something else each time, even without relabelling: call .eval(), or fix its random numbers"
+            )
 
 
 def _compare(expected: Any, found: Any, trial: int, rtol: float, atol: float, name: str | None) -> None:
@@ -118,13 +141,13 @@ def _compare(expected: Any, found: Any, trial: int, rtol: float, atol: float, na
     what = f"the output `{name}`" if name else "the output"
     shapes = [list(value.shape) for value in (expected, found)]
     assert shapes[0] == shapes[1], f"{what} changes its shape under relabelling: {shapes[0]} and {shapes[1]}"
-    gap = (expected - found).abs()
-    is_bad = gap > atol + rtol * expected.abs()
-    is_bad |= expected.isnan() != found.isnan()
+    expected, found = expected.double(), found.double()
+    is_bad = ~torch.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
+    gap = (expected - found).abs().masked_fill(~is_bad, 0)
     if not is_bad.any():
         return
     count = int(is_bad.flatten(1).any(1).sum()) if expected.ndim > 1 else int(is_bad.sum())
-    worst = int(gap.nan_to_num().flatten().argmax())
+    worst = int(gap.nan_to_num(nan=float("inf")).flatten().argmax())
     place = tuple(int(i) for i in torch.unravel_index(torch.tensor(worst), expected.shape))
     raise AssertionError(
         f"not equivariant (relabelling {trial}): {what} differs on {count} of {len(expected)} entries, most at {place}: "

@@ -1,0 +1,49 @@
+"""Sums over bags against a loop, in every floating type and in blocks of any size."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from incidence.kernels.bags import bag_numbers, bag_sum, transposed_product
+
+TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+def by_loop(x: torch.Tensor, index: torch.Tensor, ptr: torch.Tensor) -> torch.Tensor:
+    bounds = ptr.tolist()
+    rows = [x.double()[index[a:b].long()].sum(0) for a, b in pairwise(bounds)]
+    return torch.stack(rows) if rows else torch.zeros(0, x.shape[1], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 22])
+@pytest.mark.parametrize("kind", [torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("sizes", [[3, 0, 5, 1, 0], [0, 0], [], [12]], ids=str)
+def test_every_bag_has_the_sum_of_its_rows(sizes, dtype, kind, block, monkeypatch):
+    monkeypatch.setattr("incidence.kernels.bags._BLOCK", block)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(6, 3, generator=generator).to(dtype)
+    index = torch.randint(6, (sum(sizes),), generator=generator).to(kind)
+    ptr = torch.tensor([0, *sizes]).cumsum(0).to(kind)
+    found = bag_sum(x, index, ptr)
+    assert found.dtype == dtype
+    precision = {torch.float16: 1e-2, torch.bfloat16: 1e-1, torch.float32: 1e-5, torch.float64: 1e-12}[dtype]
+    torch.testing.assert_close(found.double(), by_loop(x, index, ptr), rtol=precision, atol=precision)
+
+
+def test_sums_of_many_small_numbers_are_taken_in_a_wider_type():
+    x = torch.full((5000, 1), 0.001, dtype=torch.float16)
+    total = bag_sum(x, torch.arange(5000), torch.tensor([0, 5000]))
+    assert float(total) == pytest.approx(5.0, rel=2e-3)
+
+
+def test_every_member_knows_its_bag():
+    assert bag_numbers(torch.tensor([0, 2, 2, 5]), 5).tolist() == [0, 0, 2, 2, 2]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 63, 16 * 64 - 1, 16 * 64, 16 * 64 + 5, 3000])
+def test_the_transposed_product_is_that_of_torch_in_chunks_or_not(rows):
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(rows, n, generator=generator, dtype=torch.float64) for n in (3, 4))
+    torch.testing.assert_close(transposed_product(a, b), a.t() @ b)
