@@ -32,7 +32,9 @@ def test_every_bag_has_the_sum_of_its_rows(sizes, dtype, kind, block, monkeypatc
     torch.testing.assert_close(found.double(), by_loop(x, index, ptr), rtol=precision, atol=precision)
 
 
-def test_sums_of_many_small_numbers_are_taken_in_a_wider_type():
+@pytest.mark.parametrize("block", [10, 1 << 22])
+def test_sums_of_many_small_numbers_are_taken_in_a_wider_type(block, monkeypatch):
+    monkeypatch.setattr("incidence.kernels.bags._BLOCK", block)
     x = torch.full((5000, 1), 0.001, dtype=torch.float16)
     total = bag_sum(x, torch.arange(5000), torch.tensor([0, 5000]))
     assert float(total) == pytest.approx(5.0, rel=2e-3)
