@@ -1,1 +1,1 @@
-"""How fast it is: `./run bench [NAME ...]`. Ratios inside one run, never timed tests."""
+"""Benchmarks beside those of `incidence bench`: `./run python -m benchmarks [NAME ...]`."""

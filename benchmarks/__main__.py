@@ -1,9 +1,9 @@
-"""`./run bench [NAME ...]`: runs the named benchmarks of this folder, or all."""
+"""`./run python -m benchmarks [NAME ...]`: runs the named benchmarks of this folder, or all."""
 
 import sys
 from importlib import import_module
 
-NAMES = ("algebra", "layer", "scale")
+NAMES = ("algebra", "scale")
 
 
 def main() -> int:

@@ -7,6 +7,8 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 from incidence import __version__
 from incidence.algebra.explain import explain
@@ -35,6 +37,13 @@ examples:
   incidence explain "{i ...} -> {i ...}" --max-overlap 2
 """
 
+_BENCHMARKS = ("limits", "pool", "broadcast", "layer", "triangles", "mesh", "batch", "growth", "memory", "peers")
+_BENCH = """\
+Measures the library against the limits of this machine, against the usual way of
+writing the same maps, and against peers. All figures are ratios inside one run,
+the median of three repeats with their spread. `peers` needs PyTorch Geometric.
+"""
+
 _WELCOME = """\
 incidence {version}: learning on sets, graphs, hypergraphs, complexes and meshes.
 
@@ -52,7 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = [f" {w}" if w.startswith("->") else w for w in (sys.argv[1:] if argv is None else argv)]
     arguments = _parser().parse_args(words)
     try:
-        print(arguments.run(arguments))
+        text = arguments.run(arguments)
+        if text:
+            print(text)
         sys.stdout.flush()
     except IncidenceError as error:
         print(f"incidence: {str(error).lstrip()}" if "\n" not in str(error) else f"incidence:{error}", file=sys.stderr)
@@ -76,6 +87,14 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="one JSON object for other programs")
     command.set_defaults(run=_explain)
 
+    command = commands.add_parser("bench", help="how fast it is", description=_BENCH, formatter_class=raw)
+    command.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(_BENCHMARKS)}; all if none is named")
+    command.add_argument("--quick", action="store_true", help="a tenth of the size, once: to see that it works")
+    command.add_argument("--json", action="store_true", help="one JSON object for other programs")
+    command.add_argument("--plot", metavar="FILE", help="also draw the figures that have a bar (.png, .svg)")
+    command.add_argument("--threads", type=int, default=2, metavar="N", help="how many threads torch may use (default 2)")
+    command.set_defaults(run=_bench)
+
     commands.add_parser("welcome", help="a first look").set_defaults(run=_welcome)
     return parser
 
@@ -95,6 +114,37 @@ def _explain(arguments: argparse.Namespace) -> str:
     if arguments.json:
         return json.dumps(explanation.data(show_all=arguments.all), indent=1)
     return explanation.text(show_all=arguments.all)
+
+
+def _bench(arguments: argparse.Namespace) -> str:
+    unknown = [name for name in arguments.names if name not in _BENCHMARKS]
+    if unknown:
+        raise IncidenceError(f"no benchmark {unknown[0]!r}; there are: {', '.join(_BENCHMARKS)}.")
+    import torch
+
+    from incidence.bench.report import as_data, machine, plot, table
+    from incidence.bench.suite import BENCHMARKS, Bench
+
+    torch.set_num_threads(arguments.threads)
+    is_shown = sys.stderr.isatty()
+    results = {}
+    if not arguments.json:
+        print(machine())
+    for name in arguments.names or _BENCHMARKS:
+        if not is_shown:
+            print(f"{name} ...", file=sys.stderr)
+        results[name] = BENCHMARKS[name](Bench(arguments.quick, partial(_progress, name) if is_shown else lambda _: None))
+        if is_shown:
+            _progress("")
+        if not arguments.json:
+            print(table(name, results[name]), flush=True)  # as soon as it is there: the next one may take minutes
+    if arguments.plot:
+        plot(results, Path(arguments.plot))
+    return json.dumps(as_data(results), indent=1) if arguments.json else ""
+
+
+def _progress(name: str, text: str = "") -> None:
+    print(f"\r\x1b[K{name}{': ' if text else ''}{text}", end="", file=sys.stderr, flush=True)
 
 
 def _welcome(_: argparse.Namespace) -> str:

@@ -26,7 +26,7 @@ def as_num_nodes(num_nodes: int | Mapping[str, int], patterns: Sequence[Pattern]
     if not counts:
         raise IncidenceError("num_nodes is empty: give the number of nodes of at least one sort.")
     for sort, count in counts.items():
-        if not isinstance(sort, str):
+        if not isinstance(sort, str) or not (sort.isidentifier() and sort.isascii()):
             raise IncidenceError(f"num_nodes maps names of sorts to numbers; {sort!r} is not a name.")
         try:
             counts[sort] = -1 if isinstance(count, bool) else index_of(count)

@@ -3,24 +3,56 @@
 from __future__ import annotations
 
 import resource
+import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Timer", "peak_memory", "ratio"]
+__all__ = ["Row", "Timer", "peak_memory", "ratio"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure: a value for each repeat, and the bar that their median should meet.
+
+    Attributes:
+        name: What was measured.
+        values: One value for each repeat.
+        unit: `x` for ratios, else the unit.
+        bar: What to reach; None where there is nothing to reach.
+        is_least: Whether the bar is the least that will do, and not the most.
+    """
+
+    name: str
+    values: Sequence[float]
+    unit: str = "x"
+    bar: float | None = None
+    is_least: bool = False
+
+    @property
+    def median(self) -> float:
+        """The median of the repeats."""
+        return statistics.median(self.values)
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the median meets the bar; None where there is none."""
+        if self.bar is None:
+            return None
+        return self.median >= self.bar if self.is_least else self.median <= self.bar
 
 
 @dataclass
 class Timer:
-    """Runs variants in rounds and keeps the shortest time of each.
+    """Runs variants in rounds and takes the best time of each in every repeat.
 
     Attributes:
-        rounds: How often each variant runs.
+        rounds: How often each variant runs in a repeat.
         repeats: How often the whole is repeated; each repeat gives one value of a ratio.
         report: Told of progress.
     """
 
-    rounds: int = 5
+    rounds: int = 4
     repeats: int = 3
     report: Callable[[str], None] = field(default=lambda _: None)
 
@@ -28,7 +60,7 @@ class Timer:
         """The best time of every variant in each repeat, in seconds of wall clock."""
         best: dict[str, list[float]] = {name: [] for name in variants}
         for name, work in variants.items():
-            self.report(f"warming up {name}")
+            self.report(f"warming up: {name}")
             for _ in range(2):
                 work()
         for repeat in range(self.repeats):
@@ -44,9 +76,9 @@ class Timer:
         return best
 
 
-def ratio(times: Mapping[str, list[float]], over: str, under: str) -> tuple[float, ...]:
+def ratio(times: Mapping[str, list[float]], over: str, under: str) -> list[float]:
     """How much longer one variant takes than another, repeat by repeat."""
-    return tuple(a / b for a, b in zip(times[over], times[under], strict=True))
+    return [a / b for a, b in zip(times[over], times[under], strict=True)]
 
 
 def peak_memory() -> int:

@@ -11,12 +11,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from incidence.algebra.maps import EquivariantMap
-from incidence.algebra.words import overlap_of, words
+from incidence.algebra.maps import EquivariantMap, Operation
+from incidence.algebra.overlap import Matrix
+from incidence.algebra.pattern import Pattern
+from incidence.algebra.words import Word, overlap_of, words
 from incidence.kernels.bags import bag_numbers
 from incidence.nn import Linear
 from incidence.structure import Structure
-from incidence.structure.plan import OrbitPlan, is_aligned
+from incidence.structure.plan import OrbitPlan, Plan, is_aligned
 
 __all__ = ["NaiveLayer"]
 
@@ -37,21 +39,21 @@ class NaiveLayer:
 
     def __call__(self, xs: list[Tensor]) -> list[Tensor]:
         """The outputs, for inputs in canonical order."""
-        ys: list[Tensor | None] = [None] * len(self.map.outputs)
-        pooled: dict[object, Tensor] = {}
+        ys: dict[int, Tensor] = {}
+        pooled: dict[tuple[int, Word], Tensor] = {}
         for (s, t), weight in zip(self.layer._layout.pairs, self.layer._weights(), strict=True):
             for row, operation in enumerate(self.layer.operations_of(s, t)):
                 part = self._term(operation, s, t, xs[s], weight[row], pooled)
-                ys[t] = part if ys[t] is None else ys[t] + part  # type: ignore[operator]
+                ys[t] = ys[t] + part if t in ys else part
         for t, bias in enumerate(self.layer._biases()):
             if bias is not None:
-                ys[t] = ys[t] + bias[0]  # type: ignore[operator]
-        return [y for y in ys if y is not None]
+                ys[t] = ys[t] + bias[0]
+        return [ys[t] for t in range(len(ys))]
 
-    def _term(self, operation: object, s: int, t: int, x: Tensor, weight: Tensor, pooled: dict[object, Tensor]) -> Tensor:
+    def _term(self, operation: Operation, s: int, t: int, x: Tensor, weight: Tensor, pooled: dict[tuple[int, Word], Tensor]) -> Tensor:
         source, target = self.map.inputs[s], self.map.outputs[t]
         classes = source.orbits[0].classes, target.orbits[0].classes
-        overlap = operation.overlap  # type: ignore[attr-defined]
+        overlap = operation.overlap
         if is_aligned(source, target, 0, 0) and sum(map(sum, overlap)) == source.orbits[0].size:
             return self._matched(source, overlap, x, weight)
         level = tuple(sorted(c.sort for c, row in zip(classes[0], overlap, strict=True) for _ in range(sum(row))))
@@ -83,8 +85,8 @@ class NaiveLayer:
         """Whether the entries are anything but 0, 1, 2, ..."""
         return not bool((entries == torch.arange(len(entries))).all())
 
-    def _matched(self, source: object, overlap: object, x: Tensor, weight: Tensor) -> Tensor:
-        found = self.partners[source][overlap]  # type: ignore[index]
+    def _matched(self, source: Pattern, overlap: Matrix, x: Tensor, weight: Tensor) -> Tensor:
+        found = self.partners[source][overlap]
         if found is None:
             return x @ weight
         partner, is_there = found
@@ -96,25 +98,25 @@ def _scatter(x: Tensor, entries: Tensor, keys: Tensor, num_keys: int) -> Tensor:
     return x.new_zeros(num_keys, x.shape[1]).index_add(0, keys, x.index_select(0, entries))
 
 
-def _reads_by_word(m: EquivariantMap, pattern: object, t: int, plan: object) -> dict[object, tuple[Tensor, Tensor]]:
-    found = {}
-    lists = plan.orbits[t][0]  # type: ignore[attr-defined]
-    classes = pattern.orbits[0].classes  # type: ignore[attr-defined]
+def _reads_by_word(m: EquivariantMap, pattern: Pattern, t: int, plan: Plan) -> dict[Word, tuple[Tensor, Tensor]]:
+    found: dict[Word, tuple[Tensor, Tensor]] = {}
+    lists = plan.orbits[t][0]
+    classes = pattern.orbits[0].classes
     bags = lists.read.long()
     entries = bag_numbers(lists.read_ptr, len(bags))
     for at, number in enumerate(lists.levels):
         slots = lists.num_slots[at]
-        for slot, word in enumerate(words(classes, plan.levels[number], m.max_overlap)):  # type: ignore[attr-defined]
+        for slot, word in enumerate(words(classes, plan.levels[number], m.max_overlap)):
             local = bags - lists.offsets[at]
             inside = (local >= 0) & (bags < lists.offsets[at + 1]) & (local % max(slots, 1) == slot)
             found[word] = entries[inside], local[inside] // max(slots, 1)
     return found
 
 
-def _partners(lists: OrbitPlan) -> dict[object, tuple[Tensor, Tensor | None] | None]:
+def _partners(lists: OrbitPlan) -> dict[Matrix, tuple[Tensor, Tensor | None] | None]:
     """For every operation that matches all nodes: the row of the entry it reads, and where there is one."""
     total = lists.stop - lists.start
-    found: dict[object, tuple[Tensor, Tensor]] = {}
+    found: dict[Matrix, tuple[Tensor, Tensor]] = {}
     start = 0
     for mask, num_sets in zip(lists.masks, lists.num_sets, strict=True):
         size = max(w for word in mask for w in word) + 1

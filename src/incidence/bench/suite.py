@@ -1,0 +1,304 @@
+"""The benchmarks. Each gives rows of figures; ratios are taken inside one run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from incidence.bench import graphs
+from incidence.bench.bound import flops_of, measure
+from incidence.bench.naive import NaiveLayer
+from incidence.bench.timing import Row, Timer, ratio
+from incidence.kernels import small
+from incidence.kernels.bags import bag_sum
+from incidence.nn import Linear
+from incidence.nn.program import make_program
+from incidence.structure import Structure, collate
+
+__all__ = ["BENCHMARKS", "Bench", "Work"]
+
+
+@dataclass
+class Bench:
+    """How to measure.
+
+    Attributes:
+        is_quick: Whether to take a tenth of the size and one repeat, to see that it works.
+        report: Told of progress.
+    """
+
+    is_quick: bool = False
+    report: Callable[[str], None] = field(default=lambda _: None)
+
+    def size(self, number: int) -> int:
+        """A size, or a tenth of it."""
+        return number // 10 if self.is_quick else number
+
+    def timer(self, rounds: int = 3) -> Timer:
+        """A timer for this bench."""
+        return Timer(1 if self.is_quick else rounds, 1 if self.is_quick else 3, self.report)
+
+
+class Work:
+    """A layer on a structure, forward and backward, ours and composed naively.
+
+    Args:
+        text: The map; every tensor has one orbit.
+        structure: In canonical order.
+        channels: In and out.
+        aggr: The aggregation.
+    """
+
+    def __init__(self, text: str, structure: Structure, channels: int, aggr: str = "sum") -> None:
+        self.layer = Linear(text, channels, channels, aggr=aggr)
+        self.structure, self.channels = structure, channels
+        self.plan = self.layer.plan(structure)
+        self.keys = [p.name or str(p) for p in self.layer.map.inputs]
+        self.xs = [torch.randn(structure.num_entries(p), channels, requires_grad=True) for p in self.layer.map.inputs]
+        self.grads = [torch.randn(structure.num_entries(p), channels) for p in self.layer.map.outputs]
+
+    def _backward(self, ys: list[Tensor]) -> None:
+        torch.autograd.backward(ys, self.grads)
+        for leaf in (*self.xs, *self.layer.parameters()):
+            leaf.grad = None
+
+    def ours(self) -> None:
+        """Forward and backward."""
+        self._backward(self._forward())
+
+    def _forward(self) -> list[Tensor]:
+        x = self.xs[0] if len(self.xs) == 1 else dict(zip(self.keys, self.xs, strict=True))
+        y = self.layer(x, self.structure)
+        return list(y.values()) if isinstance(y, dict) else [y]
+
+    def forward(self) -> None:
+        """Forward alone."""
+        with torch.no_grad():
+            self._forward()
+
+    def naive(self, at: str, scatter: Callable[..., Tensor] | None = None) -> Callable[[], None]:
+        """The composition from scatter and gather."""
+        composed = NaiveLayer(self.layer, self.structure, at, scatter)
+        return lambda: self._backward(composed(self.xs))
+
+    def bound(self) -> float:
+        """The lower bound, in seconds."""
+        flops = flops_of(make_program(self.layer._layout, self.plan, self.layer.aggr), self.channels)
+        return measure(self.channels).bound(flops, sum(x.numel() for x in self.xs), sum(g.numel() for g in self.grads))
+
+
+def limits(bench: Bench) -> list[Row]:
+    """The best rates of this machine: products of K x K matrices, and copies."""
+    rows = []
+    for channels in (16, 64):
+        rates = [measure(channels) for _ in range(3)]
+        rows.append(Row(f"product, K = {channels}", [r.flops / 1e9 for r in rates], "GF/s"))
+    rows.append(Row("copy", [r.bandwidth / 1e9 for r in rates], "GB/s"))
+    return rows
+
+
+def pool(bench: Bench) -> list[Row]:
+    """Sums over bags against `index_add_`."""
+    rows = []
+    for count, channels in ((1_000_000, 64), (1_000_000, 16), (10_000, 64)):
+        n = bench.size(count)
+        bags = torch.randint(n // 10, (n,), generator=torch.Generator().manual_seed(0))
+        index = bags.sort(stable=True)[1].int()
+        ptr = torch.cat([torch.zeros(1), torch.bincount(bags, minlength=n // 10).cumsum(0)]).int()
+        x = torch.randn(n, channels)
+
+        def add(x: Tensor = x, bags: Tensor = bags, n: int = n) -> None:
+            torch.zeros(n // 10, x.shape[1]).index_add_(0, bags, x)
+
+        work: dict[str, Callable[[], object]] = {"bags": partial(bag_sum, x, index, ptr), "index_add": add}
+        times = bench.timer(5).run(work)
+        rows.append(Row(f"index_add_ over ours, n = {n:,}, K = {channels}, unsorted", ratio(times, "index_add", "bags")))
+    return rows
+
+
+def broadcast(bench: Bench) -> list[Row]:
+    """Sums of three bags for every entry against three `index_select`."""
+    n, channels = bench.size(1_000_000), 64
+    generator = torch.Generator().manual_seed(0)
+    read = torch.randint(n // 10, (n, 3), generator=generator)
+    z = torch.randn(n // 10, channels)
+    flat, ptr = read.flatten().int(), torch.arange(0, 3 * n + 1, 3).int()
+
+    def select() -> Tensor:
+        return z.index_select(0, read[:, 0]) + z.index_select(0, read[:, 1]) + z.index_select(0, read[:, 2])
+
+    times = bench.timer(5).run({"bags": lambda: bag_sum(z, flat, ptr), "select": select})
+    return [Row(f"index_select and add over ours, n = {n:,}, K = {channels}", ratio(times, "select", "bags"))]
+
+
+def layer(bench: Bench) -> list[Row]:
+    """`(i j) -> (i j)` on random graphs, against the lower bound and the naive compositions."""
+    rows = []
+    graph = graphs.random_graph(bench.size(1_000_000))
+    for channels, bar in ((64, 5.5), (16, 8.0)):
+        work = Work("(i j) -> (i j)", graph, channels)
+        lowest = work.bound()
+        variants = {"ours": work.ours, "forward": work.forward, "entries": work.naive("entries"), "keys": work.naive("keys")}
+        times = bench.timer().run(variants)
+        assert all(f < both for f, both in zip(times["forward"], times["ours"], strict=True)), "forward took longer than both"
+        if channels == 64:
+            rows.append(Row(f"over the lower bound, K = {channels}", [t / lowest for t in times["ours"]], bar=2.0))
+        rows.append(Row(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
+        rows.append(Row(f"composition with products at the nodes over ours, K = {channels}", ratio(times, "keys", "ours")))
+    for name, make in (("half reciprocal", graphs.half_reciprocal), ("power law", graphs.power_law)):
+        work = Work("(i j) -> (i j)", make(bench.size(400_000)), 64)
+        times = bench.timer().run({"ours": work.ours, "entries": work.naive("entries")})
+        rows.append(Row(f"composition over ours, {name}", ratio(times, "entries", "ours"), bar=4.5, is_least=True))
+    both = {aggr: Work("(i j) -> (i j)", graph, 64, aggr).ours for aggr in ("sum", "max")}
+    rows.append(Row("max over sum", ratio(bench.timer().run(both), "max", "sum"), bar=1.6))
+    return [*rows, _planning(bench, graph)]
+
+
+def _planning(bench: Bench, graph: Structure) -> Row:
+    work = Work("(i j) -> (i j)", graph, 64)
+
+    def plan() -> None:
+        fresh = Structure._of(graph._node_ptr, graph._index, graph._entry_ptr)
+        fresh.plan(work.layer.map)
+
+    return Row("plan over one step", ratio(bench.timer().run({"plan": plan, "step": work.ours}), "plan", "step"), bar=0.7)
+
+
+def triangles(bench: Bench) -> list[Row]:
+    """`(i j k) -> (i j k)`, 34 operations, against one product for each."""
+    rows = []
+    triples = graphs.random_triples(bench.size(200_000))
+    for channels, bar in ((64, 8.0), (16, 10.0)):
+        work = Work("(i j k) -> (i j k)", triples, channels)
+        lowest = work.bound()
+        times = bench.timer().run({"ours": work.ours, "entries": work.naive("entries")})
+        rows.append(Row(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
+        if channels == 64:
+            rows.append(Row(f"over the lower bound, K = {channels}", [t / lowest for t in times["ours"]], bar=1.5))
+    return rows
+
+
+def mesh(bench: Bench) -> list[Row]:
+    """`i, {i j}, {i j k}` to itself on a triangulated grid."""
+    rows = []
+    grid = graphs.triangle_mesh(bench.size(200_000))
+    for channels, bar in ((64, 6.0), (16, 5.0)):
+        work = Work("i, {i j}, {i j k} -> i, {i j}, {i j k}", grid, channels)
+        times = bench.timer().run({"ours": work.ours, "entries": work.naive("entries")})
+        rows.append(Row(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
+    return rows
+
+
+def batch(bench: Bench) -> list[Row]:
+    """Ten rows, and 128 small graphs collated; on one thread, as two would wait for each other."""
+    threads = torch.get_num_threads()
+    limit = small.MAX_SIZE
+    torch.set_num_threads(1)
+    try:
+        return [*_ten_rows(bench), _collating(bench)]
+    finally:
+        small.MAX_SIZE = limit
+        torch.set_num_threads(threads)
+
+
+def _ten_rows(bench: Bench) -> list[Row]:
+    def ten() -> Work:
+        return Work("(i j) -> (i j)", graphs.ring(5).select("(i j)", list(range(10))).canonical()[0], 16)
+
+    ours, plain = ten(), torch.nn.Linear(16, 16)
+
+    def linear() -> None:
+        plain(ours.xs[0]).backward(ours.grads[0])
+        for leaf in (ours.xs[0], *plain.parameters()):
+            leaf.grad = None
+
+    times = bench.timer(10).run({"ours": _repeat(ours.ours, 50), "linear": _repeat(linear, 50)})
+    small.MAX_SIZE = 0
+    engine = bench.timer(10).run({"engine": _repeat(ten().ours, 50)})
+    return [
+        Row("10 rows, K = 16: ours over one linear layer", ratio(times, "ours", "linear"), bar=1.6),
+        Row("10 rows, K = 16: the engine", [t / 50 * 1e6 for t in engine["engine"]], "us", bar=300),
+    ]
+
+
+def _collating(bench: Bench) -> Row:
+    samples = graphs.small_graphs(128)
+    step = Work("(i j) -> (i j)", collate(samples), 64)
+    for sample in samples:
+        step.layer.plan(sample)
+    times = bench.timer(10).run({"collate": lambda: collate(samples), "step": step.ours})
+    return Row("collate 128 graphs over one step, K = 64", ratio(times, "collate", "step"), bar=0.04)
+
+
+def _repeat(work: Callable[[], object], times: int) -> Callable[[], None]:
+    def repeated() -> None:
+        for _ in range(times):
+            work()
+
+    return repeated
+
+
+def growth(bench: Bench) -> list[Row]:
+    """Four times the entries should take four times as long."""
+    rows = []
+    for n in (256_000, 512_000):
+        work = {k: Work("(i j) -> (i j)", graphs.random_graph(bench.size(k * n)), 64).ours for k in (1, 4)}
+        times = bench.timer().run({str(k): f for k, f in work.items()})
+        rows.append(Row(f"time(4n) over time(n), n = {bench.size(n):,}", ratio(times, "4", "1"), bar=4.4))
+    return rows
+
+
+_MEMORY = """
+import torch
+from incidence.bench.suite import Work
+from incidence.bench.graphs import random_graph
+from incidence.bench.timing import peak_memory
+torch.set_num_threads(2)
+small = Work("(i j) -> (i j)", random_graph(2000), {channels})
+small.ours()
+work = Work("(i j) -> (i j)", random_graph({edges}), {channels})
+torch.empty({edges} * {channels} * 2).fill_(0)
+resident = int(open("/proc/self/statm").read().split()[1]) * 4096
+open("/proc/self/clear_refs", "w").write("5")
+work.ours()
+peak = int([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0].split()[1]) * 1024
+print((peak - resident) / (4 * work.xs[0].numel()))
+"""
+
+
+def memory(bench: Bench) -> list[Row]:
+    """The peak of forward and backward above inputs and plan, in arrays of entries x channels; each in a fresh process."""
+    values = []
+    for repeat in range(1 if bench.is_quick else 3):
+        bench.report(f"fresh process {repeat + 1}")
+        code = _MEMORY.format(edges=bench.size(1_000_000), channels=64)
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        values.append(float(done.stdout))
+    return [Row("peak above inputs, K = 64", values, "nK", bar=2.8)]
+
+
+def peers(bench: Bench) -> list[Row]:
+    """PyTorch Geometric on the same graph, and a dense layer of fifteen operations."""
+    from incidence.bench.peers import dense_fifteen, geometric
+
+    return [*geometric(bench), *dense_fifteen(bench)]
+
+
+BENCHMARKS: dict[str, Callable[[Bench], list[Row]]] = {
+    "limits": limits,
+    "pool": pool,
+    "broadcast": broadcast,
+    "layer": layer,
+    "triangles": triangles,
+    "mesh": mesh,
+    "batch": batch,
+    "growth": growth,
+    "memory": memory,
+    "peers": peers,
+}

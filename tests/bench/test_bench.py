@@ -1,0 +1,107 @@
+"""The benchmarks compare like with like, and say what they found."""
+
+import json
+
+import pytest
+import torch
+
+from incidence.bench import graphs, suite
+from incidence.bench.bound import Rates, flops_of
+from incidence.bench.naive import NaiveLayer
+from incidence.bench.peers import _stack
+from incidence.bench.report import as_data, table
+from incidence.bench.suite import BENCHMARKS, Bench, Work
+from incidence.bench.timing import Row, Timer, ratio
+from incidence.cli import _BENCHMARKS, main
+from incidence.nn.program import make_program
+
+STRUCTURES = {
+    "(i j) -> (i j)": lambda: graphs.random_graph(60),
+    "(i j)  -> (i j)": lambda: graphs.half_reciprocal(60),
+    " (i j) -> (i j)": lambda: graphs.power_law(60),
+    "(i j k) -> (i j k)": lambda: graphs.random_triples(60),
+    "i, {i j}, {i j k} -> i, {i j}, {i j k}": lambda: graphs.triangle_mesh(20),
+}
+
+
+@pytest.mark.parametrize("at", ["entries", "keys"])
+@pytest.mark.parametrize(("text", "make"), STRUCTURES.items())
+def test_the_naive_composition_computes_the_same_map(text, make, at):
+    work = Work(text, make(), 3)
+    for parameter in work.layer.parameters():
+        torch.nn.init.normal_(parameter)
+    for one, other in zip(NaiveLayer(work.layer, work.structure, at)(work.xs), work._forward(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("text", "make"), STRUCTURES.items())
+def test_the_structures_to_measure_on_are_in_canonical_order(text, make):
+    work = Work(text, make(), 1)
+    assert set(work.plan.orders) == {None}
+
+
+def test_half_of_the_edges_have_a_reverse():
+    edges = {tuple(pair) for pair in graphs.half_reciprocal(4000)["(i j)"].T.tolist()}
+    share = sum((j, i) in edges for i, j in edges) / len(edges)
+    assert 0.4 < share < 0.6
+
+
+def test_flops_are_those_of_the_operations_that_are_needed():
+    graph = graphs.random_graph(200)
+    work = Work("(i j) -> (i j)", graph, 8)
+    entries, nodes = graph.num_entries("(i j)"), graph.num_nodes
+    program = make_program(work.layer._layout, work.plan, ("sum",))
+    # Identity and transpose for every entry, four operations at every node, one for the whole.
+    assert flops_of(program, 8) == 2 * 8 * 8 * (2 * entries + 4 * nodes + 1)
+
+
+def test_the_fifteen_features_span_what_the_layer_does():
+    x = torch.randn(1, 5, 5, 1, dtype=torch.float64)
+    assert _stack(x).shape == (15, 1, 5, 5, 1)
+    eye = torch.eye(25, dtype=torch.float64).view(25, 5, 5, 1)
+    assert torch.linalg.matrix_rank(_stack(eye).reshape(15, -1)) == 15
+
+
+def test_the_lower_bound_adds_flops_and_traffic():
+    assert Rates(flops=10.0, bandwidth=100.0).bound(20.0, 5, 10) == 3 * 20 / 10 + 4 * (15 + 20) / 100
+
+
+def test_a_row_meets_its_bar_by_its_median():
+    assert Row("a", [1.0, 5.0, 2.0], bar=2.0).is_met
+    assert not Row("a", [1.0, 5.0, 2.0], bar=2.5, is_least=True).is_met
+    assert Row("a", [1.0]).is_met is None
+
+
+def test_variants_take_turns_and_ratios_go_repeat_by_repeat():
+    turns: list[str] = []
+    times = Timer(rounds=2, repeats=2).run({"a": lambda: turns.append("a"), "b": lambda: turns.append("b")})
+    assert turns == ["a", "a", "b", "b", *["a", "b"] * 4]
+    assert len(ratio(times, "a", "b")) == 2
+
+
+def test_figures_become_a_table_and_data():
+    results = {"layer": [Row("one", [1.0, 3.0, 2.0], bar=2.5), Row("two", [5.0], "us")]}
+    assert "2 x    (1 to 3)  bar <= 2.5: met" in table("layer", results["layer"])
+    assert json.loads(json.dumps(as_data(results)))["results"]["layer"][0]["median"] == 2.0
+
+
+def test_the_command_line_lists_the_benchmarks_that_there_are(capsys):
+    assert tuple(BENCHMARKS) == _BENCHMARKS
+    assert main(["bench", "speed"]) == 2
+    assert "no benchmark 'speed'; there are: limits, pool" in capsys.readouterr().err
+
+
+def test_the_command_line_prints_one_json_object(capsys, monkeypatch):
+    monkeypatch.setitem(suite.BENCHMARKS, "limits", lambda bench: [Row("quick" if bench.is_quick else "slow", [1.0])])
+    threads = torch.get_num_threads()
+    try:
+        assert main(["bench", "limits", "--quick", "--json", "--threads", "1"]) == 0
+    finally:
+        torch.set_num_threads(threads)
+    assert json.loads(capsys.readouterr().out)["results"]["limits"][0]["name"] == "quick"
+
+
+def test_sizes_are_cut_and_rounds_are_few_when_quick():
+    assert Bench(is_quick=True).size(1000) == 100
+    assert Bench(is_quick=True).timer().repeats == 1
+    assert Bench().timer().repeats == 3
