@@ -206,11 +206,12 @@ class Linear(nn.Module):
             xs = as_list(self.map.inputs, x, structure, [None if c < 0 else c for c in self.in_channels])
             _one_dtype(xs, self._weights(), self._biases(), cast=False)
             self._materialize(xs)
-            ready = self._prepare(structure, xs)
+            ready = ready or self._prepare(structure, xs)
         else:
             xs = [x] if isinstance(x, Tensor) else [x[key] for key in self._input_keys]
         xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
-        small = self._small(ready, xs[0].dtype)
+        dtype = xs[0].dtype
+        small = ready.small[dtype] if dtype in ready.small else self._make_small(ready, dtype)
         if small is not None:
             ys = apply_small(small, xs, weights, biases)
             if all(map(_is_finite, ys)):  # a dense operator would spread what is not finite by multiplying it with 0
@@ -227,11 +228,10 @@ class Linear(nn.Module):
         return ready
 
     @torch.inference_mode(False)
-    def _small(self, ready: _Ready, dtype: torch.dtype) -> Small | None:
-        """The small path for a type of numbers, made when it is first needed."""
-        if dtype not in ready.small:
-            counts = [len(self._layout.kept[pair]) for pair in self._layout.pairs]
-            ready.small[dtype] = None if self._is_list else make_small(ready.program, counts, self._layout.pairs, dtype)
+    def _make_small(self, ready: _Ready, dtype: torch.dtype) -> Small | None:
+        """The small path for a type of numbers; kept."""
+        counts = [len(self._layout.kept[pair]) for pair in self._layout.pairs]
+        ready.small[dtype] = None if self._is_list else make_small(ready.program, counts, self._layout.pairs, dtype)
         return ready.small[dtype]
 
     def _is_expected(self, ready: _Ready, x: object) -> bool:
