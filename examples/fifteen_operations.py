@@ -9,7 +9,7 @@ from pathlib import Path
 
 import incidence as inc
 
-CELL, GAP, COLUMNS = 7, 26, 5
+CELL, GAP, COLUMNS = 7, 36, 5
 
 
 def tile(matrix: list[list[float]], left: int, top: int, title: str) -> str:
@@ -21,7 +21,7 @@ def tile(matrix: list[list[float]], left: int, top: int, title: str) -> str:
         if value
     ]
     frame = f'<rect x="{left - 1}" y="{top - 1}" width="{size + 1}" height="{size + 1}" fill="#f2f4f7"/>'
-    label = f'<text x="{left}" y="{top + size + 15}" font-family="monospace" font-size="11" fill="#333">{title}</text>'
+    label = f'<text x="{left}" y="{top + size + 15}" font-family="monospace" font-size="10" fill="#333">{title}</text>'
     return f'{frame}<g fill="#1f4e79">{"".join(cells)}</g>{label}'
 
 
