@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from incidence import nn, testing
+    from incidence import geometry, nn, testing
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.errors import IncidenceError, PatternError, TooLargeError
     from incidence.structure import Structure, collate, ones, uncollate
@@ -29,13 +29,14 @@ _HOMES = {
     "collate": "incidence.structure",
     "counting": "incidence.algebra",
     "explain": "incidence.algebra",
+    "geometry": "incidence",
     "nn": "incidence",
     "ones": "incidence.structure",
     "testing": "incidence",
     "uncollate": "incidence.structure",
 }
 
-_MODULES = ("algebra", "counting", "errors", "nn", "structure", "testing")
+_MODULES = ("algebra", "counting", "errors", "geometry", "nn", "structure", "testing")
 
 __all__ = [
     "EquivariantMap",
@@ -47,6 +48,7 @@ __all__ = [
     "collate",
     "counting",
     "explain",
+    "geometry",
     "nn",
     "ones",
     "testing",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["IncidenceError", "PatternError", "TooLargeError"]
+from importlib import import_module
+from typing import Any
+
+__all__ = ["IncidenceError", "MissingExtraError", "PatternError", "TooLargeError", "need"]
 
 _WINDOW = 72  # characters of the text shown around the place of an error
 
@@ -13,6 +16,23 @@ class IncidenceError(ValueError):
 
 class TooLargeError(IncidenceError):
     """A request whose answer would be too long to list or too slow to count."""
+
+
+class MissingExtraError(IncidenceError, ImportError):
+    """An optional library that is not installed."""
+
+
+def need(module: str, purpose: str, extra: str) -> Any:
+    """Imports an optional library where it is used.
+
+    Raises:
+        MissingExtraError: It is not installed; the message says how to get it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        name = module.partition(".")[0]
+        raise MissingExtraError(f"{purpose} needs {name}, which is not installed: pip install 'incidence[{extra}]'.") from error
 
 
 class PatternError(IncidenceError):
