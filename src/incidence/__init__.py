@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from incidence import geometry, nn, testing
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.errors import IncidenceError, PatternError, TooLargeError
-    from incidence.structure import Structure, collate, ones, uncollate
+    from incidence.structure import Structure, collate, ones, pack, uncollate
 
 _HOMES = {
     "algebra": "incidence",
@@ -32,6 +32,7 @@ _HOMES = {
     "geometry": "incidence",
     "nn": "incidence",
     "ones": "incidence.structure",
+    "pack": "incidence.structure",
     "testing": "incidence",
     "uncollate": "incidence.structure",
 }
@@ -51,6 +52,7 @@ __all__ = [
     "geometry",
     "nn",
     "ones",
+    "pack",
     "testing",
     "uncollate",
 ]

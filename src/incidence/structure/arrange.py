@@ -8,7 +8,6 @@ the same mask stand together, by ascending nodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,7 +17,7 @@ from incidence.algebra.words import Word
 from incidence.structure.entries import Bucket
 from incidence.structure.keys import code, rank
 
-__all__ = ["Arranged", "DuplicateError", "arrange", "join"]
+__all__ = ["Arranged", "DuplicateError", "Mask", "arrange"]
 
 Mask = tuple[Word, ...]
 
@@ -73,11 +72,10 @@ def arrange(bucket: Bucket, num_nodes: int) -> Arranged:
     along = position[is_first].argsort(dim=1)[number]  # where each node of the first entry stands among the ascending ones
     relative = words.gather(1, along)
     which, _ = rank(code(relative.unbind(1), bases)[0])
-    mask, num_masks = _masks(which, number)
-    key, _ = code([mask[number], number, which], [num_masks, len(mask), int(which.max()) + 1])
-    again = key.argsort()
-    masks, num_sets = _read_masks(mask, num_masks, number, relative, again)
-    return Arranged(_take(bucket, order[again]), masks, num_sets)
+    mask, masks = _read_masks(*_masks(which, number), is_first, relative)
+    key, _ = code([mask[number], number, which], [len(masks), len(mask), int(which.max()) + 1])
+    num_sets = torch.bincount(mask, minlength=len(masks))
+    return Arranged(_take(bucket, order[key.argsort()]), masks, tuple(num_sets.tolist()))
 
 
 def _take(bucket: Bucket, order: Tensor) -> Bucket:
@@ -111,35 +109,16 @@ def _masks(which: Tensor, number: Tensor) -> tuple[Tensor, int]:
     return mask, bound
 
 
-def _read_masks(mask: Tensor, num_masks: int, number: Tensor, relative: Tensor, order: Tensor) -> tuple[tuple[Mask, ...], tuple[int, ...]]:
-    num_sets = torch.bincount(mask, minlength=num_masks)
-    lengths = torch.bincount(number)  # entries of each set
+def _read_masks(mask: Tensor, num_masks: int, is_first: Tensor, relative: Tensor) -> tuple[Tensor, tuple[Mask, ...]]:
+    """The masks in ascending order, each read off one of its sets; and the number of the mask of every set."""
     example = torch.empty(num_masks, dtype=torch.long, device=mask.device)
     example[mask] = torch.arange(len(mask), device=mask.device)
-    num_entries = torch.zeros(num_masks, dtype=torch.long, device=mask.device).index_add_(0, mask, lengths)
-    starts = (num_entries.cumsum(0) - num_entries).tolist()
-    masks = [
-        tuple(map(tuple, relative[order[start : start + length]].tolist()))
-        for start, length in zip(starts, lengths[example].tolist(), strict=True)
+    starts = torch.cat([is_first.nonzero()[:, 0], is_first.new_full((1,), len(is_first), dtype=torch.long)])
+    read = [
+        tuple(sorted(map(tuple, relative[start:stop].tolist())))
+        for start, stop in zip(starts[example].tolist(), starts[example + 1].tolist(), strict=True)
     ]
-    return tuple(masks), tuple(num_sets.tolist())
-
-
-def join(parts: Sequence[Arranged]) -> tuple[Tensor | None, tuple[Mask, ...], tuple[int, ...]]:
-    """How several arranged buckets of one orbit and size, one after the other, are put in canonical order.
-
-    Returns:
-        The rows in that order (None if they are), so that those of one mask stand together; the masks; how many sets have each.
-    """
-    if len({part.masks for part in parts}) == 1 and len(parts[0].masks) == 1:
-        return None, parts[0].masks, (sum(part.num_sets[0] for part in parts),)
-    masks = sorted({mask for part in parts for mask in part.masks})
-    counts = dict.fromkeys(masks, 0)
-    runs = []  # the mask of every run of rows, and its length
-    for part in parts:
-        for mask, num_sets in zip(part.masks, part.num_sets, strict=True):
-            runs.append((masks.index(mask), num_sets * len(mask)))
-            counts[mask] += num_sets
-    numbers = torch.repeat_interleave(*torch.tensor(runs).unbind(1))
-    order = numbers.sort(stable=True)[1].to(parts[0].bucket.rows.device)
-    return order, tuple(masks), tuple(counts[mask] for mask in masks)
+    ascending = sorted(range(num_masks), key=read.__getitem__)
+    place = torch.empty_like(example)
+    place[torch.tensor(ascending, device=mask.device)] = torch.arange(num_masks, device=mask.device)
+    return place[mask], tuple(read[m] for m in ascending)

@@ -6,108 +6,156 @@ from collections.abc import Iterable, Sequence
 from operator import index as index_of
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.entries import count_entries
+from incidence.structure.join import spans, starts_of
 from incidence.structure.keys import ranges
-from incidence.structure.plan import collate_plans
+from incidence.structure.plan import Array
 from incidence.structure.structure import Structure
 from incidence.structure.validate import as_rows
 
-__all__ = ["collate", "take", "uncollate"]
+__all__ = ["collate", "pack", "take", "uncollate"]
 
 
 def collate(structures: Sequence[Structure]) -> Structure:
     """Puts structures side by side into one: nodes and entries are numbered through; batches collate again.
 
-    Plans that every structure has are carried over by shifting their numbers.
+    Plans that every structure has are carried over by shifting their numbers. Structures that were packed together are taken from
+    their store, which is faster.
 
     Raises:
         IncidenceError: There is none, or they differ in sorts, tensors or devices.
     """
+    structures = _as_list(structures)
+    packed = [s.packed for s in structures]
+    store = packed[0][0] if packed[0] else None
+    if store is not None and all(p is not None and p[0] is store for p in packed):
+        return _ranges_of(store, np.concatenate([p[1] for p in packed if p]), is_packed=True)
+    _assert_alike(structures)
+    first = structures[0]
+    nodes = {sort: [s.lengths(sort) for s in structures] for sort in first.counts}
+    entries = {p: [s.lengths(p) for s in structures] for p in first.patterns}
+    starts = {sort: starts_of(np.array([int(own.sum()) for own in lengths])) for sort, lengths in nodes.items()}
+    index = {}
+    for pattern in first.patterns:
+        spelling = str(pattern)
+        index[pattern] = _join_index(pattern, [s.spelt(pattern, spelling) for s in structures], starts, entries[pattern])
+    node_ptr = {sort: _ptr(np.concatenate(lengths), first.device) for sort, lengths in nodes.items()}
+    entry_ptr = {p: _ptr(np.concatenate(lengths), first.device) for p, lengths in entries.items()}
+    return Structure._of(node_ptr, index, entry_ptr, parts=structures)
+
+
+def pack(structures: Sequence[Structure]) -> list[Structure]:
+    """The same structures, kept together in one store, as those of a data set should be.
+
+    A batch of them is then taken from the store by ranges, plans included: a plan is made once, for all, and not for every batch.
+
+    Example:
+        >>> samples = pack([Structure(n, {"(i j)": [[0], [1]]}) for n in (2, 3, 4)])
+        >>> collate([samples[2], samples[0]])
+        Structure(num_structures=2, num_nodes=6, '(i j)': 2 entries)
+    """
+    structures = _as_list(structures)
+    store, first, members = collate(structures), 0, []
+    for s in structures:
+        numbers = np.arange(first, first + s.num_structures)
+        members.append(Structure._of(s._node_ptr, s._index, s._entry_ptr, packed=(store, numbers)))
+        first += s.num_structures
+    return members
+
+
+def _as_list(structures: object) -> list[Structure]:
     if not isinstance(structures, Iterable):
         raise IncidenceError(f"collate takes a list of structures; got {structures!r}.")
-    structures = list(structures)
-    if not structures:
+    listed = list(structures)
+    if not listed:
         raise IncidenceError("collate needs at least one structure; got an empty list.")
-    for number, s in enumerate(structures):
+    for number, s in enumerate(listed):
         if not isinstance(s, Structure):
             raise IncidenceError(f"collate takes structures; number {number} is a {type(s).__name__}.")
-        _assert_alike(structures[0], s, number)
+    return listed
+
+
+def _assert_alike(structures: Sequence[Structure]) -> None:
     first = structures[0]
-    node_ptr = {sort: _join_ptr([s._node_ptr[sort] for s in structures]) for sort in first._node_ptr}
-    index, entry_ptr = {}, {}
-    for pattern in first._index:
-        parts = [_spelt(s, pattern) for s in structures]
-        entry_ptr[pattern] = _join_ptr([s._entry_ptr[pattern] for s in structures])
-        index[pattern] = _join_index(pattern, parts, structures)
-    batch = Structure._of(node_ptr, index, entry_ptr)
-    for equivariant_map in first._plans:
-        if all(equivariant_map in s._plans for s in structures):
-            plans = [s._plans[equivariant_map] for s in structures]
-            batch._plans[equivariant_map] = collate_plans(equivariant_map, plans, structures)
-    return batch
+    for number, other in enumerate(structures):
+        if other.kind == first.kind:
+            continue
+        if set(first.counts) != set(other.counts):
+            one, two = sorted(first.counts), sorted(other.counts)
+            raise IncidenceError(f"structures of a batch have the same sorts; number 0 has {one} and number {number} has {two}.")
+        different = set(first.patterns) ^ set(other.patterns)
+        if different:
+            pattern = min(different, key=str)
+            has, lacks = (0, number) if pattern in first.patterns else (number, 0)
+            raise IncidenceError(
+                f"structures of a batch have the same tensors; number {has} has `{pattern}` and number {lacks} has not. "
+                f"Give it an empty index there."
+            )
+        if first.device != other.device:
+            where = f"number 0 is on {first.device}, number {number} on {other.device}"
+            raise IncidenceError(f"structures of a batch are on one device; {where}.")
 
 
-def _assert_alike(first: Structure, other: Structure, number: int) -> None:
-    if set(first._node_ptr) != set(other._node_ptr):
-        one, two = sorted(first._node_ptr), sorted(other._node_ptr)
-        raise IncidenceError(f"structures of a batch have the same sorts; number 0 has {one} and number {number} has {two}.")
-    if set(first._index) != set(other._index):
-        pattern = min(set(first._index) ^ set(other._index), key=str)
-        has, lacks = (0, number) if pattern in first._index else (number, 0)
-        raise IncidenceError(
-            f"structures of a batch have the same tensors; number {has} has `{pattern}` and number {lacks} has not. "
-            f"Give it an empty index there."
-        )
-    if first.device != other.device:
-        raise IncidenceError(f"structures of a batch are on one device; number 0 is on {first.device}, number {number} on {other.device}.")
+def _ptr(lengths: Array, device: torch.device) -> Tensor:
+    return ranges(torch.from_numpy(lengths)).to(device)
 
 
-def _spelt(structure: Structure, pattern: Pattern) -> tuple[Tensor, ...]:
-    """The index of a tensor in the letters of a pattern, which may be spelt in other letters here."""
-    known = structure._spelling.get(pattern)
-    return structure._index[pattern] if known == str(pattern) else structure.index(pattern)
+def _join_index(
+    pattern: Pattern, parts: Sequence[tuple[Tensor, ...]], starts: dict[str, Array], entries: Sequence[Array]
+) -> tuple[Tensor, ...]:
+    """The index of a tensor: nodes are shifted by those before, and with open faces entries too."""
+    joined = [torch.cat([own[place] for own in parts], dim=1) for place in range(len(parts[0]))]
+    before = starts_of(np.array([int(own.sum()) for own in entries]))
+    shifts = _shifts(pattern, starts, before)
+    return tuple(
+        whole + _repeat(shift, [own[place].shape[1] for own in parts], whole.device)
+        for place, (whole, shift) in enumerate(zip(joined, shifts, strict=True))
+    )
 
 
-def _join_ptr(ptrs: Sequence[Tensor]) -> Tensor:
-    return ranges(torch.cat([ptr.diff() for ptr in ptrs]))
+def _shifts(pattern: Pattern, nodes: dict[str, Array], entries: Array) -> list[Array]:
+    """For every part of an index, what is added to its rows, shape (rows, structures)."""
+    letters = [nodes[pattern.sorts[x]] for x in pattern.fixed_letters]
+    members = [[nodes[face.letters[0].sort], entries] for face in pattern.faces if face.is_open]
+    return [np.stack(rows) if rows else np.zeros((0, len(entries)), dtype=np.int64) for rows in (letters, *members)]
 
 
-def _join_index(pattern: Pattern, parts: Sequence[tuple[Tensor, ...]], structures: Sequence[Structure]) -> tuple[Tensor, ...]:
-    device = structures[0].device
-    nodes = {sort: _starts([s.counts[sort] for s in structures]) for sort in structures[0].counts}
-    entries = _starts([count_entries(pattern, own) for own in parts])
-    letters = torch.cat([own[0] for own in parts], dim=1)
-    if pattern.fixed_letters:
-        which = _which([own[0].shape[1] for own in parts])
-        letters = letters + torch.stack([nodes[pattern.sorts[x]][which] for x in pattern.fixed_letters]).to(device)
-    members = []
-    for place, face in enumerate((face for face in pattern.faces if face.is_open), 1):
-        which = _which([own[place].shape[1] for own in parts])
-        by = torch.stack([nodes[face.letters[0].sort][which], entries[which]]).to(device)
-        members.append(torch.cat([own[place] for own in parts], dim=1) + by)
-    return letters, *members
+def _repeat(table: Array, lengths: Sequence[int] | Array, device: torch.device) -> Tensor:
+    return torch.from_numpy(np.repeat(table, lengths, axis=1)).to(device)
 
 
-def _starts(counts: Sequence[int]) -> Tensor:
-    sizes = torch.tensor(counts)
-    return sizes.cumsum(0) - sizes
-
-
-def _which(lengths: Sequence[int]) -> Tensor:
-    """The number of the structure of every column."""
-    return torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
+def _ranges_of(batch: Structure, numbers: Array, is_packed: bool = False) -> Structure:
+    """Some structures of a batch, by ranges of its index."""
+    device = batch.device
+    shift, node_ptr, entry_ptr = {}, {}, {}
+    for sort in batch.counts:
+        lengths = batch.lengths(sort)
+        shift[sort] = starts_of(lengths[numbers]) - starts_of(lengths)[numbers]
+        node_ptr[sort] = _ptr(lengths[numbers], device)
+    index = {}
+    for pattern in batch.patterns:
+        lengths = batch.lengths(pattern)
+        entries = starts_of(lengths[numbers]) - starts_of(lengths)[numbers]
+        entry_ptr[pattern] = _ptr(lengths[numbers], device)
+        parts = []
+        for place, by in enumerate(_shifts(pattern, shift, entries)):
+            whole, pieces = batch.pieces(pattern, place)
+            columns = torch.from_numpy(spans(starts_of(pieces)[numbers], pieces[numbers])).to(device)
+            parts.append(whole[:, columns] + _repeat(by, pieces[numbers], device))
+        index[pattern] = tuple(parts)
+    return Structure._of(node_ptr, index, entry_ptr, packed=(batch, numbers) if is_packed else None)
 
 
 def uncollate(batch: Structure) -> list[Structure]:
     """The structures of a batch, each on its own."""
     if not isinstance(batch, Structure):
         raise IncidenceError(f"uncollate takes a structure; got {type(batch).__name__}.")
-    return [_one(batch, k) for k in range(batch.num_structures)]
+    return [_ranges_of(batch, np.array([k])) for k in range(batch.num_structures)]
 
 
 def take(batch: Structure, item: Any) -> Structure:
@@ -117,7 +165,7 @@ def take(batch: Structure, item: Any) -> Structure:
     elif isinstance(item, bool) or item is None:
         raise IncidenceError(f"a structure is indexed by pattern or number; got {item!r}.")
     elif hasattr(item, "__index__") and not getattr(item, "ndim", 0):
-        return _one(batch, _in_range(batch, index_of(item)))
+        numbers = [_in_range(batch, index_of(item))]
     else:
         rows = as_rows(item, torch.device("cpu"))
         if rows.ndim != 1 or rows.is_floating_point() or (rows.dtype == torch.bool and len(rows) != batch.num_structures):
@@ -125,7 +173,7 @@ def take(batch: Structure, item: Any) -> Structure:
         numbers = rows.nonzero()[:, 0].tolist() if rows.dtype == torch.bool else rows.tolist()
     if not numbers:
         raise IncidenceError("a batch has at least one structure; the selection is empty.")
-    return collate([_one(batch, _in_range(batch, k)) for k in numbers])
+    return _ranges_of(batch, np.array([_in_range(batch, k) for k in numbers]))
 
 
 def _in_range(batch: Structure, k: int) -> int:
@@ -133,26 +181,3 @@ def _in_range(batch: Structure, k: int) -> int:
         return range(batch.num_structures)[k]
     except IndexError:
         raise IndexError(f"structure {k} of a batch of {batch.num_structures}") from None
-
-
-def _one(batch: Structure, k: int) -> Structure:
-    def start(ptr: Tensor) -> int:
-        return int(ptr[k])
-
-    def size(ptr: Tensor) -> int:
-        return int(ptr[k + 1] - ptr[k])
-
-    node_ptr = {sort: torch.tensor([0, size(ptr)], device=batch.device) for sort, ptr in batch._node_ptr.items()}
-    shift = {sort: start(ptr) for sort, ptr in batch._node_ptr.items()}
-    index, entry_ptr = {}, {}
-    for pattern, parts in batch._index.items():
-        ptr = batch._entry_ptr[pattern]
-        entry_ptr[pattern] = torch.tensor([0, size(ptr)], device=batch.device)
-        by = torch.tensor([shift[pattern.sorts[x]] for x in pattern.fixed_letters], dtype=torch.long, device=batch.device)
-        letters = parts[0][:, start(ptr) : start(ptr) + size(ptr)] - by[:, None] if pattern.fixed_letters else parts[0]
-        members = []
-        for face, pairs in zip([f for f in pattern.faces if f.is_open], parts[1:], strict=True):
-            own = pairs[:, (pairs[1] >= start(ptr)) & (pairs[1] < start(ptr) + size(ptr))]
-            members.append(own - torch.tensor([[shift[face.letters[0].sort]], [start(ptr)]], device=batch.device))
-        index[pattern] = (letters, *members)
-    return Structure._of(node_ptr, index, entry_ptr)

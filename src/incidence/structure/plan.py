@@ -11,41 +11,47 @@ side by side, so that the pooled features of a level are a matrix of keys by (wo
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from itertools import accumulate, combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import Class, Orbit
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, levels, num_open, words
-from incidence.structure.arrange import Arranged, Mask, join
+from incidence.structure.arrange import Arranged, Mask
 from incidence.structure.keys import code, ranges, rank
 
 if TYPE_CHECKING:
     from incidence.structure.structure import Structure
 
-__all__ = ["OrbitPlan", "Plan", "build", "collate_plans"]
+__all__ = ["OrbitPlan", "Plan", "Table", "build", "is_aligned", "tensors_of"]
+
+Array = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
-    """The bags of one bucket, by level, numbered within the level.
+    """The bags of one bucket: entries of one orbit and given class sizes, which have as many bags each.
 
     Attributes:
-        tensor: The position of the tensor in the plan.
-        arranged: The entries.
-        structure: The number of the structure of every entry.
-        bags: For every level, the bags of every entry, shape (entries, bags each).
+        sizes: The number of nodes in each class.
+        widths: How many bags of each level an entry has.
+        bags: The bags of every entry, shape (entries, bags each), numbered as in the lists of the orbit.
+        masks: The masks of the node sets.
+        sets: How many sets of each mask each structure has, shape (masks, structures); on the host.
     """
 
-    tensor: int
-    arranged: Arranged
-    structure: Tensor
-    bags: tuple[Tensor, ...]
+    sizes: tuple[int, ...]
+    widths: tuple[int, ...]
+    bags: Tensor
+    masks: tuple[Mask, ...]
+    sets: Array
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,7 @@ class OrbitPlan:
         pool_ptr: Where the entries of every such bag start in `pool`, and the end.
         whole: The entries of every structure, and `whole_ptr` where they start; empty where there is one structure.
         masks: The masks of the node sets, and `num_sets` how many sets have each.
+        tables: The same by bucket and structure, for batches.
         nodes_at: A level of single nodes with the slot of a class and its size, where there is one: every entry stands in as many of
             its bags as the class has nodes, so that sums over all entries can be taken from there.
     """
@@ -81,6 +88,7 @@ class OrbitPlan:
     masks: tuple[Mask, ...]
     num_sets: tuple[int, ...]
     nodes_at: tuple[int, int, int] | None = None
+    tables: tuple[Table, ...] = ()
 
     @property
     def num_bags(self) -> int:
@@ -95,20 +103,29 @@ class Plan:
     Attributes:
         tensors: The tensors of the map, each once.
         levels: The levels, the empty one first.
-        num_keys: How many keys each level has.
+        keys: How many keys of each level each structure has, shape (levels, structures); on the host.
+        entries: How many entries of each tensor each structure has, shape (tensors, structures); on the host.
         orbits: For every tensor, the lists of its orbits.
         orders: For every tensor, the rows in canonical order; None where the order is canonical already.
-        num_entries: For every tensor, the number of its entries.
     """
 
     tensors: tuple[Pattern, ...]
     levels: tuple[Level, ...]
-    num_keys: tuple[int, ...]
+    keys: Array
+    entries: Array
     orbits: tuple[tuple[OrbitPlan, ...], ...]
     orders: tuple[Tensor | None, ...]
-    num_entries: tuple[int, ...]
-    tables: tuple[Table, ...]
     programs: dict[Hashable, Any] = field(default_factory=dict)  # what layers derive from this plan, by what they are
+
+    @property
+    def num_keys(self) -> tuple[int, ...]:
+        """How many keys each level has."""
+        return tuple(self.keys.sum(1).tolist())
+
+    @property
+    def num_entries(self) -> tuple[int, ...]:
+        """For every tensor, the number of its entries."""
+        return tuple(self.entries.sum(1).tolist())
 
     def __repr__(self) -> str:
         return "\n".join(["Plan", *self._lines()])
@@ -176,29 +193,68 @@ def build(equivariant_map: EquivariantMap, structure: Structure) -> Plan:
     tensors = tensors_of(equivariant_map)
     wanted = _orbit_levels(equivariant_map, tensors)
     found = [
-        (t, arranged, structure.batch(pattern)[arranged.bucket.rows])
+        _Found(t, arranged, structure.batch(pattern)[arranged.bucket.rows], {})
         for t, pattern in enumerate(tensors)
         for arranged in structure.arranged(pattern)
     ]
     all_levels = tuple(sorted({x for found_levels in wanted.values() for x in found_levels}, key=lambda x: (len(x), x)))
-    columns: list[dict[Level, tuple[Tensor, Tensor]]] = []
-    for t, arranged, _ in found:
-        classes = tensors[t].orbits[arranged.bucket.orbit].classes
-        levels_of = wanted[t, arranged.bucket.orbit]
-        columns.append({x: _keys(arranged, classes, x, equivariant_map.max_overlap) for x in levels_of if x})
-    num_keys, numbered = _number_keys(structure, all_levels, columns)
-    tables = []
-    for (t, arranged, number), own, of_level in zip(found, columns, numbered, strict=True):
-        classes = tensors[t].orbits[arranged.bucket.orbit].classes
-        bags = []
-        for level in wanted[t, arranged.bucket.orbit]:
+    for part in found:
+        classes = tensors[part.tensor].orbits[part.arranged.bucket.orbit].classes
+        for level in wanted[part.tensor, part.arranged.bucket.orbit]:
             if level:
-                num_slots = len(words(classes, level, equivariant_map.max_overlap))
-                bags.append(of_level[level] * num_slots + own[level][1])
-            else:
-                bags.append(number[:, None])
-        tables.append(Table(t, arranged, number, tuple(bags)))
-    return _finish(equivariant_map, tensors, all_levels, num_keys, tuple(tables), structure.num_structures)
+                part.keys[level] = _keys(part.arranged, classes, level, equivariant_map.max_overlap)
+    keys = np.stack([_number_keys(structure, level, found) for level in all_levels])
+    orbits, orders = [], []
+    for t, pattern in enumerate(tensors):
+        lists: list[OrbitPlan] = []
+        for number, orbit in enumerate(pattern.orbits):
+            own = [part for part in found if (part.tensor, part.arranged.bucket.orbit) == (t, number)]
+            shape = make_shape(orbit, wanted[t, number], all_levels, keys, equivariant_map.max_overlap)
+            start = lists[-1].stop if lists else 0
+            lists.append(_orbit_plan(own, start, wanted[t, number], shape, structure))
+        orbits.append(tuple(lists))
+        orders.append(order_of([part.arranged.bucket.rows for part in found if part.tensor == t]))
+    entries = np.stack([structure.entry_ptr(p).diff().cpu().numpy() for p in tensors])
+    return Plan(tensors, all_levels, keys, entries, tuple(orbits), tuple(orders))
+
+
+class _Found(NamedTuple):
+    """A bucket while its plan is made: the entries, their structures, and for every level nodes (later numbers) and slots of the keys."""
+
+    tensor: int
+    arranged: Arranged
+    structure: Tensor
+    keys: dict[Level, tuple[Tensor, Tensor]]
+
+
+class Shape(NamedTuple):
+    """The levels of an orbit, the words that a key of each has, and where the bags of each start; see `OrbitPlan`."""
+
+    levels: tuple[int, ...]
+    num_slots: tuple[int, ...]
+    offsets: tuple[int, ...]
+    nodes_at: tuple[int, int, int] | None
+
+
+def make_shape(orbit: Orbit, own: Sequence[Level], all_levels: Sequence[Level], keys: Array, max_overlap: int) -> Shape:
+    """The shape of the lists of an orbit."""
+    levels = tuple(all_levels.index(level) for level in own)
+    slots = tuple(len(words(orbit.classes, level, max_overlap)) for level in own)
+    return Shape(levels, slots, offsets_of(levels, slots, keys), _nodes_at(orbit, own, max_overlap))
+
+
+def offsets_of(levels: Sequence[int], slots: Sequence[int], keys: Array) -> tuple[int, ...]:
+    """Where the bags of every level start, and the end."""
+    totals = keys.sum(1).tolist()
+    return (0, *accumulate(totals[level] * num_slots for level, num_slots in zip(levels, slots, strict=True)))
+
+
+def order_of(rows: Sequence[Tensor]) -> Tensor | None:
+    """The rows in canonical order; None if they are."""
+    if not rows:
+        return None
+    order = torch.cat(list(rows)) if len(rows) > 1 else rows[0]
+    return None if bool((order == torch.arange(len(order), device=order.device)).all()) else order
 
 
 def _keys(arranged: Arranged, classes: Sequence[Class], level: Level, max_overlap: int) -> tuple[Tensor, Tensor]:
@@ -229,63 +285,38 @@ def _number(word: Sequence[int], base: int) -> int:
     return value
 
 
-def _number_keys(
-    structure: Structure, all_levels: Sequence[Level], columns: Sequence[dict[Level, tuple[Tensor, Tensor]]]
-) -> tuple[tuple[int, ...], list[dict[Level, Tensor]]]:
-    """Numbers the keys of every level: nodes by their own number, larger sets by rank among all that occur.
+def _number_keys(structure: Structure, level: Level, found: Sequence[_Found]) -> Array:
+    """Numbers the keys of a level: nodes by their own number, larger sets by rank among all that occur. How many each structure has.
 
-    Where most nodes are in no entry, nodes are ranked too: a thousand edges among a billion nodes are a small structure.
+    Where most nodes are in no entry, nodes are ranked too: a thousand edges among a billion nodes are a small structure. Either
+    way the keys of a structure follow those of the one before.
     """
-    numbered: list[dict[Level, Tensor]] = [{} for _ in columns]
-    num_keys = []
-    for level in all_levels:
-        if not level:
-            num_keys.append(structure.num_structures)
-            continue
-        members = [i for i, own in enumerate(columns) if level in own]
-        total = sum(columns[i][level][0].numel() for i in members)
-        if len(level) == 1 and structure.counts[level[0]] <= _SPARSE_NODES * total + 1024:
-            offset = structure.node_offsets[level[0]]
-            for i in members:
-                numbered[i][level] = columns[i][level][0][:, :, 0] - offset
-            num_keys.append(structure.counts[level[0]])
-            continue
-        keys = [columns[i][level][0] for i in members]
-        flat = torch.cat([k.reshape(-1, len(level)) for k in keys]) if keys else structure.empty_index(len(level)).T
-        ranks, count = rank(code(flat.unbind(1), [structure.total_nodes] * len(level))[0])
-        for i, part in zip(members, ranks.split([k.shape[0] * k.shape[1] for k in keys]), strict=True):
-            numbered[i][level] = part.view(columns[i][level][0].shape[:2])
-        num_keys.append(count)
-    return tuple(num_keys), numbered
+    if not level:
+        return np.ones(structure.num_structures, dtype=np.int64)
+    members = [part for part in found if level in part.keys]
+    total = sum(part.keys[level][0].numel() for part in members)
+    if len(level) == 1 and structure.counts[level[0]] <= _SPARSE_NODES * total + 1024:
+        for part in members:
+            nodes, slots = part.keys[level]
+            part.keys[level] = nodes[:, :, 0] - structure.node_offsets[level[0]], slots
+        return _host(structure.node_ptr(level[0]).diff())
+    keys = [part.keys[level][0] for part in members]
+    flat = torch.cat([k.reshape(-1, len(level)) for k in keys]) if keys else structure.empty_index(len(level)).T
+    ranks, count = rank(code(flat.unbind(1), [structure.total_nodes] * len(level))[0])
+    for part, numbers in zip(members, ranks.split([k.shape[0] * k.shape[1] for k in keys]), strict=True):
+        nodes, slots = part.keys[level]
+        part.keys[level] = numbers.view(nodes.shape[:2]), slots
+    if structure.num_structures == 1:
+        return np.array([count])
+    owner = torch.empty(count, dtype=torch.long, device=structure.device)
+    for part in members:
+        owner[part.keys[level][0]] = part.structure[:, None]
+    return _host(torch.bincount(owner, minlength=structure.num_structures))
 
 
-def _finish(
-    equivariant_map: EquivariantMap,
-    tensors: tuple[Pattern, ...],
-    all_levels: tuple[Level, ...],
-    num_keys: tuple[int, ...],
-    tables: tuple[Table, ...],
-    num_structures: int,
-) -> Plan:
-    wanted = _orbit_levels(equivariant_map, tensors)
-    orbits, orders, counts = [], [], []
-    for t, pattern in enumerate(tensors):
-        lists, start, rows = [], 0, []
-        for number, orbit in enumerate(pattern.orbits):
-            own = [table for table in tables if table.tensor == t and table.arranged.bucket.orbit == number]
-            at = tuple(all_levels.index(level) for level in wanted[t, number])
-            slots = tuple(len(words(orbit.classes, all_levels[x], equivariant_map.max_overlap)) for x in at)
-            part = _orbit_plan(own, start, at, slots, [num_keys[x] for x in at], num_structures)
-            part = replace(part, nodes_at=_nodes_at(orbit, [all_levels[x] for x in at], equivariant_map.max_overlap))
-            lists.append(part)
-            rows += [table.arranged.bucket.rows for table in own]
-            start = part.stop
-        order = torch.cat(rows) if rows else torch.zeros(0, dtype=torch.long)
-        is_kept = bool((order == torch.arange(start, device=order.device)).all())
-        orbits.append(tuple(lists))
-        orders.append(None if is_kept else order)
-        counts.append(start)
-    return Plan(tensors, all_levels, num_keys, tuple(orbits), tuple(orders), tuple(counts), tables)
+def _host(values: Tensor) -> Array:
+    found: Array = values.cpu().numpy()
+    return found
 
 
 def _nodes_at(orbit: Orbit, own: Sequence[Level], max_overlap: int) -> tuple[int, int, int] | None:
@@ -299,102 +330,72 @@ def _nodes_at(orbit: Orbit, own: Sequence[Level], max_overlap: int) -> tuple[int
     return (min(found)[1], min(found)[2], min(found)[0]) if found else None
 
 
-def _orbit_plan(
-    tables: Sequence[Table],
-    start: int,
-    at: tuple[int, ...],
-    slots: tuple[int, ...],
-    num_keys: Sequence[int],
-    num_structures: int,
-) -> OrbitPlan:
-    offsets = [0]
-    for keys, num_slots in zip(num_keys, slots, strict=True):
-        offsets.append(offsets[-1] + keys * num_slots)
-    pairs = [torch.cat([b + offset for b, offset in zip(t.bags, offsets, strict=False)], dim=1) for t in tables]
-    count = sum(len(p) for p in pairs)
-    dtype = torch.int32 if max(offsets[-1], sum(p.numel() for p in pairs)) < 2**31 - 1 else torch.long
-    device = pairs[0].device if pairs else torch.device("cpu")
-    read = torch.cat([p.flatten() for p in pairs]).to(dtype) if pairs else torch.zeros(0, dtype=dtype)
-    each = torch.cat([torch.full((len(p),), p.shape[1], device=device) for p in pairs]) if pairs else torch.zeros(0, dtype=torch.long)
-    read_ptr = ranges(each).to(dtype)
-    first = offsets[1]  # the bags of structures come first, one in each entry
-    is_local = read >= first
-    entries = torch.repeat_interleave(torch.arange(count, device=device, dtype=dtype), each)[is_local]
-    local = read[is_local] - first
-    pool_ptr = ranges(torch.bincount(local, minlength=offsets[-1] - first)).to(dtype)
-    pool = entries[local.sort(stable=True)[1]]
-    whole = torch.zeros(0, dtype=dtype, device=device)
-    whole_ptr = torch.zeros(0, dtype=dtype, device=device)
-    if num_structures != 1 and count:
-        number = torch.cat([t.structure for t in tables])
-        whole = number.sort(stable=True)[1].to(dtype)
-        whole_ptr = ranges(torch.bincount(number, minlength=num_structures)).to(dtype)
-    masks = tuple(mask for t in tables for mask in t.arranged.masks)
-    num_sets = tuple(n for t in tables for n in t.arranged.num_sets)
-    lists = (read, read_ptr, pool, pool_ptr, whole, whole_ptr)
-    return OrbitPlan(start, start + count, at, slots, tuple(offsets), *lists, masks, num_sets)
-
-
-def collate_plans(equivariant_map: EquivariantMap, plans: Sequence[Plan], structures: Sequence[Structure]) -> Plan:
-    """The plan of a batch from the plans of its structures: keys, nodes and rows are shifted, nothing is looked up again."""
-    all_levels, tensors = plans[0].levels, plans[0].tensors
-    num_keys = torch.tensor([plan.num_keys for plan in plans])
-    shifts = _Shifts(structures, tensors, num_keys)
-    groups: dict[tuple[int, int, tuple[int, ...]], list[tuple[int, Table]]] = {}
-    for s, plan in enumerate(plans):
-        for table in plan.tables:
-            bucket = table.arranged.bucket
-            groups.setdefault((table.tensor, bucket.orbit, bucket.sizes), []).append((s, table))
-    wanted = _orbit_levels(equivariant_map, tensors)
-    tables = []
-    for (t, orbit, _), members in sorted(groups.items(), key=lambda item: item[0]):
-        classes = tensors[t].orbits[orbit].classes
-        own = [(all_levels.index(x), len(words(classes, x, equivariant_map.max_overlap))) for x in wanted[t, orbit]]
-        tables.append(_join_tables([table for _, table in members], [s for s, _ in members], classes, own, shifts))
-    total = tuple(num_keys.sum(0).tolist())
-    return _finish(equivariant_map, tensors, all_levels, total, tuple(tables), sum(s.num_structures for s in structures))
-
-
-class _Shifts:
-    """By how much rows, nodes, keys and structure numbers move in a batch, for every structure in it."""
-
-    def __init__(self, structures: Sequence[Structure], tensors: Sequence[Pattern], num_keys: Tensor) -> None:
-        self.structures = _starts(torch.tensor([s.num_structures for s in structures]))
-        self.rows = [_starts(torch.tensor([s.num_entries(p) for s in structures])) for p in tensors]
-        self.keys = _starts(num_keys)
-        self.nodes, before = {}, 0
-        for sort in sorted(structures[0].counts):
-            counts = torch.tensor([s.counts[sort] for s in structures])
-            own = torch.tensor([s.node_offsets[sort] for s in structures])
-            self.nodes[sort] = before + _starts(counts) - own
-            before += int(counts.sum())
-
-
-def _starts(counts: Tensor) -> Tensor:
-    return counts.cumsum(0) - counts
-
-
-def _join_tables(
-    tables: Sequence[Table], numbers: Sequence[int], classes: Sequence[Class], own: Sequence[tuple[int, int]], shifts: _Shifts
-) -> Table:
-    """The tables of one bucket in several structures as one."""
-    t, buckets = tables[0].tensor, [table.arranged.bucket for table in tables]
-    device = buckets[0].rows.device
-    lengths = torch.tensor([len(bucket.rows) for bucket in buckets])
-    which = torch.repeat_interleave(torch.tensor(numbers), lengths)
-    rows = torch.cat([bucket.rows for bucket in buckets]) + shifts.rows[t][which].to(device)
-    columns = [shifts.nodes[classes[label].sort] for label in buckets[0].labels]
-    nodes = torch.cat([bucket.nodes for bucket in buckets])
-    if columns:
-        nodes = nodes + torch.stack(columns, dim=1)[which].to(device)
-    number = torch.cat([table.structure for table in tables]) + shifts.structures[which].to(device)
-    bags = [
-        torch.cat([table.bags[i] for table in tables]) + (shifts.keys[which, at] * slots).to(device)[:, None]
-        for i, (at, slots) in enumerate(own)
+def _orbit_plan(found: Sequence[_Found], start: int, own: Sequence[Level], shape: Shape, structure: Structure) -> OrbitPlan:
+    device, num_structures = structure.device, structure.num_structures
+    columns = [
+        [part.structure[:, None]]
+        + [
+            part.keys[level][0] * slots + part.keys[level][1] + offset
+            for level, slots, offset in zip(own[1:], shape.num_slots[1:], shape.offsets[1:], strict=False)
+        ]
+        for part in found
     ]
-    order, masks, num_sets = join([table.arranged for table in tables])
-    bucket = replace(buckets[0], rows=rows, nodes=nodes)
-    if order is not None:
-        bucket, number = replace(bucket, rows=rows[order], nodes=nodes[order]), number[order]
-        bags = [bag[order] for bag in bags]
-    return Table(t, Arranged(bucket, masks, num_sets), number, tuple(bags))
+    total = sum(c.numel() for parts in columns for c in parts)
+    dtype = torch.int32 if max(shape.offsets[-1], total) < 2**31 - 1 else torch.long
+    tables = tuple(
+        Table(
+            part.arranged.bucket.sizes,
+            tuple(c.shape[1] for c in parts),
+            torch.cat(parts, dim=1).to(dtype),
+            part.arranged.masks,
+            _sets(part, num_structures),
+        )
+        for part, parts in zip(found, columns, strict=True)
+    )
+    read, read_ptr = flatten([table.bags for table in tables], dtype, device)
+    each = read_ptr.diff()
+    first = shape.offsets[1]  # the bags of structures come first, one in each entry
+    is_local = read >= first
+    entries = torch.repeat_interleave(torch.arange(len(each), device=device, dtype=dtype), each)[is_local]
+    local = read[is_local] - first
+    pool_ptr = ranges(torch.bincount(local, minlength=shape.offsets[-1] - first)).to(dtype)
+    pool = entries[local.sort(stable=True)[1]]
+    number = torch.cat([part.structure for part in found]) if found else read.long()
+    lists = read, read_ptr, pool, pool_ptr, *whole_lists(number, num_structures, dtype)
+    return OrbitPlan(start, start + len(each), *shape[:3], *lists, *mask_lists(tables), shape.nodes_at, tables)
+
+
+def _sets(part: _Found, num_structures: int) -> Array:
+    """How many sets of each mask each structure has."""
+    masks, num_sets = part.arranged.masks, part.arranged.num_sets
+    if num_structures == 1:
+        return np.array(num_sets)[:, None]
+    lengths = torch.tensor([n * len(mask) for n, mask in zip(num_sets, masks, strict=True)], device=part.structure.device)
+    run = torch.repeat_interleave(torch.arange(len(masks), device=lengths.device), lengths)
+    counts = torch.bincount(run * num_structures + part.structure, minlength=len(masks) * num_structures)
+    found: Array = _host(counts).reshape(len(masks), num_structures) // np.array([len(mask) for mask in masks])[:, None]
+    return found
+
+
+def flatten(bags: Sequence[Tensor], dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The bags of all entries one after the other, and where those of each start."""
+    if not bags:
+        return torch.zeros(0, dtype=dtype, device=device), torch.zeros(1, dtype=dtype, device=device)
+    if len(bags) == 1:
+        count, width = bags[0].shape
+        return bags[0].flatten(), torch.arange(0, count * width + 1, width, dtype=dtype, device=device)
+    each = torch.cat([torch.full((len(b),), b.shape[1], device=b.device) for b in bags])
+    return torch.cat([b.flatten() for b in bags]), ranges(each).to(dtype)
+
+
+def whole_lists(number: Tensor, num_structures: int, dtype: torch.dtype, is_sorted: bool = False) -> tuple[Tensor, Tensor]:
+    """The entries of every structure, and where they start; nothing where there is one structure, or no entry."""
+    if num_structures == 1 or not len(number):
+        return (torch.zeros(0, dtype=dtype, device=number.device),) * 2
+    order = torch.arange(len(number), dtype=dtype, device=number.device) if is_sorted else number.sort(stable=True)[1].to(dtype)
+    return order, ranges(torch.bincount(number, minlength=num_structures)).to(dtype)
+
+
+def mask_lists(tables: Sequence[Table]) -> tuple[tuple[Mask, ...], tuple[int, ...]]:
+    """The masks of all buckets, and how many sets have each."""
+    return tuple(mask for t in tables for mask in t.masks), tuple(n for t in tables for n in t.sets.sum(1).tolist())

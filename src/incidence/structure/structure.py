@@ -14,7 +14,8 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.arrange import Arranged, DuplicateError, arrange
 from incidence.structure.entries import buckets, count_entries
-from incidence.structure.plan import Plan, build, tensors_of
+from incidence.structure.join import join
+from incidence.structure.plan import Array, Plan, build, tensors_of
 from incidence.structure.validate import as_index, as_num_nodes, assert_entries
 
 __all__ = ["Structure"]
@@ -77,16 +78,37 @@ class Structure:
             self.arranged(pattern)  # finds duplicates, with the sort that plans need anyway
 
     @classmethod
-    def _of(cls, node_ptr: dict[str, Tensor], index: dict[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]) -> Structure:
-        """A structure from parts that are known to be right."""
+    def _of(
+        cls,
+        node_ptr: dict[str, Tensor],
+        index: dict[Pattern, tuple[Tensor, ...]],
+        entry_ptr: dict[Pattern, Tensor],
+        parts: Sequence[Structure] = (),
+        packed: tuple[Structure, Array] | None = None,
+    ) -> Structure:
+        """A structure from parts that are known to be right.
+
+        Args:
+            node_ptr: For every sort, where the nodes of each structure start, and the end.
+            index: For every pattern, its index.
+            entry_ptr: For every pattern, where the entries of each structure start, and the end.
+            parts: The structures or batches this one is made of, which may have plans already.
+            packed: Or the store, which makes plans for all structures in it, and the numbers of these there.
+        """
         self = cls.__new__(cls)
         self._set(node_ptr, index, entry_ptr)
+        self._parts, self.packed = parts, packed
         return self
 
     def _set(self, node_ptr: dict[str, Tensor], index: dict[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]) -> None:
         self._node_ptr, self._index, self._entry_ptr = node_ptr, index, entry_ptr
+        self._parts: Sequence[Structure] = ()
+        self.packed: tuple[Structure, Array] | None = None
         self._spelling = {pattern: str(pattern) for pattern in index}
         self._counts: dict[str, int] | None = None
+        self._kind: tuple[object, ...] | None = None
+        self._lengths: dict[object, Array] = {}
+        self._pieces: dict[tuple[Pattern, int], tuple[Tensor, Array]] = {}
         self._arranged: dict[Pattern, list[Arranged]] = {}
         self._plans: dict[EquivariantMap, Plan] = {}
         self.flat: dict[str, Any] = {}  # plans as plain tensors, for tracing
@@ -254,6 +276,37 @@ class Structure:
         """An index without entries."""
         return torch.zeros(rows, 0, dtype=torch.long, device=self.device)
 
+    # ---- what batches are made by
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Structures of one kind make a batch: sorts, tensors as they are spelt, and the device."""
+        if self._kind is None:
+            self._kind = (*sorted(self._node_ptr), *sorted(self._spelling.values()), self.device)
+        return self._kind
+
+    def lengths(self, what: str | Pattern) -> Array:
+        """How many nodes of a sort, or entries of a pattern, each structure has; on the host."""
+        if what not in self._lengths:
+            ptr = self._node_ptr[what] if isinstance(what, str) else self.entry_ptr(what)
+            self._lengths[what] = ptr.diff().cpu().numpy()
+        return self._lengths[what]
+
+    def pieces(self, pattern: Pattern, place: int) -> tuple[Tensor, Array]:
+        """A part of an index by structure, and how many columns each has: entries for letters, incidences for an open face."""
+        part = self._index[pattern][place]
+        if place == 0:  # a lone open face has no letters
+            return part, self.lengths(pattern) * (part.shape[0] > 0)
+        if (pattern, place) not in self._pieces:
+            number, order = self.batch(pattern)[part[1]].sort(stable=True)
+            lengths = torch.bincount(number, minlength=self.num_structures).cpu().numpy()
+            self._pieces[pattern, place] = part[:, order], lengths
+        return self._pieces[pattern, place]
+
+    def spelt(self, pattern: Pattern, spelling: str) -> tuple[Tensor, ...]:
+        """The index of a tensor in the letters of a pattern, which may be spelt in other letters here."""
+        return self._index[pattern] if self._spelling.get(pattern) == spelling else self.index(pattern)
+
     # ---- canonical form and plans
 
     # What is found out about a structure is kept and used in training later, so it is never made of inference tensors.
@@ -291,8 +344,25 @@ class Structure:
                 raise IncidenceError("a structure on the meta device has no entries to plan with: move it to another device.")
             for pattern in tensors_of(equivariant_map):
                 self.resolve(pattern)
-            self._plans[equivariant_map] = build(equivariant_map, self)
+            self._plans[equivariant_map] = self._joined(equivariant_map) or build(equivariant_map, self)
         return self._plans[equivariant_map]
+
+    def _joined(self, equivariant_map: EquivariantMap) -> Plan | None:
+        """The plan from those of the structures that this batch was made of, if they have it."""
+        if self.packed is not None:
+            store, numbers = self.packed
+            return join([store.plan(equivariant_map)], numbers)
+        if self._parts and all(s._has_plan(equivariant_map) for s in self._parts):
+            return join([s.plan(equivariant_map) for s in self._parts])
+        return None
+
+    def _has_plan(self, equivariant_map: EquivariantMap) -> bool:
+        parts = self._parts
+        return (
+            equivariant_map in self._plans
+            or self.packed is not None
+            or (len(parts) > 0 and all(s._has_plan(equivariant_map) for s in parts))
+        )
 
     def canonical(self) -> tuple[Structure, dict[str, Tensor]]:
         """The same structure in the preferred order of entries, and for each tensor the rows to permute features with.
