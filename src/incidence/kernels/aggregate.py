@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from incidence.kernels.bags import bag_sum
-from incidence.structure.keys import group
-from incidence.structure.plan import OrbitPlan
+from incidence.structure.plan import BySize, OrbitPlan
 
 __all__ = ["AGGREGATIONS", "Aggregation", "gather", "pool_sum"]
 
@@ -67,16 +66,16 @@ class Aggregation(Protocol):
 
     is_linear: bool
 
-    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
-        """The rows of the structures and of the other bags."""
-        ...
-
-    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: OrbitPlan) -> Tensor:
-        """The gradient of the entries, from that of all bags, the entries and what `pool` gave."""
+    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor, Tensor]:
+        """The rows of the structures and of the other bags; and what else the adjoint needs, a row for every bag or for none."""
         ...
 
     def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
         """For a linear aggregation: what to gather."""
+        ...
+
+    def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor, Tensor], lists: OrbitPlan) -> None:
+        """Adds the gradient of the entries, from that of all bags, the entries and what `pool` gave."""
         ...
 
 
@@ -86,74 +85,96 @@ class _Linear:
     def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
         return grad
 
-    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: OrbitPlan) -> Tensor:
-        return gather(self.scale(grad, lists), lists)
-
-
-class _NotLinear:
-    is_linear = False
-
-    def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
-        raise NotImplementedError("only linear aggregations scale")
+    def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor, Tensor], lists: OrbitPlan) -> None:
+        out += gather(self.scale(grad, lists), lists)
 
 
 class Sum(_Linear):
     """The sum: the paper's pooling."""
 
-    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
-        return pool_sum(x, lists)
+    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor, Tensor]:
+        return *pool_sum(x, lists), x.new_empty(0)
 
 
 class Mean(_Linear):
     """The mean over present entries."""
 
-    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
+    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor, Tensor]:
         sums, counts = pool_sum(x, lists), _counts(lists, x)
         whole, local = (s.div_(n.clamp(min=1)) for s, n in zip(sums, counts, strict=True))
-        return whole, local
+        return whole, local, x.new_empty(0)
 
     def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
         return (grad / torch.cat(_counts(lists, grad)).clamp(min=1)).to(grad.dtype)
 
 
-def _by_size(lists: OrbitPlan, channels: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """The bags that are not empty, gathered by size: numbers of bags, and their entries as a matrix (bags, size).
+class _NotLinear:
+    """A statistic whose gradient at an entry is a product: a factor that the entry and its bag make, times a factor of the bag.
 
-    Bags of one size are reduced together, along an axis; that is several times faster than reducing by scattering.
+    Both factors stand side by side in one table with a row for each bag, so that an entry finds them together.
     """
-    yield from _grouped(*_whole_lists(lists), 0, channels)
-    yield from _grouped(lists.pool, lists.pool_ptr, lists.offsets[1], channels)
+
+    is_linear = False
+
+    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor, Tensor]:
+        local, of_local = self._statistics(x, lists.bags_by_size)
+        one = self._from_nodes(local, of_local, lists)
+        whole, of_whole = one if one is not None else self._statistics(x, lists.structures_by_size)
+        return whole, local, torch.cat([of_whole, of_local])
+
+    def _statistics(self, x: Tensor, by_size: BySize) -> tuple[Tensor, Tensor]:
+        """The statistic of every bag, and what to keep of it. Bags of one size are reduced along an axis: scattering is much slower."""
+        channels = x.shape[1]
+        found, kept = (x.new_empty(by_size.num_filled + 1, channels) for _ in range(2))
+        at = 0
+        for entries in by_size.entries:
+            for part in entries.split(max(1, _BLOCK // max(1, entries.shape[1] * channels))):
+                members = x.index_select(0, part.flatten()).view(*part.shape, channels)
+                self._reduce(members, found[at : at + len(part)], kept[at : at + len(part)])
+                at += len(part)
+        found[at], kept[at] = 0, 0  # of empty bags
+        return found.index_select(0, by_size.place), kept.index_select(0, by_size.place)
+
+    def _from_nodes(self, local: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor] | None:
+        """Where there is one structure: its statistic from those at nodes, if it can be had from them."""
+        return None
+
+    def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
+        raise NotImplementedError("only linear aggregations scale")
+
+    def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor, Tensor], lists: OrbitPlan) -> None:
+        channels, is_one = x.shape[1], lists.offsets[1] == 1
+        one, other = self._factors(grad, torch.cat(pooled[:2]), pooled[2], lists)
+        table = torch.cat([one, other], dim=1)  # (bags, 2 x channels)
+        for rows, bags in _by_entry(lists, channels):
+            if is_one:  # all read the same row
+                out[rows].addcmul_(self._compare(one[0], x[rows], torch.empty_like(x[rows])), other[0])
+            for bag in bags.unbind(1)[is_one:]:
+                found = table.index_select(0, bag)
+                mine = found[:, :channels]
+                out[rows].addcmul_(self._compare(mine, x[rows], mine), found[:, channels:])
+
+    def _reduce(self, members: Tensor, found: Tensor, kept: Tensor) -> None:
+        """Finds the statistic of bags of one size, (bags, size, channels), and what to keep of it. May overwrite the members."""
+        raise NotImplementedError
+
+    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
+        """For every bag: what its entries are compared with, and the factor of the bag."""
+        raise NotImplementedError
+
+    def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
+        """The factor that entries and their bags make, written to `out`."""
+        raise NotImplementedError
 
 
-def _whole_lists(lists: OrbitPlan) -> tuple[Tensor, Tensor]:
-    if lists.offsets[1] == 1:
-        count = lists.stop - lists.start
-        every = torch.arange(count, device=lists.read.device)
-        return every, torch.tensor([0, count], device=every.device)
-    return lists.whole, lists.whole_ptr if lists.whole_ptr.numel() else lists.whole_ptr.new_zeros(lists.offsets[1] + 1)
-
-
-def _grouped(index: Tensor, ptr: Tensor, offset: int, channels: int) -> Iterator[tuple[Tensor, Tensor]]:
-    sizes = ptr.diff()
-    for size, bags in group(sizes):
-        step = max(1, _BLOCK // max(1, size * channels))
-        for part in bags.split(step) if size else ():
-            yield part + offset, index[ptr[part, None].long() + torch.arange(size, device=ptr.device)]
-
-
-def _by_entry(lists: OrbitPlan, channels: int) -> Iterator[tuple[slice | Tensor, Tensor]]:
-    """All pairs (entry, bag) in pieces with each entry at most once: entries, and their bags."""
-    count = lists.stop - lists.start
-    sizes = lists.read_ptr.diff()
+def _by_entry(lists: OrbitPlan, channels: int) -> Iterator[tuple[slice, Tensor]]:
+    """All entries with their bags, in blocks with as many bags each: the rows, and a matrix (entries, bags each)."""
     step = max(1, _BLOCK // max(1, channels))
-    for size, entries in group(sizes):
-        is_all = len(entries) == count
-        for start in range(0, len(entries), step):
-            part = entries[start : start + step]
-            rows: slice | Tensor = slice(start, start + len(part)) if is_all else part
-            bags = lists.read[lists.read_ptr[part, None].long() + torch.arange(size, device=part.device)]
-            for column in bags.unbind(1):
-                yield rows, column
+    for start, stop, first, width in lists.entries_by_width:
+        bags = lists.read[first : first + (stop - start) * width].view(-1, width)
+        for a in range(start, stop, step):
+            b = min(a + step, stop)
+            yield slice(a, b), bags[a - start : b - start]
 
 
 class Extremum(_NotLinear):
@@ -162,22 +183,25 @@ class Extremum(_NotLinear):
     def __init__(self, is_max: bool) -> None:
         self._is_max = is_max
 
-    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
-        best = x.new_zeros(lists.offsets[-1], x.shape[1])
-        for bags, entries in _by_size(lists, x.shape[1]):
-            rows = _take(x, entries)
-            best[bags] = rows.amax(1) if self._is_max else rows.amin(1)
-        return best[: lists.offsets[1]], best[lists.offsets[1] :]
+    def _reduce(self, members: Tensor, found: Tensor, kept: Tensor) -> None:
+        (torch.amax if self._is_max else torch.amin)(members, 1, out=found)
+        torch.sum(members.eq_(found[:, None]), 1, out=kept)  # how many share it
 
-    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: OrbitPlan) -> Tensor:
-        best, shared = torch.cat(pooled), grad.clone()
-        for bags, entries in _by_size(lists, x.shape[1]):
-            ties = (_take(x, entries) == best[bags, None]).sum(1)
-            shared[bags] /= ties
-        out = torch.zeros_like(x)
-        for rows, bags in _by_entry(lists, x.shape[1]):
-            out[rows] += shared.index_select(0, bags).mul_(x[rows] == best.index_select(0, bags))
-        return out
+    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
+        return pooled, grad / kept.clamp(min=1)
+
+    def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
+        return torch.eq(x, of_bag, out=out)
+
+    def _from_nodes(self, local: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor] | None:
+        if lists.offsets[1] != 1 or lists.nodes_at is None or lists.start == lists.stop:
+            return None
+        at, slot, size = lists.nodes_at  # every entry stands in `size` of these bags
+        part = slice(lists.offsets[at] - 1, lists.offsets[at + 1] - 1)
+        best, ties = (v[part].view(-1, lists.num_slots[at], v.shape[1])[:, slot] for v in (local, kept))
+        filled = best.masked_fill(ties == 0, float("-inf") if self._is_max else float("inf"))
+        whole = filled.amax(0, keepdim=True) if self._is_max else filled.amin(0, keepdim=True)
+        return whole, ties.masked_fill(filled != whole, 0).sum(0, keepdim=True).div_(size)
 
 
 class Std(_NotLinear):
@@ -186,28 +210,16 @@ class Std(_NotLinear):
     The entries are centred before they are squared: differences of large sums would lose all digits.
     """
 
-    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
-        spread = x.new_zeros(lists.offsets[-1], x.shape[1])
-        for bags, entries in _by_size(lists, x.shape[1]):
-            rows = _take(x, entries)
-            spread[bags] = rows.sub_(rows.mean(1, keepdim=True)).square_().mean(1).sqrt_()
-        return spread[: lists.offsets[1]], spread[lists.offsets[1] :]
+    def _reduce(self, members: Tensor, found: Tensor, kept: Tensor) -> None:
+        torch.mean(members, 1, out=kept)
+        torch.mean(members.sub_(kept[:, None]).square_(), 1, out=found).sqrt_()
 
-    def adjoint(self, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor], lists: OrbitPlan) -> Tensor:
-        spread, mean, slope = torch.cat(pooled), torch.zeros_like(grad), torch.zeros_like(grad)
-        for bags, entries in _by_size(lists, x.shape[1]):
-            mean[bags] = _take(x, entries).mean(1)
-            scale = spread[bags] * entries.shape[1]
-            slope[bags] = torch.where(scale > 0, grad[bags] / scale.masked_fill(scale == 0, 1), 0)
-        out = torch.zeros_like(x)
-        for rows, bags in _by_entry(lists, x.shape[1]):
-            out[rows] += (x[rows] - mean.index_select(0, bags)).mul_(slope.index_select(0, bags))
-        return out
+    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
+        scale = pooled * torch.cat(_counts(lists, grad)).to(pooled.dtype)
+        return kept, torch.where(scale > 0, grad / scale.masked_fill(scale == 0, 1), 0)
 
-
-def _take(x: Tensor, entries: Tensor) -> Tensor:
-    """The rows of the entries of several bags of one size; shape (bags, size, channels)."""
-    return x.index_select(0, entries.flatten()).view(*entries.shape, x.shape[1])
+    def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
+        return torch.sub(x, of_bag, out=out)
 
 
 AGGREGATIONS: dict[str, Aggregation] = {

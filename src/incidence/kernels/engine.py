@@ -104,8 +104,8 @@ class Program:
 
 Rows = tuple[Tensor, Tensor]
 """The rows of all bags of an orbit: those of structures, and the others."""
-Pooled = list[list[list[Rows]]]
-"""The pooled rows by aggregation, input tensor and orbit."""
+Pooled = list[list[list[tuple[Tensor, Tensor, Tensor]]]]
+"""The pooled rows by aggregation, input tensor and orbit; each with what the adjoint needs besides."""
 
 
 def apply(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
@@ -156,7 +156,7 @@ class _Layer(torch.autograd.Function):
         saved = ctx.saved_tensors
         arranged, weights = saved[: ctx.num_inputs], saved[ctx.num_inputs : ctx.num_inputs + ctx.num_weights]
         flat = iter(saved[ctx.num_inputs + ctx.num_weights :])
-        pooled = [[[(next(flat), next(flat)) for _ in side.orbits] for side in program.inputs] for _ in program.aggr]
+        pooled: Pooled = [[[(next(flat), next(flat), next(flat)) for _ in side.orbits] for side in program.inputs] for _ in program.aggr]
         needs_x = list(ctx.needs_input_grad[3 : 3 + ctx.num_inputs])
         d_xs, d_weights, d_biases = _backward(program, arranged, pooled, weights, grads, needs_x, ctx.has_bias)
         return None, None, None, *d_xs, *d_weights, *d_biases
@@ -181,7 +181,7 @@ def _rows(x: Tensor, lists: OrbitPlan) -> Tensor:
     return x if lists.stop - lists.start == x.shape[0] else x[lists.start : lists.stop]
 
 
-def _level(rows: Rows, lists: OrbitPlan, at: int, channels: int) -> Tensor:
+def _level(rows: Sequence[Tensor], lists: OrbitPlan, at: int, channels: int) -> Tensor:
     """The rows of one level as a matrix of keys by (words x channels); a view."""
     start, stop = lists.offsets[at], lists.offsets[at + 1]
     part = rows[0] if at == 0 else rows[1][start - lists.offsets[1] : stop - lists.offsets[1]]
@@ -209,8 +209,8 @@ Block = tuple[int, int, int, Tensor]
 """Rows that are multiplied as they lie side by side: start, stop, how many at a time, and the matrix."""
 
 
-def _spread(out: Tensor, z: Tensor, lists: OrbitPlan, x: Tensor | None, blocks: Iterable[Block]) -> None:
-    """Sets every entry of out to the sum of its bags, plus the products of the rows of x side by side."""
+def _spread(out: Tensor, z: Tensor | None, lists: OrbitPlan, x: Tensor | None, blocks: Iterable[Block]) -> None:
+    """Sets every entry of out to the sum of its bags, if there are any, plus the products of the rows of x side by side."""
     channels, done = out.shape[1], 0
     for start, stop, words, matrix in blocks:
         assert x is not None
@@ -218,10 +218,11 @@ def _spread(out: Tensor, z: Tensor, lists: OrbitPlan, x: Tensor | None, blocks: 
         for a in range(start, stop, step):
             b = min(a + step, stop)
             torch.mm(x[a:b].view(-1, matrix.shape[0]), matrix, out=out[a:b].view(-1, matrix.shape[1]))
-            out[a:b] += _gather_part(z, lists, a, b)
+            if z is not None:
+                out[a:b] += _gather_part(z, lists, a, b)
         done = stop
     if done == 0 and out.shape[0]:
-        out.copy_(gather(z, lists))
+        out.copy_(gather(z, lists)) if z is not None else out.zero_()
 
 
 def _gather_part(z: Tensor, lists: OrbitPlan, start: int, stop: int) -> Tensor:
@@ -342,19 +343,14 @@ def _input_gradient(
             weight = _own_weight(program, weights[own.weight])
             g = _rows(grads[own.target[0]], program.outputs[own.target[0]].orbits[own.target[1]])
             blocks = [(i, j, n, table.big(weight).t()) for i, j, n, table in slices(lists, own)]
+        d_pooled = [_products(lists, x.shape[1], x, _backward_factors(program, terms, k, weights, read)) for k in range(len(program.aggr))]
+        linear = [
+            AGGREGATIONS[name].scale(d, lists) for name, d in zip(program.aggr, d_pooled, strict=True) if AGGREGATIONS[name].is_linear
+        ]
+        _spread(out, sum(linear[1:], linear[0]) if linear else None, lists, g, blocks)
         for number, name in enumerate(program.aggr):
-            factors = _backward_factors(program, terms, number, weights, read)
-            d_p = _products(lists, x.shape[1], x, factors)
-            if number == 0 and AGGREGATIONS[name].is_linear:
-                _spread(out, AGGREGATIONS[name].scale(d_p, lists), lists, g, blocks)
-                blocks = []
-            elif number == 0:
-                out.copy_(AGGREGATIONS[name].adjoint(d_p, rows, pooled[number][s][a], lists))
-            else:
-                out += AGGREGATIONS[name].adjoint(d_p, rows, pooled[number][s][a], lists)
-        for start, stop, _, matrix in blocks:
-            assert g is not None
-            out[start:stop].view(-1, matrix.shape[1]).addmm_(g[start:stop].view(-1, matrix.shape[0]), matrix)
+            if not AGGREGATIONS[name].is_linear:
+                AGGREGATIONS[name].add_adjoint(out, d_pooled[number], rows, pooled[number][s][a], lists)
     return _restore(d_x, side)
 
 

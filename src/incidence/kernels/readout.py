@@ -31,5 +31,7 @@ class _PoolStructures(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        x, whole, local = ctx.saved_tensors
-        return ctx.aggregation.adjoint(grad, x, (whole, local), ctx.lists), None, None
+        x, *pooled = ctx.saved_tensors
+        d_x = torch.zeros_like(x)
+        ctx.aggregation.add_adjoint(d_x, grad, x, tuple(pooled), ctx.lists)
+        return d_x, None, None

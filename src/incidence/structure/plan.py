@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate, combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +26,7 @@ from incidence.algebra.orbit import Class, Orbit
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, levels, num_open, words
 from incidence.structure.arrange import Arranged, Mask
-from incidence.structure.keys import code, ranges, rank
+from incidence.structure.keys import code, group, ranges, rank
 
 if TYPE_CHECKING:
     from incidence.structure.structure import Structure
@@ -52,6 +53,27 @@ class Table:
     bags: Tensor
     masks: tuple[Mask, ...]
     sets: Array
+
+
+class BySize:
+    """Bags by their size.
+
+    Attributes:
+        entries: For every size but 0, ascending, the entries of all bags of that size, shape (bags, size).
+        place: Where every bag stands among those; empty bags come after all others, at `num_filled`.
+        num_filled: How many bags are not empty.
+    """
+
+    def __init__(self, members: Tensor, ptr: Tensor) -> None:
+        self.entries: list[Tensor] = []
+        self.num_filled = 0
+        self.place = torch.empty(len(ptr) - 1, dtype=torch.long, device=ptr.device)
+        for size, bags in group(ptr.diff()):
+            if size:
+                self.entries.append(members[ptr[bags, None].long() + torch.arange(size, device=ptr.device)])
+                self.place[bags] = torch.arange(self.num_filled, self.num_filled + len(bags), device=ptr.device)
+                self.num_filled += len(bags)
+        self.place[ptr.diff() == 0] = self.num_filled
 
 
 @dataclass(frozen=True)
@@ -94,6 +116,29 @@ class OrbitPlan:
     def num_bags(self) -> int:
         """The number of bags, empty ones included."""
         return self.offsets[-1]
+
+    @cached_property
+    def bags_by_size(self) -> BySize:
+        """The bags by size, but those of structures."""
+        return BySize(self.pool, self.pool_ptr)
+
+    @cached_property
+    def structures_by_size(self) -> BySize:
+        """The bags of structures by size."""
+        if self.offsets[1] != 1:
+            return BySize(self.whole, self.whole_ptr if self.whole_ptr.numel() else self.whole_ptr.new_zeros(self.offsets[1] + 1))
+        every = torch.arange(self.stop - self.start, device=self.read.device)
+        return BySize(every, torch.tensor([0, len(every)], device=every.device))
+
+    @cached_property
+    def entries_by_width(self) -> list[tuple[int, int, int, int]]:
+        """Runs of entries with as many bags each: start and stop, where their bags start in `read`, and how many each has."""
+        widths, counts = torch.unique_consecutive(self.read_ptr.diff(), return_counts=True)
+        found, start, first = [], 0, 0
+        for width, count in zip(widths.tolist(), counts.tolist(), strict=True):
+            found.append((start, start + count, first, width))
+            start, first = start + count, first + count * width
+        return found
 
 
 @dataclass(frozen=True, eq=False)
