@@ -54,7 +54,7 @@ def geometric(bench: Bench) -> list[Row]:
 def dense_fifteen(bench: Bench) -> list[Row]:
     """`i j -> i j` on complete graphs: our dense layer against stacking fifteen features and one product."""
     rows = []
-    for nodes in (100, 200):
+    for nodes in (100, 200, 400):
         layer = Linear("i j -> i j", 16, 16)
         weight = torch.randn(15, 16, 16, requires_grad=True)
         x = torch.randn(1, nodes, nodes, 16, requires_grad=True)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from incidence.algebra.maps import Operation
+from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import placements
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.kernels.dense import DenseOperation, DenseOrbit, broadcast, pool, read_orbit, write_orbit
+from incidence.kernels.dense import Choices, DenseOrbit, Source, choices, spread, write_orbits
 from incidence.nn.tensors import Values, as_values, key_of, per_tensor
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ __all__ = ["dense_layer"]
 
 
 def dense_layer(layer: Linear, x: Values | Mapping[str, Tensor], num_nodes: int | Mapping[str, int] | None) -> Any:
-    """Applies the layer operation by operation."""
+    """Applies the layer to dense arrays."""
     m = layer.map
     if m.is_open:
         raise IncidenceError(f"`{m}` has open faces: there is no dense layout for them. Use the layer on a structure.")
@@ -32,50 +33,61 @@ def dense_layer(layer: Linear, x: Values | Mapping[str, Tensor], num_nodes: int 
     xs = per_tensor(m.inputs, x, "the input")
     counts = _num_nodes(layer, xs, num_nodes)
     layer._materialize([value.flatten(0, -2) for value in xs])
-    orbits = {p: [_dense_orbit(p, number) for number in range(len(p.orbits))] for p in (*m.inputs, *m.outputs)}
-    batch = xs[0].shape[0]
+    orbits = {p: dense_orbits(p) for p in (*m.inputs, *m.outputs)}
+    sources = [[Source(value, orbit, counts) for orbit in orbits[p]] for p, value in zip(m.inputs, xs, strict=True)]
     ys = []
     for t, pattern in enumerate(m.outputs):
-        shape = [batch, *(counts[sort] for sort in pattern.sorts.values()), layer.out_channels[t]]
-        y = xs[0].new_zeros(shape)
-        for b, orbit in enumerate(orbits[pattern]):
-            parts = [_term(layer, orbits, xs, s, t, o, k, counts) for s, o, k in _into(layer, t, b)]
-            bias = layer._biases()[t]
-            if bias is not None:
-                parts.append(bias[b].expand(batch, *(counts[sort] for sort in orbit.sorts), layer.out_channels[t]))
-            if parts:
-                y = write_orbit(y, torch.stack(parts).sum(0), orbit, counts)
-        ys.append(y)
+        terms = _terms(layer, sources, t, len(orbits[pattern]))
+        values = []
+        for orbit, own in zip(orbits[pattern], terms, strict=True):
+            shape = [xs[0].shape[0], *(counts[sort] for sort in orbit.sorts), layer.out_channels[t]]
+            values.append((orbit, spread(own, orbit, shape, xs[0])))
+        like = xs[0].new_empty(xs[0].shape[0], *(counts[sort] for sort in pattern.sorts.values()), layer.out_channels[t])
+        ys.append(write_orbits(values, like, counts))
     return as_values(m.outputs, ys)
 
 
-def _into(layer: Linear, t: int, b: int) -> list[tuple[int, Operation, int]]:
-    """The operations into one output orbit: source tensor, operation, row of the weight."""
-    return [
-        (s, operation, row)
-        for s in range(len(layer.map.inputs))
-        for row, operation in enumerate(layer.operations_of(s, t))
-        if operation.target.number == b
-    ]
+def _terms(layer: Linear, sources: list[list[Source]], t: int, num_orbits: int) -> list[list[tuple[Choices, Tensor]]]:
+    """For every orbit of an output, the arrays that are spread and added up there."""
+    bias = layer._biases()[t]
+    terms: list[list[tuple[Choices, Tensor]]] = [[] for _ in range(num_orbits)]
+    for own, value in zip(terms, [] if bias is None else bias.unbind(), strict=bias is not None):
+        own.append((((),), value[None]))
+    for s, parts in enumerate(sources):
+        weight: Tensor = layer._weights()[layer._layout.pairs.index((s, t))]
+        weight = weight if layer._is_list else weight[None]
+        for source, counts, members in _grouped(layer.map, s, t, layer._layout.kept[s, t]):
+            rows = [row for row, _, _ in members]
+            for number, aggr in enumerate(layer.aggr):
+                matrices = torch.cat([weight[number, row] for row in rows], dim=1)  # (in, operations x out)
+                products = (parts[source].pool(counts, aggr) @ matrices).split(weight.shape[-1], dim=-1)
+                for (_, target, chosen), product in zip(members, products, strict=True):
+                    terms[target].append((chosen, product))
+    return terms
 
 
-def _term(
-    layer: Linear,
-    orbits: dict[Pattern, list[DenseOrbit]],
-    xs: list[Tensor],
-    s: int,
-    t: int,
-    operation: Operation,
-    row: int,
-    counts: dict[str, int],
-) -> Tensor:
-    source = orbits[layer.map.inputs[s]][operation.source.number]
-    dense = DenseOperation(source, orbits[layer.map.outputs[t]][operation.target.number], operation.overlap)
-    weight = getattr(layer, layer._weight_name((s, t)))
-    weight = weight if layer._is_list else weight[None]
-    values = read_orbit(xs[s], source)
-    mixed = [pool(values, dense, aggr, counts) @ weight[number, row] for number, aggr in enumerate(layer.aggr)]
-    return broadcast(torch.stack(mixed).sum(0), dense, counts)
+_Member = tuple[int, int, Choices]
+
+
+@lru_cache(maxsize=256)
+def _grouped(m: EquivariantMap, s: int, t: int, kept: tuple[int, ...]) -> list[tuple[int, tuple[int, ...], list[_Member]]]:
+    """The operations from an input to an output by what they pool: source orbit, how many nodes of each class they match, and for each
+    operation its row in the weight, the target orbit, and the output nodes it may be read at.
+    """
+    grouped: dict[tuple[int, tuple[int, ...]], list[_Member]] = {}
+    targets = dense_orbits(m.outputs[t])
+    for row, number in enumerate(kept):
+        operation = m.operations[number]
+        target = operation.target.number
+        member = row, target, choices(operation.overlap, targets[target])
+        grouped.setdefault((operation.source.number, tuple(map(sum, operation.overlap))), []).append(member)
+    return [(source, counts, members) for (source, counts), members in grouped.items()]
+
+
+@lru_cache(maxsize=256)
+def dense_orbits(pattern: Pattern) -> tuple[DenseOrbit, ...]:
+    """The orbits of a pattern, as the dense layout sees them."""
+    return tuple(_dense_orbit(pattern, number) for number in range(len(pattern.orbits)))
 
 
 def _dense_orbit(pattern: Pattern, number: int) -> DenseOrbit:
