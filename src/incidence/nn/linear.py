@@ -94,8 +94,10 @@ class Linear(nn.Module):
         self._layout = Layout(self.map, _kept(self.map, operations))
         self._key = f"{self.map!r} {aggr!r} {sorted(self._layout.kept.items()) if operations else ''}"
         self._input_keys, self._output_keys = ([key_of(p) for p in side] for side in (self.map.inputs, self.map.outputs))
-        for number, pair in enumerate(self._layout.pairs):
-            self.register_parameter(self._weight_name(pair), self._new_weight(number, device, dtype))
+        self._weight_names = [self._weight_name(pair) for pair in self._layout.pairs]
+        self._bias_names = [self._bias_name(t) for t in range(len(self.map.outputs))]
+        for number, name in enumerate(self._weight_names):
+            self.register_parameter(name, self._new_weight(number, device, dtype))
         for t, (pattern, channels) in enumerate(zip(self.map.outputs, self.out_channels, strict=True)):
             value = nn.Parameter(torch.empty(len(pattern.orbits), channels, device=device, dtype=dtype)) if bias else None
             self.register_parameter(self._bias_name(t), value)
@@ -126,10 +128,10 @@ class Linear(nn.Module):
         return nn.Parameter(torch.empty(self._shape(number), device=device, dtype=dtype))
 
     def _weights(self) -> list[nn.Parameter]:
-        return [getattr(self, self._weight_name(pair)) for pair in self._layout.pairs]
+        return [getattr(self, name) for name in self._weight_names]
 
     def _biases(self) -> list[nn.Parameter | None]:
-        return [getattr(self, self._bias_name(t)) for t in range(len(self.map.outputs))]
+        return [getattr(self, name) for name in self._bias_names]
 
     def operations_of(self, source: int = 0, target: int = 0) -> list[Operation]:
         """The operations of one weight, in the order of its rows."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import torch
 from torch import Tensor
 
@@ -29,6 +31,7 @@ class Layout:
         self.pairs = tuple(kept)
         self._rows = {pair: {number: row for row, number in enumerate(numbers)} for pair, numbers in kept.items()}
         self.key = (equivariant_map, tuple(sorted(kept.items())))
+        self.terms: dict[Hashable, tuple[Term, ...]] = {}  # those made so far
 
     def rows(self, source: tuple[int, int], target: tuple[int, int]) -> dict[Matrix, int]:
         """The row of the weight for every overlap matrix of two orbits."""
@@ -60,15 +63,18 @@ def _make(layout: Layout, plan: Plan, aggr: tuple[str, ...]) -> Program:
     m = layout.map
     inputs = tuple(_side(plan, plan.tensors.index(p)) for p in m.inputs)
     outputs = tuple(_side(plan, plan.tensors.index(q)) for q in m.outputs)
-    device = next((o.read.device for side in inputs + outputs for o in side.orbits), torch.device("cpu"))
-    terms = [
-        _term(layout, plan, inputs, outputs, (s, a), (t, b), device)
-        for s, p in enumerate(m.inputs)
-        for t, q in enumerate(m.outputs)
-        for a in range(len(p.orbits))
-        for b in range(len(q.orbits))
-    ]
-    return Program(inputs, outputs, tuple(terms), aggr)
+    device = inputs[0].orbits[0].read.device
+    # The terms depend on the masks that occur and on nothing else of a structure: most batches of a data set have the same.
+    key = device, plan.levels, tuple((lists.levels, lists.masks) for orbits in plan.orbits for lists in orbits)
+    if key not in layout.terms:
+        layout.terms[key] = tuple(
+            _term(layout, plan, inputs, outputs, (s, a), (t, b), device)
+            for s, p in enumerate(m.inputs)
+            for t, q in enumerate(m.outputs)
+            for a in range(len(p.orbits))
+            for b in range(len(q.orbits))
+        )
+    return Program(inputs, outputs, layout.terms[key], aggr)
 
 
 def _side(plan: Plan, t: int) -> Side:
