@@ -242,12 +242,16 @@ class EquivariantMap:
         return Product(self, as_map(then))
 
     def __eq__(self, other: object) -> bool:
-        return self._key == other._key if isinstance(other, EquivariantMap) else NotImplemented
+        return self is other or (self._key == other._key if isinstance(other, EquivariantMap) else NotImplemented)
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return self._hash
 
-    @property
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._key)  # maps and patterns are keys of many tables: hashing their parts each time would show in small layers
+
+    @cached_property
     def _key(self) -> tuple[object, ...]:
         return self.inputs, self.outputs, self.max_overlap if self.is_open else None
 

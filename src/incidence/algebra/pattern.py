@@ -145,9 +145,13 @@ class Pattern:
         return self.name, tuple((kind.opening, is_open) for kind, is_open in self.kinds), frozenset(letters.items())
 
     def __eq__(self, other: object) -> bool:
-        return self._key == other._key if isinstance(other, Pattern) else NotImplemented
+        return self is other or (self._key == other._key if isinstance(other, Pattern) else NotImplemented)
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash(self._key)
 
     def __str__(self) -> str:

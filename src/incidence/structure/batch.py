@@ -146,7 +146,7 @@ def _ranges_of(batch: Structure, numbers: Array, is_packed: bool = False) -> Str
         for place, by in enumerate(_shifts(pattern, shift, entries)):
             whole, pieces = batch.pieces(pattern, place)
             columns = torch.from_numpy(spans(starts_of(pieces)[numbers], pieces[numbers])).to(device)
-            parts.append(whole[:, columns] + _repeat(by, pieces[numbers], device))
+            parts.append((whole.index_select(1, columns) if len(whole) else whole[:, columns]) + _repeat(by, pieces[numbers], device))
         index[pattern] = tuple(parts)
     return Structure._of(node_ptr, index, entry_ptr, packed=(batch, numbers) if is_packed else None)
 

@@ -1,13 +1,15 @@
-r"""Plans of batches, with nothing looked up again: ranges of the lists of plans, one after the other, numbered anew.
+r"""Plans of batches, with nothing looked up again.
 
-Every list of a plan is in pieces, one for each part (a level, a mask) and structure. A batch of some structures has the pieces of
-those, in the same order: its lists are gathered by ranges, and the numbers in them, which mean bags or entries, are replaced by the
-places where these have gone. What is small, a number for each piece, is done on the host, where sizes are needed anyway.
+The numbers of a plan are one list in pieces, one for each part and structure. The numbers of a part count things of one kind: the
+bags of a level, the entries of an orbit, the members of bags. A batch of some structures has the pieces of those, in the same order,
+and the numbers in a piece move by one amount, as far as what they count has moved. So a batch is one gathering of ranges and one
+sum, whatever the map is. What is small, a number for each piece, is done on the host, where sizes are needed anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -38,18 +40,26 @@ def join(plans: Sequence[Plan], numbers: Array | None = None) -> Plan:
         plans: The plans of one map on several structures or batches.
         numbers: Which structures to take, counted through all of them; all of them if not given.
     """
+    first = plans[0]
     chosen = _Chosen([plan.keys.shape[1] for plan in plans], numbers)
-    keys = np.concatenate([plan.keys for plan in plans], axis=1)
-    entries = np.concatenate([plan.entries for plan in plans], axis=1)
-    orbits, orders = [], []
-    for t in range(len(plans[0].tensors)):
-        parts: list[_Orbit] = []
-        for o in range(len(plans[0].orbits[t])):
-            start = parts[-1].lists.stop if parts else 0
-            parts.append(_Orbit([plan.orbits[t][o] for plan in plans], chosen, keys, start))
-        orbits.append(tuple(part.lists for part in parts))
-        orders.append(_join_orders([plan.orders[t] for plan in plans], parts, entries[t], chosen))
-    return Plan(plans[0].tensors, plans[0].levels, chosen.of(keys), chosen.of(entries), tuple(orbits), tuple(orders))
+    keys = _beside([plan.keys for plan in plans])
+    orbits = [[_Orbit([plan.orbits[t][o] for plan in plans], chosen, keys) for o in range(len(own))] for t, own in enumerate(first.orbits)]
+    parts = [part for own in orbits for orbit in own for part in orbit.parts]
+    pieces = chosen.pieces(np.concatenate([lengths for lengths, _ in parts]))
+    device = first.flat.device
+    values = _cat([plan.flat for plan in plans]).index_select(0, pieces.places().to(device))
+    values += pieces.repeat(np.concatenate([shift for _, shift in parts])).to(device)
+    split = iter(values.split([int(chosen.of(lengths).sum()) for lengths, _ in parts]))
+    entries = _beside([plan.entries for plan in plans])
+    lists, orders = [], []
+    for t, own in enumerate(orbits):
+        start, made = 0, []
+        for orbit in own:
+            made.append(orbit.lists(split, start))
+            start = made[-1].stop
+        lists.append(tuple(made))
+        orders.append(_join_orders([plan.orders[t] for plan in plans], own, entries[t], chosen))
+    return Plan(first.tensors, first.levels, chosen.of(keys), chosen.of(entries), tuple(lists), tuple(orders))
 
 
 class _Chosen:
@@ -117,61 +127,79 @@ class _Pieces:
 
 
 class _Orbit:
-    """The lists of an orbit in a batch.
+    """An orbit in a batch.
 
     Attributes:
-        lists: The lists.
-        old: The lists they were made of.
-        entries: The pieces of the entries, by mask and structure.
-        place: Where every entry was.
-        structure: The structure of every entry.
+        old: The lists of the plans.
+        entries: The pieces of its entries, by mask and structure.
+        parts: Of the list of all numbers, those of this orbit: lengths in all plans, and how far the numbers move in the batch. For
+            every mask the bags of its entries, column by column; the members of bags; where those start.
     """
 
-    def __init__(self, old: Sequence[OrbitPlan], chosen: _Chosen, keys: Array, start: int) -> None:
+    def __init__(self, old: Sequence[OrbitPlan], chosen: _Chosen, keys: Array) -> None:
         self.old, self._chosen, first = old, chosen, old[0]
-        self._dtype, self._device = first.read.dtype, first.read.device
-        runs = _runs(old, chosen)
-        lengths = np.concatenate([run.lengths for run in runs]) if runs else np.zeros((0, keys.shape[1]), dtype=np.int64)
-        self.entries = chosen.pieces(lengths)
-        self.place = self.entries.places().to(self._device)
-        self.structure = self.entries.structure()
+        self._keys = chosen.of(keys)
+        self._runs = _runs(old, chosen)
         bags = np.array(first.num_slots)[:, None] * keys[list(first.levels)]
-        shift = chosen.pieces(bags).shift
-        tables = [self._table(run, shift, is_only=len(runs) == 1) for run in runs]
-        read, read_ptr = flatten([table.bags for table in tables], self._dtype, self._device)
-        pool, pool_ptr = self._pool(runs, bags[1:])
-        number = torch.from_numpy(self.structure).to(self._device)
-        whole = whole_lists(number, chosen.size, self._dtype, is_sorted=len(lengths) == 1)
-        shape = first.levels, first.num_slots, offsets_of(first.levels, first.num_slots, chosen.of(keys))
-        lists = read, read_ptr, pool, pool_ptr, *whole
-        stop = start + self.entries.total
-        self.lists = OrbitPlan(start, stop, *shape, *lists, *mask_lists(tables), first.nodes_at, tuple(tables))
+        members = np.zeros_like(bags[1:])
+        for run in self._runs:
+            members += np.array(run.widths[1:], dtype=np.int64)[:, None] * run.lengths.sum(axis=0)
+        lengths = np.concatenate([run.lengths for run in self._runs] or [np.zeros((0, keys.shape[1]), dtype=np.int64)])
+        self.entries = chosen.pieces(lengths)
+        self._members = chosen.pieces(members)
+        by_level = chosen.pieces(bags).shift
+        self.parts: list[tuple[Array, Array]] = []
+        for run in self._runs:
+            moved = np.repeat(by_level, run.widths, axis=0)  # (bags of an entry, structures)
+            self.parts += [(np.repeat(own[None], len(moved), axis=0), moved) for own in run.lengths]
+        self.parts.append((members, np.broadcast_to(self._entry_shift(), self._members.shift.shape)))
+        self.parts.append((bags[1:], self._members.shift))
 
-    def _table(self, run: _Run, shift: Array, is_only: bool) -> Table:
-        """The bags of a bucket, each moved as the piece it lies in."""
-        entries = self.entries if is_only else self._chosen.pieces(run.lengths)
-        structure = self.structure if is_only else entries.structure()
-        place = self.place if is_only else entries.places().to(self._device)
-        by_structure = torch.from_numpy(np.repeat(shift.T, run.widths, axis=1)).to(self._device, self._dtype)
-        old = _cat([table.bags for table in run.tables]).index_select(0, place)
-        bags = old.add_(by_structure.index_select(0, torch.from_numpy(structure).to(self._device)))
-        return Table(run.sizes, run.widths, bags, run.masks, self._chosen.of(run.sets))
-
-    def _pool(self, runs: Sequence[_Run], bags: Array) -> tuple[Tensor, Tensor]:
-        """The members of the bags but those of structures, and where they start."""
-        each = [np.array(run.widths[1:], dtype=np.int64)[:, None] * run.lengths.sum(axis=0) for run in runs]
-        members = self._chosen.pieces(sum(each, np.zeros_like(bags)))
-        local = self._chosen.pieces(bags)
-        ptr = _cat([lists.pool_ptr[:-1] for lists in self.old]).index_select(0, local.places().to(self._device))
-        ptr = torch.cat([ptr + local.repeat(members.shift).to(self._device), ptr.new_tensor([members.total])])
-        pool = _cat([lists.pool for lists in self.old]).index_select(0, members.places().to(self._device))
+    def _entry_shift(self) -> Array:
+        """How far the entries move: with one mask; with several, for now, so that they are counted through all plans."""
         if len(self.entries.lengths) == 1:
-            return pool + members.repeat(np.broadcast_to(self.entries.shift, members.lengths.shape)).to(self._device), ptr
+            return self.entries.shift
         counts = np.array([lists.stop - lists.start for lists in self.old])
-        moved = torch.empty(int(counts.sum()), dtype=self._dtype, device=self._device)
-        moved.index_copy_(0, self.place, torch.arange(self.entries.total, dtype=self._dtype, device=self._device))
-        base = self._chosen.of(starts_of(counts)[self._chosen.plan])
-        return moved.index_select(0, pool + members.repeat(np.broadcast_to(base, members.lengths.shape)).to(self._device)), ptr
+        return self._chosen.of(starts_of(counts)[self._chosen.plan])
+
+    @cached_property
+    def place(self) -> Tensor:
+        """Where every entry was, through all plans."""
+        return self.entries.places().to(self.old[0].read.device)
+
+    @cached_property
+    def structure(self) -> Tensor:
+        """The structure of every entry."""
+        return torch.from_numpy(self.entries.structure()).to(self.old[0].read.device)
+
+    def lists(self, parts: Iterator[Tensor], start: int) -> OrbitPlan:
+        """The lists, from the numbers of the batch."""
+        first = self.old[0]
+        dtype, device = first.read.dtype, first.read.device
+        tables = []
+        for run in self._runs:
+            width = sum(run.widths)
+            bags = _cat([next(parts).view(width, -1).t() for _ in run.masks]).contiguous()
+            tables.append(Table(run.sizes, run.widths, bags, run.masks, self._chosen.of(run.sets)))
+        read, read_ptr = flatten([table.bags for table in tables], dtype, device)
+        pool, ptr = next(parts), next(parts)
+        if len(self.entries.lengths) > 1:
+            moved = torch.empty(sum(lists.stop - lists.start for lists in self.old), dtype=dtype, device=device)
+            moved.index_copy_(0, self.place, torch.arange(self.entries.total, dtype=dtype, device=device))
+            pool = moved.index_select(0, pool)
+        pool_ptr = torch.cat([ptr, ptr.new_tensor([self._members.total])])
+        whole = self._whole(dtype, device)
+        shape = first.levels, first.num_slots, offsets_of(first.levels, first.num_slots, self._keys)
+        stop = start + self.entries.total
+        lists = read, read_ptr, pool, pool_ptr, *whole
+        return OrbitPlan(start, stop, *shape, *lists, *mask_lists(tables), first.nodes_at, tuple(tables))
+
+    def _whole(self, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The entries of every structure."""
+        if len(self.entries.lengths) != 1 or self._chosen.size == 1:
+            return whole_lists(self.structure, self._chosen.size, dtype)
+        ptr = torch.from_numpy(np.concatenate([[0], self.entries.lengths[0].cumsum()])).to(device, dtype)
+        return torch.arange(self.entries.total, dtype=dtype, device=device), ptr
 
 
 class _Run:
@@ -202,7 +230,7 @@ def _runs(old: Sequence[OrbitPlan], chosen: _Chosen) -> list[_Run]:
         listed = list(tables.values())
         masks = listed[0].masks
         if len(listed) == len(old) and all(table.masks == masks for table in listed):
-            runs.append(_Run(listed, masks, np.concatenate([table.sets for table in listed], axis=1)))
+            runs.append(_Run(listed, masks, _beside([table.sets for table in listed])))
             continue
         masks = tuple(sorted({mask for table in listed for mask in table.masks}))
         sets = np.zeros((len(masks), int(chosen.counts.sum())), dtype=np.int64)
@@ -223,9 +251,13 @@ def _join_orders(old: Sequence[Tensor | None], parts: Sequence[_Orbit], entries:
             torch.arange(lists.start, lists.stop, device=lists.read.device) if order is None else order[lists.start : lists.stop]
             for order, lists in zip(old, part.old, strict=True)
         ]
-        rows.append(_cat(pieces).index_select(0, part.place) + torch.from_numpy(shift[part.structure]).to(part.place.device))
+        rows.append(_cat(pieces).index_select(0, part.place) + torch.from_numpy(shift).to(part.place.device)[part.structure])
     return order_of(rows)
 
 
 def _cat(parts: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def _beside(tables: Sequence[Array]) -> Array:
+    return tables[0] if len(tables) == 1 else np.concatenate(tables, axis=1)

@@ -10,7 +10,7 @@ side by side, so that the pooled features of a level are a matrix of keys by (wo
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, combinations
@@ -117,6 +117,14 @@ class OrbitPlan:
         """The number of bags, empty ones included."""
         return self.offsets[-1]
 
+    def parts(self) -> Iterator[Tensor]:
+        """The numbers of the lists in parts: for every mask the bags of its entries, column by column; members of bags; their starts."""
+        for table in self.tables:
+            lengths = [n * len(mask) for n, mask in zip(table.sets.sum(1).tolist(), table.masks, strict=True)]
+            yield from (rows.t().flatten() for rows in table.bags.split(lengths))
+        yield self.pool
+        yield self.pool_ptr[:-1]
+
     @cached_property
     def bags_by_size(self) -> BySize:
         """The bags by size, but those of structures."""
@@ -171,6 +179,12 @@ class Plan:
     def num_entries(self) -> tuple[int, ...]:
         """For every tensor, the number of its entries."""
         return tuple(self.entries.sum(1).tolist())
+
+    @cached_property
+    def flat(self) -> Tensor:
+        """The numbers of all lists as one, in the parts that batches are made by; see `join`."""
+        parts = [part for orbits in self.orbits for lists in orbits for part in lists.parts()]
+        return torch.cat(parts)
 
     def __repr__(self) -> str:
         return "\n".join(["Plan", *self._lines()])
@@ -433,12 +447,11 @@ def flatten(bags: Sequence[Tensor], dtype: torch.dtype, device: torch.device) ->
     return torch.cat([b.flatten() for b in bags]), ranges(each).to(dtype)
 
 
-def whole_lists(number: Tensor, num_structures: int, dtype: torch.dtype, is_sorted: bool = False) -> tuple[Tensor, Tensor]:
+def whole_lists(number: Tensor, num_structures: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The entries of every structure, and where they start; nothing where there is one structure, or no entry."""
     if num_structures == 1 or not len(number):
         return (torch.zeros(0, dtype=dtype, device=number.device),) * 2
-    order = torch.arange(len(number), dtype=dtype, device=number.device) if is_sorted else number.sort(stable=True)[1].to(dtype)
-    return order, ranges(torch.bincount(number, minlength=num_structures)).to(dtype)
+    return number.sort(stable=True)[1].to(dtype), ranges(torch.bincount(number, minlength=num_structures)).to(dtype)
 
 
 def mask_lists(tables: Sequence[Table]) -> tuple[tuple[Mask, ...], tuple[int, ...]]:

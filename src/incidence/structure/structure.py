@@ -336,16 +336,20 @@ class Structure:
             rows[found.bucket.orbit].append(found.bucket.rows)
         return [torch.cat(parts) for parts in rows]
 
-    @torch.inference_mode(False)
     def plan(self, equivariant_map: EquivariantMap) -> Plan:
         """The plan of a map on this structure: built once, kept, and shared by all layers with that map."""
-        if equivariant_map not in self._plans:
-            if self.device.type == "meta":
-                raise IncidenceError("a structure on the meta device has no entries to plan with: move it to another device.")
-            for pattern in tensors_of(equivariant_map):
-                self.resolve(pattern)
-            self._plans[equivariant_map] = self._joined(equivariant_map) or build(equivariant_map, self)
-        return self._plans[equivariant_map]
+        known = self._plans.get(equivariant_map)
+        return self._make_plan(equivariant_map) if known is None else known
+
+    @torch.inference_mode(False)
+    def _make_plan(self, equivariant_map: EquivariantMap) -> Plan:
+        if self.device.type == "meta":
+            raise IncidenceError("a structure on the meta device has no entries to plan with: move it to another device.")
+        for pattern in tensors_of(equivariant_map):
+            self.resolve(pattern)
+        plan = self._joined(equivariant_map) or build(equivariant_map, self)
+        self._plans[equivariant_map] = plan
+        return plan
 
     def _joined(self, equivariant_map: EquivariantMap) -> Plan | None:
         """The plan from those of the structures that this batch was made of, if they have it."""
