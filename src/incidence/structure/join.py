@@ -156,11 +156,29 @@ class _Orbit:
         self.parts.append((bags[1:], self._members.shift))
 
     def _entry_shift(self) -> Array:
-        """How far the entries move: with one mask; with several, for now, so that they are counted through all plans."""
-        if len(self.entries.lengths) == 1:
-            return self.entries.shift
+        """How far the entries of a structure move, where there is one mask; where there are several, `_moved` sees to it."""
+        return self.entries.shift if len(self.entries.lengths) == 1 else np.zeros_like(self._members.shift)
+
+    def _moved(self, pool: Tensor) -> Tensor:
+        """The places of members, each moved with the entries of its mask and structure."""
+        base = self._members.repeat(np.broadcast_to(self._base(), self._members.lengths.shape)).to(pool.device)
+        structure = torch.from_numpy(self._members.structure()).to(pool.device)
+        run = self._run_of_entry().index_select(0, pool + base).long()
+        shift = torch.from_numpy(self.entries.shift).to(pool.device, pool.dtype)
+        return pool + shift.flatten().index_select(0, run * self._chosen.size + structure)
+
+    def _base(self) -> Array:
+        """What to add to the entries of a plan so that they are counted through all plans, for every structure of the batch."""
         counts = np.array([lists.stop - lists.start for lists in self.old])
         return self._chosen.of(starts_of(counts)[self._chosen.plan])
+
+    def _run_of_entry(self) -> Tensor:
+        """The number of the mask of every entry of all plans, among the masks of the batch."""
+        if len(self.old) == 1:
+            return self.old[0].mask_of_entry
+        totals = np.add.reduceat(np.concatenate([run.lengths for run in self._runs]), starts_of(self._chosen.counts), axis=1)
+        found = np.repeat(np.tile(np.arange(len(totals)), len(self.old)), totals.T.ravel())
+        return torch.from_numpy(found).to(self.old[0].read.device)
 
     @cached_property
     def place(self) -> Tensor:
@@ -183,10 +201,7 @@ class _Orbit:
             tables.append(Table(run.sizes, run.widths, bags, run.masks, self._chosen.of(run.sets)))
         read, read_ptr = flatten([table.bags for table in tables], dtype, device)
         pool, ptr = next(parts), next(parts)
-        if len(self.entries.lengths) > 1:
-            moved = torch.empty(sum(lists.stop - lists.start for lists in self.old), dtype=dtype, device=device)
-            moved.index_copy_(0, self.place, torch.arange(self.entries.total, dtype=dtype, device=device))
-            pool = moved.index_select(0, pool)
+        pool = self._moved(pool) if len(self.entries.lengths) > 1 else pool
         pool_ptr = torch.cat([ptr, ptr.new_tensor([self._members.total])])
         whole = self._whole(dtype, device)
         shape = first.levels, first.num_slots, offsets_of(first.levels, first.num_slots, self._keys)

@@ -126,6 +126,12 @@ class OrbitPlan:
         yield self.pool_ptr[:-1]
 
     @cached_property
+    def mask_of_entry(self) -> Tensor:
+        """The number of the mask of every entry."""
+        lengths = torch.tensor([n * len(mask) for n, mask in zip(self.num_sets, self.masks, strict=True)], device=self.read.device)
+        return torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
+
+    @cached_property
     def bags_by_size(self) -> BySize:
         """The bags by size, but those of structures."""
         return BySize(self.pool, self.pool_ptr)
