@@ -324,6 +324,32 @@ class Structure:
 
         return with_index(self, index)
 
+    def with_pattern(self, text: str | Pattern, faces: Mapping[Any, str] | None = None, limit: int = 50_000_000) -> Structure:
+        """The same structure with the entries of one more pattern, found from the faces present; in the preferred order.
+
+        An entry is present iff each of its faces is an entry of the tensor that lists such faces: `{i j} {i j k}` needs `{i j}` and
+        `{i j k}`, and `i {i ...}` needs `{i ...}`; all nodes are present. Entries never cross the structures of a batch.
+
+        Args:
+            text: The pattern. With a name, as in `meets={i j} {i k}`, the new tensor has that name.
+            faces: Which tensor lists a face, where several could or another is meant: from the text or the number of the face.
+            limit: More combinations of faces than this are refused before they are listed.
+
+        Raises:
+            IncidenceError: No tensor, or more than one, lists faces that the pattern has.
+            TooLargeError: There are more combinations than `limit`.
+
+        Example:
+            >>> path = Structure(4, {"{i j}": torch.tensor([[0, 1, 2], [1, 2, 3]])})
+            >>> path.with_pattern("i {i j}").num_entries("i {i j}")
+            6
+            >>> path.with_pattern("{i j} {i k}")["{i j} {i k}"].shape[1]  # three equal pairs, four that meet in a node
+            7
+        """
+        from incidence.structure.find import with_pattern
+
+        return with_pattern(self, text, faces, limit)
+
     def relabel(self, permutation: object) -> Structure:
         """The same structure with node v called permutation[v]; with sorts, a mapping from sort to permutation."""
         from incidence.structure.edit import relabel
