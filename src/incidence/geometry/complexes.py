@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from incidence.algebra.grammar import MAX_LETTERS
 from incidence.errors import IncidenceError
 from incidence.geometry.assemble import assemble, lone_face
 from incidence.geometry.node_sets import NodeSets, as_count, different, read_sets
@@ -69,13 +70,13 @@ def directed_complex(sequences: Any, num_nodes: int | None = None, max_size: int
 def _read(name: str, faces: Any) -> NodeSets:
     if not isinstance(faces, (Tensor, np.ndarray)):
         return read_sets(name, faces)
-    rows = faces.shape[0] if faces.ndim == 2 else 1
-    columns = as_matrix(faces, rows, name, "one column for each face", None)
-    if rows > columns.shape[1] > 0:
+    if faces.ndim != 2 or faces.shape[0] > faces.shape[1] > 0:
+        why = ", more rows than columns. Transpose it if its rows are faces, or give" if faces.ndim == 2 else ". Give"
         raise IncidenceError(
-            f"{name} must have shape [size, faces], one column for each face; got {list(columns.shape)}, more rows than columns. "
-            f"Transpose it if its rows are faces, or give a list of faces."
+            f"{name} must have shape [size, faces], one column for each face; got {list(faces.shape)}{why} a list of faces."
         )
+    rows = faces.shape[0]
+    columns = as_matrix(faces, rows, name, "one column for each face", None)
     ptr = torch.arange(columns.shape[1] + 1, device=columns.device) * rows
     return NodeSets(columns.T.flatten(), ptr, f"{name}[:, {{}}]")
 
@@ -102,8 +103,10 @@ def _as_size(max_size: object) -> int:
         size = -1 if isinstance(max_size, bool) else index_of(max_size)  # type: ignore[arg-type]
     except TypeError:
         size = -1
-    if size < 1:
-        raise IncidenceError(f"max_size must be an integer of at least 1, the number of nodes of the largest faces; got {max_size!r}.")
+    if not 1 <= size <= MAX_LETTERS:
+        raise IncidenceError(
+            f"max_size must be an integer from 1 to {MAX_LETTERS}, the number of nodes of the largest faces; got {max_size!r}."
+        )
     return size
 
 

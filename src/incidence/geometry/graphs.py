@@ -55,7 +55,7 @@ def graph(edge_index: object, num_nodes: int, directed: bool = False) -> Structu
         )
     ends = edges.T if directed else edges.T.sort(dim=1)[0]
     kept = ends[different(ends, max(count, 1))].T.contiguous()
-    return assemble(count, {lone_face(2, '(' if directed else '{'): (kept,)}, is_preferred=not directed)
+    return assemble(count, {lone_face(2, "(" if directed else "{"): (kept,)}, is_preferred=not directed)
 
 
 def hypergraph(faces: Any, num_nodes: int, duplicates: str = "refuse") -> Structure:

@@ -46,7 +46,9 @@ def _fits(pattern: Pattern, face: Face) -> bool:
 
 def _chosen(pattern: Pattern, faces: Mapping[Any, str]) -> dict[int, str]:
     if not isinstance(faces, Mapping):
-        raise IncidenceError(f"faces maps faces of the pattern, by text or number, to tensors, as in {{'{{i ...}}': 'rank2'}}; got {faces!r}.")
+        raise IncidenceError(
+            f"faces maps faces of the pattern, by text or number, to tensors, as in {{'{{i ...}}': 'rank2'}}; got {faces!r}."
+        )
     found = {}
     for key, tensor in faces.items():
         numbers = [d for d, face in enumerate(pattern.faces) if (d == key if isinstance(key, int) else _fits(Pattern(key), face))]
@@ -77,7 +79,9 @@ def _only(structure: Structure, pattern: Pattern, number: int) -> Pattern:
     fits = [p for p in fits if not p.name] or fits
     if not fits:
         known = ", ".join(f"`{p}`" for p in structure.patterns) or "none"
-        raise IncidenceError(f"`{pattern}` needs the faces `{wanted}`, which have no index here; there are: {known}. Add it with `with_index`.")
+        raise IncidenceError(
+            f"`{pattern}` needs the faces `{wanted}`, which have no index here; there are: {known}. Add it with `with_index`."
+        )
     if len(fits) > 1:
         these = " or ".join(f"`{p}`" for p in fits)
         key = fits[0].name or str(fits[0])
