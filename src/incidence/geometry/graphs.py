@@ -50,7 +50,7 @@ def graph(edge_index: object, num_nodes: int, directed: bool = False) -> Structu
     if is_loop.any():
         bad = int(is_loop.nonzero()[0])
         raise IncidenceError(
-            f"edge_index[:, {bad}] is ({int(edges[0, bad])}, {int(edges[1, bad])}), a self-loop: the ends of an edge are different. Drop it, as in "
+            f"edge_index[:, {bad}] is {tuple(edges[:, bad].tolist())}, a self-loop: the ends of an edge are different. Drop it, as in "
             f"edge_index[:, edge_index[0] != edge_index[1]], and keep its features on the node; or use Structure with the pattern `i j`."
         )
     ends = edges.T if directed else edges.T.sort(dim=1)[0]
@@ -99,7 +99,7 @@ def read_hyperedges(name: str, faces: object) -> NodeSets:
     count = int(members[1].max()) + 1 if members.numel() else 0
     if count > members.shape[1]:
         raise IncidenceError(
-            f"{name}: {members.shape[1]} incidences cannot make {count:,} hyperedges. Hyperedges are numbered from 0 without gaps: renumber "
+            f"{name}: {members.shape[1]} incidences cannot make {count:,} hyperedges. These are numbered from 0 without gaps: renumber "
             f"them, for example with torch.unique({name}[1], return_inverse=True)."
         )
     return NodeSets(*by_entry(members, count), f"hyperedge {{}} of {name}")

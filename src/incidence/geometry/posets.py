@@ -6,8 +6,7 @@ elements below x are below y. Posets for which this fails are refused, with the 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Any, Literal, overload
 
 import torch
@@ -17,12 +16,11 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry.assemble import assemble
 from incidence.geometry.containment import Level, contained
+from incidence.geometry.orders import Below, Element, assert_graded, ranks_of, read_order
 from incidence.structure import Structure
 from incidence.structure.joins import MAX_ENTRIES, is_among, pairs
 
 __all__ = ["poset"]
-
-Element = Hashable
 
 
 @overload
@@ -56,16 +54,17 @@ def poset(
         >>> elements["{i j}"]
         ['ab', 'ad', 'bc', 'cd']
     """
-    lower = _without_least(_read(relations, elements))
-    rank = _ranks(lower)
-    _assert_graded(lower, rank)
+    lower = read_order(relations, elements)
+    rank = ranks_of(lower)
+    assert_graded(lower, rank)
     by_rank: list[list[Element]] = [[] for _ in range(max(rank.values()) + 1)]
     for x in lower:
         by_rank[rank[x]].append(x)
     atoms = _atoms(lower, rank, _ascending(by_rank[0]))
     order = [sorted(level, key=lambda x: (len(atoms[x]), atoms[x])) for level in by_rank]
     _assert_atomistic([x for level in order[1:] for x in level], lower, rank, atoms, len(order[0]))
-    index, rows = {}, {"i": order[0]}
+    index: dict[Pattern, tuple[Tensor, ...]] = {}
+    rows = {"i": order[0]}
     for number, level in enumerate(order[1:], 1):
         is_edges = number == 1 and all(len(atoms[x]) == 2 for x in level)
         pattern = Pattern("{i j}") if is_edges else Pattern(f"rank{number}={{i ...}}")
@@ -73,94 +72,6 @@ def poset(
         rows[pattern.name or str(pattern)] = level
     structure = assemble(len(order[0]), index, is_preferred=True)
     return (structure, rows) if return_elements else structure
-
-
-Below = dict[Element, list[Element]]  # for every element those that are told to be below it
-
-
-def _read(relations: Iterable[Any], elements: Iterable[Any]) -> Below:
-    lower: Below = {}
-    try:
-        for x in elements:
-            lower.setdefault(x, [])
-        for number, pair in enumerate(relations):
-            if isinstance(pair, (str, bytes)) or len(pair) != 2 or pair[0] == pair[1]:
-                raise IncidenceError(f"relations[{number}] must be a pair (lower, upper) of two different elements; got {pair!r}.")
-            lower.setdefault(pair[0], [])
-            lower.setdefault(pair[1], []).append(pair[0])
-    except TypeError:
-        raise IncidenceError("relations must be a list of pairs (lower, upper) of hashable elements.") from None
-    if not lower:
-        raise IncidenceError("the poset is empty: give relations, or elements.")
-    return {x: list(dict.fromkeys(below)) for x, below in lower.items()}
-
-
-def _without_least(lower: Below) -> Below:
-    minimal = [x for x, below in lower.items() if not below]
-    if len(minimal) != 1 or len(lower) == 1:
-        return lower
-    return {x: [y for y in below if y != minimal[0]] for x, below in lower.items() if x != minimal[0]}
-
-
-def _ranks(lower: Below) -> dict[Element, int]:
-    """The length of the longest chain below every element."""
-    upper: Below = {x: [] for x in lower}
-    for x, below in lower.items():
-        for y in below:
-            upper[y].append(x)
-    left = {x: len(below) for x, below in lower.items()}
-    rank = {x: 0 for x, count in left.items() if not count}
-    ready = deque(rank)
-    while ready:
-        y = ready.popleft()
-        for x in upper[y]:
-            left[x] -= 1
-            if not left[x]:
-                rank[x] = 1 + max(rank[z] for z in lower[x])
-                ready.append(x)
-    if len(rank) < len(lower):
-        raise IncidenceError(f"the relations have a cycle: {_chain(_cycle(lower, rank))}. An order has none: remove one of them.")
-    return rank
-
-
-def _cycle(lower: Below, rank: dict[Element, int]) -> list[Element]:
-    """Going down among elements without a rank, one comes back."""
-    path = [next(x for x in lower if x not in rank)]
-    while path[-1] not in path[:-1]:
-        path.append(next(y for y in lower[path[-1]] if y not in rank))
-    return path[path.index(path[-1]) :][::-1]
-
-
-def _chain(elements: Iterable[Element]) -> str:
-    return " < ".join(map(repr, elements))
-
-
-def _assert_graded(lower: Below, rank: dict[Element, int]) -> None:
-    """A relation over more than one rank must follow from others."""
-    for x, below in lower.items():
-        far = [y for y in below if rank[y] < rank[x] - 1]
-        if not far:
-            continue
-        known, stack = set(), [z for y in below for z in lower[y]]
-        while stack:
-            y = stack.pop()
-            if y not in known:
-                known.add(y)
-                stack.extend(lower[y])
-        bad = next((y for y in far if y not in known), None)
-        if bad is not None:
-            one, other = [*_longest(lower, rank, bad), x], _longest(lower, rank, x)
-            raise IncidenceError(
-                f"the poset is not graded: {x!r} is reached by chains of different length, {_chain(one)} and {_chain(other)}. "
-                f"Add the elements in between, or remove a relation."
-            )
-
-
-def _longest(lower: Below, rank: dict[Element, int], x: Element) -> list[Element]:
-    chain = [x]
-    while lower[chain[-1]]:
-        chain.append(max(lower[chain[-1]], key=lambda y: rank[y]))
-    return chain[::-1]
 
 
 def _ascending(elements: list[Element]) -> list[Element]:
@@ -196,15 +107,14 @@ def _assert_atomistic(
         other = owner.setdefault(atoms[x], x)
         if other != x:
             raise IncidenceError(
-                f"{other!r} and {x!r} have the same minimal elements below them. A face is the set of its nodes, so they would be one face: "
+                f"{other!r} and {x!r} have the same minimal elements below them. A face is the set of its nodes, so they would be one: "
                 f"add what tells them apart, or use tensors of sorts of their own."
             )
     if not elements:
         return
     number = {x: k for k, x in enumerate(elements)}
-    level = Level(
-        assemble(num_nodes, {_FACES: (torch.zeros(0, 0, dtype=torch.long), _members(elements, atoms))}, is_preferred=True), _FACES
-    )
+    members = (torch.zeros(0, 0, dtype=torch.long), _members(elements, atoms))
+    level = Level(assemble(num_nodes, {_FACES: members}, is_preferred=True), _FACES)
     inside = contained(level, level)
     inside = inside[:, inside[0] != inside[1]]
     covers = [(number[y], number[x]) for x in elements for y in lower[x] if rank[y] == rank[x] - 1 and rank[y]]
@@ -212,8 +122,8 @@ def _assert_atomistic(
     if unknown.numel():
         one, other = (elements[k] for k in unknown[:, 0].tolist())
         raise IncidenceError(
-            f"{one!r} is not below {other!r}, but all minimal elements below it are. A face contains another iff its nodes do, so the structure "
-            f"would say that it is: add the relation, or use tensors of sorts of their own."
+            f"{one!r} is not below {other!r}, but all minimal elements below it are. A face contains another iff its nodes do, so it "
+            f"would be below: add the relation, or use tensors of sorts of their own."
         )
 
 

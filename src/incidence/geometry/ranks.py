@@ -1,8 +1,8 @@
 r"""The faces of a structure by rank: how many, which contain which, and what shape they make together.
 
-Ranks are read off the tensors: nodes have rank 0, a lone face of m letters rank m - 1, `face={i ...}` rank 2, `rankK={i ...}` rank K, and a lone
-`{i ...}` without a name (hyperedges) rank 1. Other tensors are ignored. A face contains another iff its node set does; a directed face
-contains its subsequences.
+Ranks are read off the tensors: nodes have rank 0, a lone face of m letters rank m - 1, `face={i ...}` rank 2, `rankK={i ...}` rank K, and
+a lone `{i ...}` without a name (hyperedges) rank 1. Other tensors are ignored. A face contains another iff its node set does; a
+directed face contains its subsequences.
 """
 
 from __future__ import annotations
@@ -227,7 +227,8 @@ class Faces:
     def is_orientable(self) -> bool:
         """Whether the faces of highest rank can be oriented such that neighbours agree.
 
-        This is asked of pseudomanifolds: closed, pure, and every face one below the top lies in one or two of the top. It is False for others.
+        This is asked of pseudomanifolds: closed, pure, and every face one below the top lies in one or two of the top. For others it is
+        False.
         """
         return manifolds.is_orientable(self)
 

@@ -79,9 +79,7 @@ def _only(structure: Structure, pattern: Pattern, number: int) -> Pattern:
     fits = [p for p in fits if not p.name] or fits
     if not fits:
         known = ", ".join(f"`{p}`" for p in structure.patterns) or "none"
-        raise IncidenceError(
-            f"`{pattern}` needs the faces `{wanted}`, which have no index here; there are: {known}. Add it with `with_index`."
-        )
+        raise IncidenceError(f"`{pattern}` needs the faces `{wanted}`, which are not here; there are: {known}. Add them with `with_index`.")
     if len(fits) > 1:
         these = " or ".join(f"`{p}`" for p in fits)
         key = fits[0].name or str(fits[0])

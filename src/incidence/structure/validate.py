@@ -100,7 +100,7 @@ def _as_tensor(value: object, device: torch.device | None) -> Tensor:
 
 
 def as_matrix(value: object, rows: int, name: str, hint: str, device: torch.device | None) -> Tensor:
-    """What a caller gives as integers, as an int64 tensor of so many rows of its own; `name` and `hint` stand in the sentence of a refusal."""
+    """What a caller gives as integers, as a new int64 tensor of so many rows; `name` and `hint` stand in the sentence of a refusal."""
     try:
         tensor = _as_tensor(value, device)
     except (TypeError, ValueError, RuntimeError) as error:
