@@ -88,6 +88,8 @@ def _closure(sets: NodeSets, num_nodes: int | None, max_size: int | None, openin
     sets.assert_nodes(count)
     given = {nodes.shape[1]: nodes if opening == "(" else nodes.sort(dim=1)[0] for _, nodes in sets.by_size()}
     top = _as_size(max_size) if max_size is not None else max(given, default=1)
+    for size in range(2, top + 1):  # the parts of one facet are all different: what they exceed need not be tried
+        _assert_few(comb(max(given, default=1), size), size)
     index, larger = {}, sets.nodes.new_zeros(0, top + 1)
     for size in range(top, 1, -1):
         parts = [_shorter(larger, size)]
@@ -113,10 +115,15 @@ def _as_size(max_size: object) -> int:
 def _shorter(nodes: Tensor, size: int) -> Tensor:
     """All rows of so many nodes that are left of the given rows when others are deleted, order kept."""
     count, width = nodes.shape
-    assert_few(count * comb(width, size), MAX_ENTRIES, f"there are too many faces of {size} nodes", "Give a smaller max_size")
+    _assert_few(count * comb(width, size), size)
     if not count or width == size:
         return nodes[:, :size]
     return torch.cat([nodes[:, list(kept)] for kept in combinations(range(width), size)])
+
+
+def _assert_few(count: int, size: int) -> None:
+    limit = min(MAX_ENTRIES, 4 * MAX_ENTRIES // size)  # large faces take more room
+    assert_few(count, limit, f"there are too many faces of {size} nodes", "Give a smaller max_size")
 
 
 def densify(structure: Structure) -> Structure:

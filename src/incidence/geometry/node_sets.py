@@ -44,7 +44,7 @@ class NodeSets:
 
     def bound(self) -> int:
         """One more than the largest node."""
-        return int(self.nodes.max()) + 1 if self.nodes.numel() else 0
+        return max(int(self.nodes.max()) + 1, 0) if self.nodes.numel() else 0
 
     def by_size(self) -> list[tuple[Tensor, Tensor]]:
         """For every size, ascending: the numbers of the sets of that size, and their nodes, shape [sets, size]."""

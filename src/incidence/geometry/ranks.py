@@ -270,7 +270,7 @@ def _sharing(level: Level, name: str, one: Tensor, other: Tensor) -> tuple[Patte
     is_same = own[:, None] == others[None]
     if bool((is_same.sum((0, 1)) != len(own) - 1).any()):
         raise IncidenceError(
-            f"faces `{level.pattern}` are adjacent where they share all nodes but one: give rank {len(own) - 2} such faces."
+            f"faces `{level.pattern}` are adjacent where they share all nodes but one: rank {len(own) - 2} has other faces."
         )
     shared_first = [(~is_same.any(dim)).long().argsort(dim=0, stable=True) for dim in (1, 0)]
     letters = torch.cat([own.gather(0, shared_first[0]), others.gather(0, shared_first[1])[-1:]])

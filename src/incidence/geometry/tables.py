@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -122,7 +122,7 @@ def _letters(title: str, keys: list[str]) -> list[tuple[str, str]]:
 
 
 def _as_list(values: Any) -> list[Any]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+    if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
         raise IncidenceError(f"a column is a list of values, one for each row; got {values!r}.")
     return values.tolist() if hasattr(values, "tolist") else list(values)
 
