@@ -11,7 +11,7 @@ from incidence.structure import Structure
 from tests.structure.random_structures import random_structure
 
 T = torch.tensor
-modest = settings(deadline=None, max_examples=40, derandomize=True)
+modest = settings(deadline=None, max_examples=25, derandomize=True)
 EDGES = T([[2, 0, 3], [1, 1, 0]])
 PATTERNS = ["{i j}", "(i j)", "i {i j}", "{i j} {i k}", "[i j]", "{i ...}", "i {i ...}", "bond={i j}", "u:user m:movie"]
 

@@ -12,7 +12,7 @@ from incidence import geometry
 from incidence.errors import IncidenceError, MissingExtraError, TooLargeError
 from incidence.geometry import clouds
 
-modest = settings(deadline=None, max_examples=40, derandomize=True)
+modest = settings(deadline=None, max_examples=25, derandomize=True)
 grids = st.lists(st.tuples(*[st.integers(-3, 3)] * 2), min_size=2, max_size=12)
 
 

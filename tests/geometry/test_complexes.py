@@ -13,7 +13,7 @@ from incidence.errors import IncidenceError, TooLargeError
 from incidence.structure import Structure, collate
 
 T = torch.tensor
-modest = settings(deadline=None, max_examples=60, derandomize=True)
+modest = settings(deadline=None, max_examples=25, derandomize=True)
 sequences = st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=5, unique=True), min_size=1, max_size=8)
 BUILDERS = {"{": geometry.simplicial_complex, "(": geometry.directed_complex}
 both = pytest.mark.parametrize("opening", ["{", "("])

@@ -11,7 +11,7 @@ from incidence.structure import Structure, collate
 from tests.geometry.shapes import MOEBIUS, PROJECTIVE_PLANE, cone, cube_order, disjoint, glued_at_node_0, sphere, suspension, times
 
 T = torch.tensor
-modest = settings(deadline=None, max_examples=60, derandomize=True)
+modest = settings(deadline=None, max_examples=25, derandomize=True)
 CIRCLE, SPHERE = sphere(1), sphere(2)
 INTERVAL = [(0, 1)]
 TORUS = times(CIRCLE, CIRCLE)

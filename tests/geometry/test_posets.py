@@ -11,7 +11,7 @@ from incidence.errors import IncidenceError
 from tests.geometry.shapes import cube_order, grid_order
 from tests.structure.listing import entries_of
 
-modest = settings(deadline=None, max_examples=40, derandomize=True)
+modest = settings(deadline=None, max_examples=25, derandomize=True)
 simplices = st.lists(st.sets(st.integers(0, 5), min_size=1, max_size=4), min_size=1, max_size=6)
 
 

@@ -14,7 +14,7 @@ from tests.geometry.shapes import PROJECTIVE_PLANE, cube_order, grid_order, sphe
 from tests.structure.listing import entries_of
 
 T = torch.tensor
-modest = settings(deadline=None, max_examples=40, derandomize=True)
+modest = settings(deadline=None, max_examples=25, derandomize=True)
 facet_lists = st.lists(st.sets(st.integers(0, 6), min_size=1, max_size=4), min_size=1, max_size=7)
 sequences = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True), min_size=1, max_size=6)
 ranked_sets = st.lists(st.lists(st.sets(st.integers(0, 5), min_size=1), max_size=6), min_size=1, max_size=3)

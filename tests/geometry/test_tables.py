@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from incidence import geometry
 from incidence.errors import IncidenceError
 
-modest = settings(deadline=None, max_examples=40, derandomize=True)
+modest = settings(deadline=None, max_examples=25, derandomize=True)
 rows_of = st.lists(st.tuples(st.sampled_from("xyz"), st.integers(-2, 2)), min_size=1, max_size=8, unique=True)
 
 

@@ -18,8 +18,8 @@ from tests.structure.listing import Entry, Node, entries_of
 from tests.structure.random_structures import random_structure
 
 T = torch.tensor
-modest = settings(deadline=None, max_examples=120, derandomize=True)
-few = settings(modest, max_examples=40)
+modest = settings(deadline=None, max_examples=80, derandomize=True)
+few = settings(modest, max_examples=20)
 LONE = ["(i j)", "{i j}", "{i j k}", "[i j]", "{i ...}"]
 CLOSED = [
     *("i", "{i j}", "i j", "i {i j}", "i {j k}", "{i j} {i k}", "{i j} {k l}", "(i j) (j k)", "(i j) (j k) (k i)", "{i j} {i j k}"),
