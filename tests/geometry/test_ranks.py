@@ -277,6 +277,23 @@ def test_cells_have_signs_in_any_order_of_entries(random):
     assert has_zero_products(geometry.faces(structure))
 
 
+def test_quadrilaterals_of_four_letters_may_be_chosen_as_rank_2():
+    cube = geometry.poset(cube_order(3))
+    nodes = cube["rank2"][0].view(-1, 4).T
+    faces = geometry.faces(Structure(8, {"{i j}": cube["{i j}"], "{i j k l}": nodes}), ranks={1: "{i j}", 2: "{i j k l}"})
+    assert has_zero_products(faces)
+    assert (faces.f_vector, faces.is_closed, faces.is_manifold, faces.is_orientable) == ((8, 12, 6), True, True, True)
+
+
+def test_simplices_over_edges_of_mixed_size_have_signs_that_go_together():
+    ball = geometry.simplicial_complex([[0, 1, 2, 3], [1, 2, 3, 4]])
+    pairs = ball["{i j}"]
+    edges = torch.stack([pairs.T.flatten(), torch.arange(pairs.shape[1]).repeat_interleave(2)])
+    open_edges = Structure(5, {"{i ...}": edges, "{i j k}": ball["{i j k}"], "{i j k l}": ball["{i j k l}"]})
+    assert has_zero_products(geometry.faces(open_edges))
+    assert geometry.faces(open_edges).is_manifold
+
+
 def test_signs_where_there_are_no_faces_are_none():
     assert geometry.faces(geometry.simplicial_complex([[0, 1]], max_size=3)).signs(2).tolist() == []
 

@@ -156,6 +156,11 @@ def test_the_only_tensor_that_fits_is_taken_though_it_has_a_name():
     assert mesh.with_pattern("{i j} {i j ...}").num_entries("{i j} {i j ...}") == 1
 
 
+def test_the_order_of_sorts_inside_an_unordered_face_is_immaterial():
+    pairs = Structure({"user": 2, "movie": 3}, {"pair={m:movie u:user}": T([[2, 0], [1, 1]])})
+    assert pairs.with_pattern("u:user {u:user n:movie}")["u:user {u:user n:movie}"].T.tolist() == [[1, 0], [1, 2]]
+
+
 def test_open_faces_of_too_few_nodes_are_left_out():
     edges = Structure(4, {"{i ...}": T([[0, 1, 2, 3], [0, 0, 0, 1]])})
     assert edges.with_pattern("{i j ...}")["{i j ...}"].tolist() == [[0, 1, 2], [0, 0, 0]]

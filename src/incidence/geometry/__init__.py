@@ -26,7 +26,7 @@ _HOMES = {
     "poset": "incidence.geometry.posets",
     "simplicial_complex": "incidence.geometry.complexes",
     "table": "incidence.geometry.tables",
-    "with_adjacency": "incidence.geometry.ranks",
+    "with_adjacency": "incidence.geometry.adjacent",
 }
 
 _MODULES = ("convert", "lifting")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from math import comb
 
 import torch
 from torch import Tensor
@@ -71,7 +70,7 @@ def contained(lower: Level, upper: Level) -> Tensor:
     """All pairs of faces, the first in the second: rows (face of the lower level, face of the upper level), by the latter."""
     if not lower.count or not upper.count:
         return lower.structure.empty_index(2)
-    if is_simplicial(lower, upper):
+    if is_alike(lower, upper):
         found = subfaces(lower, upper)
         upper_face = torch.arange(upper.count, device=found.device).repeat_interleave(found.shape[1])
         both = torch.stack([found.flatten(), upper_face])
@@ -80,11 +79,16 @@ def contained(lower: Level, upper: Level) -> Tensor:
     return both[:, (both[1] * lower.count + both[0]).sort()[1]]
 
 
-def is_simplicial(lower: Level, upper: Level) -> bool:
+def is_alike(lower: Level, upper: Level) -> bool:
     """Whether the subfaces of a face are told by its positions: both levels have one size, and the same kind of faces."""
     if lower.columns is None or upper.columns is None:
         return False
     return len(lower.columns) <= len(upper.columns) and (len(lower.columns) == 1 or lower.is_ordered == upper.is_ordered)
+
+
+def is_simplicial(lower: Level, upper: Level) -> bool:
+    """Whether the boundary of a face is what is left without one of its nodes."""
+    return is_alike(lower, upper) and len(lower.columns) + 1 == len(upper.columns)  # type: ignore[arg-type]
 
 
 def subfaces(lower: Level, upper: Level) -> Tensor:
@@ -116,10 +120,3 @@ def _by_nodes(lower: Level, upper: Level) -> Tensor:
     is_kept = torch.ones_like(one, dtype=torch.bool)
     is_kept[which[~is_in]] = False
     return torch.stack([one, other])[:, is_kept]
-
-
-def num_subfaces(lower: Level, upper: Level) -> int:
-    """How many subfaces a simplex of the upper level has in a level that lacks none."""
-    assert lower.columns is not None
-    assert upper.columns is not None
-    return comb(len(upper.columns), len(lower.columns))

@@ -27,7 +27,8 @@ def signs(faces: Faces, rank: int) -> Tensor:
     lower, upper = faces.level(rank - 1), faces.level(rank)
     if not upper.count or not lower.count:
         return faces.boundary(rank).new_zeros(0)
-    if is_simplicial(lower, upper):
+    # The formula asks for faces below that are oriented by it too.
+    if all(is_simplicial(faces.level(k - 1), faces.level(k)) for k in range(1, rank + 1)):
         found = subfaces(lower, upper)  # the last position is left out first
         position = torch.arange(found.shape[1] - 1, -1, -1, device=found.device).expand_as(found)
         return 1 - 2 * (position[found >= 0] % 2)

@@ -14,6 +14,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.arrange import Arranged, DuplicateError, arrange
 from incidence.structure.entries import buckets, count_entries
+from incidence.structure.joins import MAX_ENTRIES
 from incidence.structure.plan import Plan, build, tensors_of
 from incidence.structure.validate import as_index, as_num_nodes, assert_entries
 
@@ -324,7 +325,7 @@ class Structure:
 
         return with_index(self, index)
 
-    def with_pattern(self, text: str | Pattern, faces: Mapping[Any, str] | None = None, limit: int = 50_000_000) -> Structure:
+    def with_pattern(self, text: str | Pattern, faces: Mapping[Any, str] | None = None, limit: int = MAX_ENTRIES) -> Structure:
         """The same structure with the entries of one more pattern, found from the faces present; in the preferred order.
 
         An entry is present iff each of its faces is an entry of the tensor that lists such faces: `{i j} {i j k}` needs `{i j}` and
