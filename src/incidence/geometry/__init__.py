@@ -9,23 +9,24 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "align": "incidence.geometry.faces",
+    "align": "incidence.geometry.align",
     "automorphisms": "incidence.structure.automorphisms",
     "convert": "incidence.geometry",
     "densify": "incidence.geometry.complexes",
     "directed_complex": "incidence.geometry.complexes",
-    "faces": "incidence.geometry.faces",
+    "faces": "incidence.geometry.ranks",
     "graph": "incidence.geometry.graphs",
     "hypergraph": "incidence.geometry.graphs",
     "lifting": "incidence.geometry",
     "mesh": "incidence.geometry.meshes",
     "named": "incidence.geometry.named",
-    "point_cloud": "incidence.geometry.graphs",
+    "point_cloud": "incidence.geometry.clouds",
     "polytope": "incidence.geometry.polytopes",
     "polytope_from_facets": "incidence.geometry.polytopes",
     "poset": "incidence.geometry.posets",
     "simplicial_complex": "incidence.geometry.complexes",
     "table": "incidence.geometry.tables",
+    "with_adjacency": "incidence.geometry.adjacent",
 }
 
 _MODULES = ("convert", "lifting")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.join import spans, starts_of
+from incidence.structure.pieces import spans, starts_of
 from incidence.structure.keys import ranges
 from incidence.structure.plan import Array
 from incidence.structure.structure import Structure

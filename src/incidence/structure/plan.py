@@ -188,7 +188,7 @@ class Plan:
 
     @cached_property
     def flat(self) -> Tensor:
-        """The numbers of all lists as one, in the parts that batches are made by; see `join`."""
+        """The numbers of all lists as one, in the parts that batches are made by; see `join_plans`."""
         parts = [part for orbits in self.orbits for lists in orbits for part in lists.parts()]
         return torch.cat(parts)
 

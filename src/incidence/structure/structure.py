@@ -14,7 +14,8 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.arrange import Arranged, DuplicateError, arrange
 from incidence.structure.entries import buckets, count_entries
-from incidence.structure.join import join
+from incidence.structure.joins import MAX_ENTRIES
+from incidence.structure.pieces import join_plans
 from incidence.structure.plan import Array, Plan, build, tensors_of
 from incidence.structure.validate import as_index, as_num_nodes, assert_entries
 
@@ -355,9 +356,9 @@ class Structure:
         """The plan from those of the structures that this batch was made of, if they have it."""
         if self.packed is not None:
             store, numbers = self.packed
-            return join([store.plan(equivariant_map)], numbers)
+            return join_plans([store.plan(equivariant_map)], numbers)
         if self._parts and all(s._has_plan(equivariant_map) for s in self._parts):
-            return join([s.plan(equivariant_map) for s in self._parts])
+            return join_plans([s.plan(equivariant_map) for s in self._parts])
         return None
 
     def _has_plan(self, equivariant_map: EquivariantMap) -> bool:
@@ -397,6 +398,32 @@ class Structure:
         from incidence.structure.edit import with_index
 
         return with_index(self, index)
+
+    def with_pattern(self, text: str | Pattern, faces: Mapping[Any, str] | None = None, limit: int = MAX_ENTRIES) -> Structure:
+        """The same structure with the entries of one more pattern, found from the faces present; in the preferred order.
+
+        An entry is present iff each of its faces is an entry of the tensor that lists such faces: `{i j} {i j k}` needs `{i j}` and
+        `{i j k}`, and `i {i ...}` needs `{i ...}`; all nodes are present. Entries never cross the structures of a batch.
+
+        Args:
+            text: The pattern. With a name, as in `meets={i j} {i k}`, the new tensor has that name.
+            faces: Which tensor lists a face, where several could or another is meant: from the text or the number of the face.
+            limit: More combinations of faces than this are refused before they are listed.
+
+        Raises:
+            IncidenceError: No tensor, or more than one, lists faces that the pattern has.
+            TooLargeError: There are more combinations than `limit`.
+
+        Example:
+            >>> path = Structure(4, {"{i j}": torch.tensor([[0, 1, 2], [1, 2, 3]])})
+            >>> path.with_pattern("i {i j}").num_entries("i {i j}")
+            6
+            >>> path.with_pattern("{i j} {i k}")["{i j} {i k}"].shape[1]  # three equal pairs, four that meet in a node
+            7
+        """
+        from incidence.structure.find import with_pattern
+
+        return with_pattern(self, text, faces, limit)
 
     def relabel(self, permutation: object) -> Structure:
         """The same structure with node v called permutation[v]; with sorts, a mapping from sort to permutation."""

@@ -14,7 +14,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.entries import count_entries
 
-__all__ = ["as_index", "as_num_nodes", "as_rows", "assert_entries"]
+__all__ = ["as_index", "as_matrix", "as_num_nodes", "as_rows", "assert_entries", "assert_range"]
 
 
 _MAX_NODES = 2**61
@@ -66,7 +66,7 @@ def as_index(pattern: Pattern, value: object, device: torch.device | None) -> tu
     num_open = sum(face.is_open for face in pattern.faces)
     rows = len(pattern.fixed_letters)
     if not num_open:
-        return (_as_matrix(pattern, value, rows, f"index['{pattern}']", _letters_hint(pattern), device),)
+        return (as_matrix(value, rows, f"index['{pattern}']", _letters_hint(pattern), device),)
     is_lone = num_open == 1 and not rows
     parts = value if isinstance(value, (tuple, list)) and len(value) and not _is_matrix(value) else (value,)
     if is_lone and len(parts) == 1:
@@ -76,9 +76,9 @@ def as_index(pattern: Pattern, value: object, device: torch.device | None) -> tu
             f"index['{pattern}'] must be a tuple (letters, *members) of {num_open + 1} tensors, one [2, incidences] for each of the "
             f"{num_open} open faces; got {len(parts)}."
         )
-    letters = _as_matrix(pattern, parts[0], rows, f"index['{pattern}'][0]", _letters_hint(pattern), device)
+    letters = as_matrix(parts[0], rows, f"index['{pattern}'][0]", _letters_hint(pattern), device)
     hint = "an open face is told by the rows (node, entry number)"
-    members = [_as_matrix(pattern, m, 2, f"index['{pattern}'][{i}]", hint, device) for i, m in enumerate(parts[1:], 1)]
+    members = [as_matrix(m, 2, f"index['{pattern}'][{i}]", hint, device) for i, m in enumerate(parts[1:], 1)]
     return letters, *members
 
 
@@ -99,7 +99,8 @@ def _as_tensor(value: object, device: torch.device | None) -> Tensor:
     return torch.as_tensor(value, device=device)
 
 
-def _as_matrix(pattern: Pattern, value: object, rows: int, name: str, hint: str, device: torch.device | None) -> Tensor:
+def as_matrix(value: object, rows: int, name: str, hint: str, device: torch.device | None) -> Tensor:
+    """What a caller gives as integers, as a new int64 tensor of so many rows; `name` and `hint` stand in the sentence of a refusal."""
     try:
         tensor = _as_tensor(value, device)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -126,13 +127,14 @@ def assert_entries(pattern: Pattern, index: Sequence[Tensor], num_nodes: Mapping
     """Refuses nodes out of range, repeated nodes in a face, and open faces that do not fit their letters."""
     name = f"index['{pattern}']" + "[0]" * pattern.is_open
     for row, letter in enumerate(pattern.fixed_letters):
-        _assert_range(f"{name}[{row}]", f"the letter `{letter}`", index[0][row], pattern.sorts[letter], num_nodes)
+        assert_range(f"{name}[{row}]", f"the letter `{letter}`", index[0][row], pattern.sorts[letter], num_nodes)
     _assert_distinct(pattern, index[0], name)
     if pattern.is_open:
         _assert_open(pattern, index, num_nodes)
 
 
-def _assert_range(name: str, what: str, nodes: Tensor, sort: str, num_nodes: Mapping[str, int]) -> None:
+def assert_range(name: str, what: str, nodes: Tensor, sort: str, num_nodes: Mapping[str, int]) -> None:
+    """Refuses nodes of a sort that are not there."""
     if not nodes.numel():
         return
     low, high = (int(v) for v in torch.aminmax(nodes))
@@ -175,7 +177,7 @@ def _assert_open(pattern: Pattern, index: Sequence[Tensor], num_nodes: Mapping[s
     pairs_of = {}
     for position, (number, members) in enumerate(zip(open_faces, index[1:], strict=True), 1):
         face, name = pattern.faces[number], f"index['{pattern}'][{position}]"
-        _assert_range(f"{name}[0]", "an open face", members[0], face.letters[0].sort, num_nodes)
+        assert_range(f"{name}[0]", "an open face", members[0], face.letters[0].sort, num_nodes)
         if num_entries > max(members.shape[1], 0) and not pattern.fixed_letters:
             raise IncidenceError(
                 f"{name}: {members.shape[1]} incidences cannot make {num_entries:,} faces. Entry numbers run from 0 without gaps: renumber "

@@ -18,7 +18,7 @@ from torch import Tensor
 from incidence.structure.arrange import Mask
 from incidence.structure.plan import Array, OrbitPlan, Plan, Table, flatten, mask_lists, offsets_of, order_of, whole_lists
 
-__all__ = ["join", "spans", "starts_of"]
+__all__ = ["join_plans", "spans", "starts_of"]
 
 
 def starts_of(lengths: Array) -> Array:
@@ -33,7 +33,7 @@ def spans(starts: Array, lengths: Array) -> Array:
     return found
 
 
-def join(plans: Sequence[Plan], numbers: Array | None = None) -> Plan:
+def join_plans(plans: Sequence[Plan], numbers: Array | None = None) -> Plan:
     """The plan of a batch.
 
     Args:

@@ -1,0 +1,95 @@
+"""Features of a caller's own list of entries, brought into the order of a structure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.geometry.graphs import read_hyperedges
+from incidence.structure import Structure
+
+__all__ = ["align"]
+
+_REDUCE = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin"}
+
+
+def align(structure: Structure, pattern: str | Pattern, entries: Any, features: Any, reduce: str | None = None) -> Tensor:
+    r"""The features of a list of entries, in the order in which a structure has those entries.
+
+    Builders put entries into the preferred order, whatever order they come in; this is how their features follow.
+
+    Args:
+        structure: The structure.
+        pattern: The tensor: its pattern or its name.
+        entries: The entries in the caller's order, told like an index of the pattern: [letters, entries], or for a lone open face
+            [2, incidences] or a list of node lists. Every entry of the structure stands there once.
+        features: A row for every one of them, shape [entries, ...].
+        reduce: What becomes of entries that stand there several times, as both directions of an undirected edge do: `"sum"`,
+            `"mean"`, `"max"` or `"min"` of their features. If not given, they are refused.
+
+    Returns:
+        The features, shape [entries of the structure, ...].
+
+    Raises:
+        IncidenceError: An entry is not in the structure, is missing, or stands there twice; the message names it.
+
+    Example:
+        >>> from incidence.geometry import graph
+        >>> edges = torch.tensor([[2, 0, 1], [1, 1, 0]])
+        >>> s = graph(edges, num_nodes=3)  # {0 1}, {1 2}
+        >>> align(s, "{i j}", edges, torch.tensor([5.0, 7.0, 9.0]), reduce="mean")
+        tensor([8., 5.])
+    """
+    found = structure.resolve(pattern)
+    if reduce is not None and reduce not in _REDUCE:
+        raise IncidenceError(f"reduce must be one of {', '.join(map(repr, _REDUCE))}, or None; got {reduce!r}.")
+    rows = structure.locate(pattern, _members(found, entries))
+    values = torch.as_tensor(features, device=structure.device)
+    if not values.ndim or len(values) != len(rows):
+        raise IncidenceError(
+            f"features must have a row for each of the {len(rows)} entries of `{found}` given; got shape {list(values.shape)}."
+        )
+    _assert_all_there(found, rows, structure.num_entries(found))
+    if reduce is None:
+        _assert_once(found, rows)
+        return torch.empty_like(values).index_copy(0, rows, values)
+    where = rows.view(-1, *[1] * (values.ndim - 1)).expand_as(values)
+    target = values.new_zeros(structure.num_entries(found), *values.shape[1:])
+    return target.scatter_reduce(0, where, values, _REDUCE[reduce], include_self=False)
+
+
+def _members(pattern: Pattern, entries: Any) -> Any:
+    """Node lists of a lone open face as rows (node, entry)."""
+    if not (pattern.is_open and pattern.order == 1) or hasattr(entries, "shape"):
+        return entries
+    sets = read_hyperedges("entries", entries)
+    return torch.stack([sets.nodes, torch.arange(len(sets)).repeat_interleave(sets.ptr.diff())])
+
+
+def _assert_all_there(pattern: Pattern, rows: Tensor, count: int) -> None:
+    is_absent = rows < 0
+    if is_absent.any():
+        bad = int(is_absent.nonzero()[0])
+        raise IncidenceError(f"align: entry {bad} is not an entry of `{pattern}` in this structure. Drop it, with its features.")
+    is_missing = torch.bincount(rows, minlength=count) == 0
+    if is_missing.any():
+        bad, total = int(is_missing.nonzero()[0]), int(is_missing.sum())
+        raise IncidenceError(
+            f"align: {total} of the {count} entries of `{pattern}` in this structure are not among those given, the first in row {bad}. "
+            f"Give features for all."
+        )
+
+
+def _assert_once(pattern: Pattern, rows: Tensor) -> None:
+    ordered, order = rows.sort(stable=True)
+    again = ordered[1:] == ordered[:-1]
+    if again.any():
+        spot = int(again.nonzero()[0])
+        one, other = int(order[spot]), int(order[spot + 1])
+        raise IncidenceError(
+            f"align: entries {one} and {other} are one entry of `{pattern}`. Give reduce=, for example 'mean', to join their features."
+        )

@@ -1,0 +1,120 @@
+"""Graphs from coordinates: points that are near each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import index as index_of
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from incidence.errors import IncidenceError, need
+from incidence.geometry.graphs import graph
+from incidence.structure import Structure
+from incidence.structure.joins import MAX_ENTRIES, assert_few
+
+__all__ = ["point_cloud"]
+
+_SMALL = 4096  # up to here all distances are looked at, a block of rows at a time; beyond, a tree
+_BLOCK = 2**22  # distances held at once
+
+
+def point_cloud(points: Any, radius: float | None = None, k: int | None = None) -> Structure:
+    r"""The graph of points that are near each other: the tensor `{i j}` over the points, in their order.
+
+    With `radius`, edges join points at a distance of at most `radius`. With `k`, edges join every point to its k nearest others, in
+    either direction; of points equally far (up to rounding) all are taken, so the graph does not depend on the order of the points.
+
+    Args:
+        points: Coordinates, shape [points, dimensions].
+        radius: The largest distance of an edge.
+        k: How many neighbours each point has at least.
+
+    Raises:
+        IncidenceError: Not exactly one of `radius` and `k` is given, or a coordinate is not finite.
+        TooLargeError: There are too many edges.
+        MissingExtraError: There are more than 4096 points, and scipy is not installed.
+
+    Example:
+        >>> square = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+        >>> point_cloud(square, radius=1.1)["{i j}"].T.tolist()
+        [[0, 1], [0, 3], [1, 2], [2, 3]]
+    """
+    where, rounding = _as_points(points)
+    if (radius is None) == (k is None):
+        raise IncidenceError(
+            "point_cloud takes either radius= or k=: the largest distance of an edge, or the number of nearest neighbours."
+        )
+    reach = _as_radius(radius) if radius is not None else None
+    nearest = _as_k(k, len(where)) if k is not None else 0
+    blocks = (_all_distances if len(where) <= _SMALL else _tree)(where, reach, nearest, rounding)
+    ends, total = [torch.zeros(2, 0, dtype=torch.long)], 0
+    for one, other in blocks:
+        total += len(one)
+        assert_few(total, MAX_ENTRIES, "there are too many edges", f"Give a smaller {'radius' if k is None else 'k'}")
+        ends.append(torch.stack([one, other])[:, one != other])
+    return graph(torch.cat(ends, dim=1), len(where))
+
+
+def _as_points(points: Any) -> tuple[Tensor, float]:
+    """The coordinates, and how much a distance may be off because they were rounded."""
+    try:
+        given = torch.as_tensor(points)
+        where = given.detach().to("cpu", torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise IncidenceError(f"points must be numbers of shape [points, dimensions]; got {type(points).__name__}.") from None
+    if where.ndim != 2:
+        raise IncidenceError(f"points must have shape [points, dimensions]; got {list(where.shape)}.")
+    is_bad = ~where.isfinite().all(1)
+    if is_bad.any():
+        bad = int(is_bad.nonzero()[0])
+        raise IncidenceError(f"points[{bad}] is {where[bad].tolist()}: coordinates are finite numbers. Drop the point.")
+    precision = torch.finfo(given.dtype if given.is_floating_point() else torch.float64).eps
+    return where, 4 * precision * float(where.norm(dim=1).max()) if len(where) else 0.0
+
+
+def _as_radius(radius: float) -> float:
+    if isinstance(radius, bool) or not isinstance(radius, (int, float, np.number)) or not 0 < radius < float("inf"):
+        raise IncidenceError(f"radius must be a positive number; got {radius!r}.")
+    return float(radius)
+
+
+def _as_k(k: int, num_points: int) -> int:
+    try:
+        count = 0 if isinstance(k, bool) else index_of(k)
+    except TypeError:
+        count = 0
+    if not 1 <= count < num_points:
+        raise IncidenceError(f"k must be an integer from 1 to {num_points - 1}, as there are {num_points} points; got {k!r}.")
+    return count
+
+
+Pairs = Iterator[tuple[Tensor, Tensor]]
+
+
+def _all_distances(points: Tensor, radius: float | None, k: int, rounding: float) -> Pairs:
+    """All distances, a block of points at a time."""
+    rows = max(1, _BLOCK // max(len(points), 1))
+    for start in range(0, len(points), rows):
+        block = points[start : start + rows]
+        distances = torch.cdist(block, points, compute_mode="donot_use_mm_for_euclid_dist")
+        reach = (
+            radius if radius is not None else distances.kthvalue(k + 1, dim=1, keepdim=True)[0] + rounding
+        )  # the point itself is nearest
+        one, other = (distances <= reach).nonzero().unbind(1)
+        yield one + start, other
+
+
+def _tree(points: Tensor, radius: float | None, k: int, rounding: float) -> Pairs:
+    """Neighbours from a tree, counted before they are listed."""
+    spatial = need("scipy.spatial", f"a cloud of more than {_SMALL} points", "geometry")
+    tree = spatial.cKDTree(points.numpy())
+    for start in range(0, len(points), _SMALL):
+        block = points[start : start + _SMALL].numpy()
+        reach = radius if radius is not None else tree.query(block, k=[k + 1])[0][:, 0] + rounding
+        counts = tree.query_ball_point(block, reach, return_length=True)
+        assert_few(int(counts.sum()), MAX_ENTRIES, "there are too many edges", f"Give a smaller {'radius' if radius is not None else 'k'}")
+        other = np.concatenate([np.asarray(found, dtype=np.int64) for found in tree.query_ball_point(block, reach)])
+        yield torch.from_numpy(np.repeat(np.arange(start, start + len(block)), counts)), torch.from_numpy(other)

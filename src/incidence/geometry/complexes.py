@@ -1,0 +1,141 @@
+"""Complexes: everything below the given faces. Simplicial, directed, and the densest one on the same nodes."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+from operator import index as index_of
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from incidence.algebra.grammar import MAX_LETTERS
+from incidence.errors import IncidenceError
+from incidence.geometry.assemble import assemble, lone_face
+from incidence.geometry.node_sets import NodeSets, as_count, different, read_sets
+from incidence.structure import Structure, collate
+from incidence.structure.joins import MAX_ENTRIES, assert_few
+from incidence.structure.validate import as_matrix
+
+__all__ = ["densify", "directed_complex", "simplicial_complex"]
+
+
+def simplicial_complex(facets: Any, num_nodes: int | None = None, max_size: int | None = None) -> Structure:
+    r"""A simplicial complex: the tensors `{i j}`, `{i j k}`, ..., with every subset of every facet.
+
+    The faces of the structure stand in the preferred order, by ascending nodes; `geometry.align` brings features of faces in
+    another order into it. A facet may repeat, or lie in another.
+
+    Args:
+        facets: A list of facets, each a list of nodes, of any sizes. Or a tensor or array of shape [size, facets], one column for
+            each facet, as in an index.
+        num_nodes: The number of nodes; if not given, one more than the largest.
+        max_size: Faces have at most so many nodes. The structure then has the tensors of all sizes from 2 to `max_size`, some of
+            them perhaps without entries, so that complexes of different dimension make a batch.
+
+    Raises:
+        IncidenceError: A facet is empty, repeats a node or has one out of range; the message names the facet.
+        TooLargeError: There are too many faces to list.
+
+    Example:
+        >>> simplicial_complex([[0, 1, 2], [2, 3], [4]])
+        Structure(num_nodes=5, '{i j}': 4 entries, '{i j k}': 1 entry)
+        >>> simplicial_complex([range(10)], max_size=3)
+        Structure(num_nodes=10, '{i j}': 45 entries, '{i j k}': 120 entries)
+    """
+    return _closure(_read("facets", facets), num_nodes, max_size, "{")
+
+
+def directed_complex(sequences: Any, num_nodes: int | None = None, max_size: int | None = None) -> Structure:
+    r"""A directed complex: the tensors `(i j)`, `(i j k)`, ..., with every subsequence of every given sequence.
+
+    Args:
+        sequences: A list of sequences of distinct nodes. Or a tensor or array of shape [size, sequences], one column for each.
+        num_nodes: The number of nodes; if not given, one more than the largest.
+        max_size: As in `simplicial_complex`.
+
+    Raises:
+        IncidenceError: A sequence is empty, repeats a node or has one out of range; the message names it.
+        TooLargeError: There are too many subsequences to list.
+
+    Example:
+        >>> directed_complex([[2, 0, 1]])["(i j)"].T.tolist()
+        [[0, 1], [2, 0], [2, 1]]
+    """
+    return _closure(_read("sequences", sequences), num_nodes, max_size, "(")
+
+
+def _read(name: str, faces: Any) -> NodeSets:
+    if not isinstance(faces, (Tensor, np.ndarray)):
+        return read_sets(name, faces)
+    if faces.ndim != 2 or faces.shape[0] > faces.shape[1] > 0:
+        why = ", more rows than columns. Transpose it if its rows are faces, or give" if faces.ndim == 2 else ". Give"
+        raise IncidenceError(
+            f"{name} must have shape [size, faces], one column for each face; got {list(faces.shape)}{why} a list of faces."
+        )
+    rows = faces.shape[0]
+    columns = as_matrix(faces, rows, name, "one column for each face", None)
+    ptr = torch.arange(columns.shape[1] + 1, device=columns.device) * rows
+    return NodeSets(columns.T.flatten(), ptr, f"{name}[:, {{}}]")
+
+
+def _closure(sets: NodeSets, num_nodes: int | None, max_size: int | None, opening: str) -> Structure:
+    if num_nodes is None and not len(sets):
+        raise IncidenceError(f"{sets.place.partition('[')[0]} is empty, so nothing tells the number of nodes. Give num_nodes.")
+    count = sets.bound() if num_nodes is None else as_count(num_nodes)
+    sets.assert_nodes(count)
+    given = {nodes.shape[1]: nodes if opening == "(" else nodes.sort(dim=1)[0] for _, nodes in sets.by_size()}
+    top = _as_size(max_size) if max_size is not None else max(given, default=1)
+    for size in range(2, top + 1):  # the parts of one facet are all different: what they exceed need not be tried
+        _assert_few(comb(max(given, default=1), size), size)
+    index, larger = {}, sets.nodes.new_zeros(0, top + 1)
+    for size in range(top, 1, -1):
+        parts = [_shorter(larger, size)]
+        parts += [_shorter(nodes, size) for own, nodes in given.items() if own == size or own > size == top]
+        faces = torch.cat(parts)
+        larger = faces[different(faces, max(count, 1))]
+        index[lone_face(size, opening)] = (larger.T.contiguous(),)
+    return assemble(count, dict(reversed(index.items())), is_preferred=opening == "{")
+
+
+def _as_size(max_size: object) -> int:
+    try:
+        size = -1 if isinstance(max_size, bool) else index_of(max_size)  # type: ignore[arg-type]
+    except TypeError:
+        size = -1
+    if not 1 <= size <= MAX_LETTERS:
+        raise IncidenceError(
+            f"max_size must be an integer from 1 to {MAX_LETTERS}, the number of nodes of the largest faces; got {max_size!r}."
+        )
+    return size
+
+
+def _shorter(nodes: Tensor, size: int) -> Tensor:
+    """All rows of so many nodes that are left of the given rows when others are deleted, order kept."""
+    count, width = nodes.shape
+    _assert_few(count * comb(width, size), size)
+    if not count or width == size:
+        return nodes[:, :size]
+    return torch.cat([nodes[:, list(kept)] for kept in combinations(range(width), size)])
+
+
+def _assert_few(count: int, size: int) -> None:
+    limit = min(MAX_ENTRIES, 4 * MAX_ENTRIES // size)  # large faces take more room
+    assert_few(count, limit, f"there are too many faces of {size} nodes", "Give a smaller max_size")
+
+
+def densify(structure: Structure) -> Structure:
+    r"""The structure on the same nodes with the same tensors in which every entry is present; each structure of a batch for itself.
+
+    Raises:
+        IncidenceError: A tensor has open faces, of which there is no complete list.
+        TooLargeError: There are too many entries.
+
+    Example:
+        >>> densify(simplicial_complex([[0, 1, 2], [3]]))
+        Structure(num_nodes=4, '{i j}': 6 entries, '{i j k}': 4 entries)
+    """
+    texts = [str(pattern) for pattern in structure.patterns]
+    return collate([Structure.complete(one.counts, texts, device=one.device) for one in structure])

@@ -1,0 +1,122 @@
+"""The faces of one rank, and which faces contain which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.structure import Structure
+from incidence.structure.joins import MAX_ENTRIES, assert_few, by_entry, distinct, expand, is_among, pairs
+from incidence.structure.keys import ranges
+
+__all__ = ["Level", "contained"]
+
+
+@dataclass(frozen=True)
+class Level:
+    """The faces of one rank: the entries of one tensor of a structure that has one face.
+
+    Attributes:
+        structure: The structure.
+        pattern: The tensor; None for a rank that has no faces.
+    """
+
+    structure: Structure
+    pattern: Pattern | None
+
+    @cached_property
+    def count(self) -> int:
+        """The number of faces."""
+        return 0 if self.pattern is None else self.structure.num_entries(self.pattern)
+
+    @cached_property
+    def columns(self) -> Tensor | None:
+        """The nodes of faces of one size, shape [size, faces], ascending where their order means nothing; None for mixed sizes."""
+        if self.pattern is None or self.pattern.is_open or not self.pattern.faces[0].kind.is_distinct:
+            return None
+        columns = self.structure.index(self.pattern)[0]
+        return columns if self.is_ordered else columns.sort(dim=0)[0]
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether a face is a sequence, and contains its subsequences only."""
+        return self.pattern is not None and self.pattern.faces[0].kind.opening == "("
+
+    @cached_property
+    def csr(self) -> tuple[Tensor, Tensor]:
+        """All nodes by face, ascending within each, and where each face starts, with the end."""
+        if self.pattern is None:
+            return self.structure.empty_index(1)[0], torch.zeros(1, dtype=torch.long, device=self.structure.device)
+        parts = self.structure.index(self.pattern)
+        if self.pattern.is_open:
+            return by_entry(parts[1], self.count)
+        total = max(self.structure.total_nodes, 1)
+        keys = (torch.arange(self.count, device=parts[0].device) * total + parts[0]).flatten()
+        keys = keys[distinct(keys)]  # a symmetric face may repeat a node
+        return keys % total, ranges(torch.bincount(keys // total, minlength=self.count))
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """The number of nodes of every face."""
+        return self.csr[1].diff()
+
+
+def contained(lower: Level, upper: Level) -> Tensor:
+    """All pairs of faces, the first in the second: rows (face of the lower level, face of the upper level), by the latter."""
+    if not lower.count or not upper.count:
+        return lower.structure.empty_index(2)
+    if is_alike(lower, upper):
+        found = subfaces(lower, upper)
+        upper_face = torch.arange(upper.count, device=found.device).repeat_interleave(found.shape[1])
+        both = torch.stack([found.flatten(), upper_face])
+        return both[:, both[0] >= 0]
+    both = _by_nodes(lower, upper)
+    return both[:, (both[1] * lower.count + both[0]).sort()[1]]
+
+
+def is_alike(lower: Level, upper: Level) -> bool:
+    """Whether the subfaces of a face are told by its positions: both levels have one size, and the same kind of faces."""
+    if lower.columns is None or upper.columns is None:
+        return False
+    return len(lower.columns) <= len(upper.columns) and (len(lower.columns) == 1 or lower.is_ordered == upper.is_ordered)
+
+
+def is_simplicial(lower: Level, upper: Level) -> bool:
+    """Whether the boundary of a face is what is left without one of its nodes."""
+    return is_alike(lower, upper) and len(lower.columns) + 1 == len(upper.columns)  # type: ignore[arg-type]
+
+
+def subfaces(lower: Level, upper: Level) -> Tensor:
+    """For every face the rows of its subfaces, -1 where one is absent; shape [faces, subfaces], positions in lexicographic order."""
+    assert lower.columns is not None
+    assert upper.columns is not None
+    assert lower.pattern is not None
+    chosen = list(combinations(range(len(upper.columns)), len(lower.columns)))
+    asked = torch.cat([upper.columns[list(kept)] for kept in chosen], dim=1)
+    return lower.structure.locate(lower.pattern, asked).view(len(chosen), upper.count).T
+
+
+def _by_nodes(lower: Level, upper: Level) -> Tensor:
+    """Every lower face looks for partners at the one of its nodes that fewest upper faces have, and asks them for the others."""
+    nodes, ptr = lower.csr
+    theirs, their_ptr = upper.csr
+    total = max(lower.structure.total_nodes, 1)
+    owner = torch.arange(upper.count, device=nodes.device).repeat_interleave(their_ptr.diff())
+    degree = torch.bincount(theirs, minlength=total)
+    face = torch.arange(lower.count, device=nodes.device).repeat_interleave(ptr.diff())
+    rarest = torch.full((lower.count,), total * (upper.count + 1), device=nodes.device)
+    rarest.scatter_reduce_(0, face, degree[nodes] * total + nodes, "amin")
+    one, spot = pairs(rarest % total, theirs, MAX_ENTRIES, "too many faces have nodes in common")
+    other = owner[spot]
+    sizes = ptr.diff()[one]
+    assert_few(int(sizes.sum()), MAX_ENTRIES, "too many faces have nodes in common")
+    which, place = expand(ptr[one], sizes)
+    is_in = is_among(other[which] * total + nodes[place], owner * total + theirs)
+    is_kept = torch.ones_like(one, dtype=torch.bool)
+    is_kept[which[~is_in]] = False
+    return torch.stack([one, other])[:, is_kept]

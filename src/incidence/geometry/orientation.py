@@ -1,0 +1,85 @@
+r"""Incidence numbers: signs of the pairs (face, face of its boundary) with which the boundary of a boundary vanishes.
+
+For simplices there is a formula. For other faces the signs follow rank by rank: two faces f, f' in the boundary of g that meet in h (one
+rank below) have s(f,g) s(h,f) + s(f',g) s(h,f') = 0, which fixes the signs around g once one is chosen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from incidence.errors import IncidenceError
+from incidence.geometry.components import agreeing_signs, components
+from incidence.geometry.containment import is_simplicial, subfaces
+from incidence.structure.joins import MAX_ENTRIES, pairs
+
+if TYPE_CHECKING:
+    from incidence.geometry.ranks import Faces
+
+__all__ = ["between", "signs"]
+
+
+def signs(faces: Faces, rank: int) -> Tensor:
+    """The sign of every pair of `faces.boundary(rank)`."""
+    lower, upper = faces.level(rank - 1), faces.level(rank)
+    if not upper.count or not lower.count:
+        return faces.boundary(rank).new_zeros(0)
+    # The formula asks for faces below that are oriented by it too.
+    if all(is_simplicial(faces.level(k - 1), faces.level(k)) for k in range(1, rank + 1)):
+        found = subfaces(lower, upper)  # the last position is left out first
+        position = torch.arange(found.shape[1] - 1, -1, -1, device=found.device).expand_as(found)
+        return 1 - 2 * (position[found >= 0] % 2)
+    if rank == 1:
+        return _ends(faces)
+    return _propagated(faces, rank)
+
+
+def _ends(faces: Faces) -> Tensor:
+    _, edge = faces.boundary(1)
+    is_bad = torch.bincount(edge, minlength=faces.level(1).count) != 2
+    if is_bad.any():
+        raise IncidenceError(f"{_name(faces, 1, is_bad)} does not have two nodes: only then it has an orientation.")
+    return torch.tensor([-1, 1], device=edge.device).repeat(len(edge) // 2)
+
+
+def _name(faces: Faces, rank: int, is_bad: Tensor) -> str:
+    return f"face {int(is_bad.nonzero()[0])} of rank {rank} (`{faces.tensors[rank]}`)"
+
+
+def between(faces: Faces, rank: int) -> tuple[Tensor, Tensor, Tensor]:
+    """All chains h < f < g of faces of three consecutive ranks, g of the given rank, by g and h.
+
+    Returns:
+        For every chain the place of (f, g) in `boundary(rank)` and of (h, f) in `boundary(rank - 1)`; and how many chains
+        each pair h < g has.
+    """
+    lower, upper = faces.boundary(rank - 1), faces.boundary(rank)
+    one, other = pairs(upper[0], lower[1], MAX_ENTRIES, f"there are too many chains of faces up to rank {rank}")
+    ends = upper[1, one] * max(faces.level(rank - 2).count, 1) + lower[0, other]
+    ordered, order = ends.sort(stable=True)
+    return one[order], other[order], torch.unique_consecutive(ordered, return_counts=True)[1]
+
+
+def _propagated(faces: Faces, rank: int) -> Tensor:
+    below, upper = signs(faces, rank - 1), faces.boundary(rank)
+    place, place_below, counts = between(faces, rank)
+    if (counts != 2).any():
+        odd = place[(counts != 2).repeat_interleave(counts)]
+        is_open = torch.bincount(upper[1, odd], minlength=faces.level(rank).count) > 0
+        raise IncidenceError(
+            f"{_name(faces, rank, is_open)} has no closed boundary: a face of rank {rank - 2} in it lies in other than two of its faces of "
+            f"rank {rank - 1}. Add what is missing."
+        )
+    edges = place.view(-1, 2).T
+    joined = components(upper.shape[1], edges)
+    is_split = torch.bincount(upper[1, joined.unique()], minlength=faces.level(rank).count) > 1
+    if is_split.any():
+        raise IncidenceError(f"{_name(faces, rank, is_split)} has a boundary in several parts, so it has no orientation.")
+    found, is_fine = agreeing_signs(upper.shape[1], edges, -below[place_below].view(-1, 2).prod(1))
+    if not is_fine.all():
+        is_bad = torch.bincount(upper[1, ~is_fine], minlength=faces.level(rank).count) > 0
+        raise IncidenceError(f"{_name(faces, rank, is_bad)} has a boundary that cannot be oriented.")
+    return found

@@ -1,0 +1,233 @@
+r"""The faces of a structure by rank: how many, which contain which, and what shape they make together.
+
+Ranks are read off the tensors: nodes have rank 0, a lone face of m letters rank m - 1, `face={i ...}` rank 2, `rankK={i ...}` rank K, and
+a lone `{i ...}` without a name (hyperedges) rank 1. Other tensors are ignored. A face contains another iff its node set does; a
+directed face contains its subsequences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.geometry import manifolds
+from incidence.geometry.containment import Level, contained
+from incidence.geometry.orientation import signs
+from incidence.structure import Structure
+from incidence.structure.joins import MAX_ENTRIES, distinct, pairs
+
+__all__ = ["Faces", "faces"]
+
+
+def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces:
+    r"""The faces of a structure by rank.
+
+    Args:
+        structure: The structure; a batch is looked at as a whole.
+        ranks: The tensors to take for the ranks, where the structure has several for one rank, or others are meant. If given, no
+            tensor is taken but these, and the nodes.
+
+    Raises:
+        IncidenceError: Two tensors have one rank, and nothing says which is meant.
+
+    Example:
+        >>> from incidence.geometry import simplicial_complex
+        >>> sphere = faces(simplicial_complex([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]))
+        >>> sphere
+        Faces(f_vector=(4, 6, 4), euler=2)
+        >>> sphere.is_manifold, sphere.is_orientable
+        (True, True)
+        >>> sphere.boundary(2)[:, :3].tolist()  # the edges 0, 1 and 3 lie in triangle 0
+        [[0, 1, 3], [0, 0, 0]]
+    """
+    sort = "node" if "node" in structure.counts else next(iter(structure.counts))
+    found = _chosen(structure, ranks) if ranks is not None else _found(structure, sort)
+    nodes = structure.resolve(Pattern(f"i:{sort}"))
+    top = max(found, default=0)
+    return Faces([Level(structure, nodes), *(Level(structure, found.get(rank)) for rank in range(1, top + 1))])
+
+
+def _rank_of(pattern: Pattern) -> int:
+    """The rank of the entries of a tensor; 0 if it has none of its own."""
+    if pattern.order != 1:
+        return 0
+    if not pattern.is_open:
+        return len(pattern.letters) - 1
+    if pattern.name is None:
+        return 1
+    numbered = re.fullmatch(r"rank(\d{1,3})", pattern.name)
+    return int(numbered[1]) if numbered else 2 * (pattern.name == "face")
+
+
+def _found(structure: Structure, sort: str) -> dict[int, Pattern]:
+    found: dict[int, Pattern] = {}
+    for pattern in structure.patterns:
+        rank = _rank_of(pattern)
+        if not rank or set(pattern.sorts.values()) != {sort}:
+            continue
+        if rank in found:
+            name = pattern.name or str(pattern)
+            raise IncidenceError(
+                f"`{found[rank]}` and `{pattern}` both have rank {rank}. Say which is meant, as in ranks={{{rank}: '{name}'}}."
+            )
+        found[rank] = pattern
+    return found
+
+
+def _chosen(structure: Structure, ranks: Mapping[int, str]) -> dict[int, Pattern]:
+    found = {}
+    for rank, text in ranks.items():
+        pattern = structure.resolve(text)
+        if not isinstance(rank, int) or rank < 1 or pattern.order != 1 or len(set(pattern.sorts.values())) != 1:
+            raise IncidenceError(f"ranks maps ranks from 1 to tensors that have one face, of one sort; got {rank!r}: `{pattern}`.")
+        found[rank] = pattern
+    return found
+
+
+class Faces:
+    r"""What `faces` finds: the faces of a structure by rank.
+
+    Index tensors have shape [2, pairs]. Their numbers are rows of the tensors of the structure, see `tensors`, so that they go with
+    the rows of features. Row 1 is the face that is asked about, row 0 its neighbour, as in an `edge_index`.
+    """
+
+    def __init__(self, levels: list[Level]) -> None:
+        self._levels = levels
+        self._known: dict[tuple[int, int], Tensor] = {}
+
+    # ---- counts
+
+    @property
+    def top(self) -> int:
+        """The highest rank."""
+        return len(self._levels) - 1
+
+    @property
+    def tensors(self) -> tuple[str | None, ...]:
+        """For every rank the tensor of the structure that has its faces: its name, or its pattern."""
+        return tuple(None if level.pattern is None else level.pattern.name or str(level.pattern) for level in self._levels)
+
+    @property
+    def f_vector(self) -> tuple[int, ...]:
+        """The number of faces of every rank, nodes first."""
+        return tuple(level.count for level in self._levels)
+
+    @property
+    def euler(self) -> int:
+        r"""The Euler characteristic $\sum_k (-1)^k f_k$."""
+        return sum((-1) ** rank * count for rank, count in enumerate(self.f_vector))
+
+    def __repr__(self) -> str:
+        return f"Faces(f_vector={self.f_vector}, euler={self.euler})"
+
+    # ---- incidence
+
+    def level(self, rank: int) -> Level:
+        """The faces of one rank.
+
+        Raises:
+            IncidenceError: There is no such rank.
+        """
+        if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank <= self.top:
+            raise IncidenceError(f"the faces here have ranks 0 to {self.top}; got {rank!r}.")
+        return self._levels[rank]
+
+    def incidence(self, rank: int, other: int) -> Tensor:
+        """Incident faces of two ranks, as the paper has it: rows (face of the first rank, face of the second).
+
+        Faces of different rank are incident iff one contains the other, faces of one rank iff they share a face one rank below.
+        """
+        lower, upper = self.level(min(rank, other)), self.level(max(rank, other))
+        if rank == other:
+            return self.adjacency(rank)
+        key = (min(rank, other), max(rank, other))
+        if key not in self._known:
+            self._known[key] = contained(lower, upper)
+        return self._known[key] if rank < other else self._known[key].flip(0)
+
+    def boundary(self, rank: int) -> Tensor:
+        """The faces one rank below in every face of a rank: rows (face of rank - 1, face of rank), by the latter."""
+        self.assert_above(rank)
+        return self.incidence(rank - 1, rank)
+
+    def coboundary(self, rank: int) -> Tensor:
+        """The faces one rank above around every face of a rank: rows (face of rank + 1, face of rank); none for the highest rank."""
+        own = self.level(rank)
+        return self.incidence(rank + 1, rank) if rank < self.top else own.structure.empty_index(2)
+
+    def adjacency(self, rank: int, via: int | None = None) -> Tensor:
+        """Pairs of different faces of a rank that share a face one rank below, in both orders.
+
+        Args:
+            rank: The rank.
+            via: The rank of what they share. Above `rank`, both are contained in it. If not given, `rank` - 1, and 1 for nodes, which
+                have nothing below.
+        """
+        through = via if via is not None else abs(rank - 1)
+        if through == rank:
+            raise IncidenceError(f"faces of rank {rank} are adjacent via faces of another rank; got via={via!r}.")
+        shared, face = self.incidence(through, rank)
+        one, other = pairs(shared, shared, MAX_ENTRIES, f"too many faces of rank {rank} are adjacent via rank {through}")
+        found = torch.stack([face[one], face[other]])
+        found = found[:, found[0] != found[1]]
+        return found[:, distinct(found[1] * max(self.level(rank).count, 1) + found[0])]
+
+    def signs(self, rank: int) -> Tensor:
+        r"""The sign, +1 or -1, of every pair of `boundary(rank)`: incidence numbers of cochains.
+
+        Faces of one size are oriented by ascending nodes (directed ones by their sequence): the face without the node at position p has
+        the sign $(-1)^p$. Other faces are oriented one after the other such that the boundary of the boundary vanishes, and
+        the first face in the boundary has the sign +1. On a closed structure the signed boundary matrices have product 0.
+
+        Raises:
+            IncidenceError: The boundary of a face is not closed or not connected, so it has no orientation; the message names the face.
+        """
+        self.assert_above(rank)
+        return signs(self, rank)
+
+    def assert_above(self, rank: int) -> None:
+        """Refuses nodes, and ranks that are not there."""
+        self.level(rank)
+        if rank == 0:
+            raise IncidenceError("nodes, the faces of rank 0, have no boundary. Ask for a rank from 1.")
+
+    # ---- shape
+
+    @cached_property
+    def is_closed(self) -> bool:
+        """Whether no face lacks a face of its boundary.
+
+        A face of fixed size has all its subfaces. In a face of mixed size the faces one rank below have all its nodes, and
+        each face two ranks below lies in two or more of them.
+        """
+        return all(manifolds.has_boundary_faces(self, rank) for rank in range(1, self.top + 1))
+
+    @cached_property
+    def is_pure(self) -> bool:
+        """Whether every face, node by node, lies in a face of the highest rank."""
+        return manifolds.is_pure(self)
+
+    @cached_property
+    def is_manifold(self) -> bool:
+        """Whether the faces make a manifold, with or without boundary.
+
+        They must be closed and pure, a face one below the top lies in one or two of the top, and around every lower face the others
+        make a sphere or a ball. In codimension 2 and 3 this is decided exactly (a path or cycle; a disc or sphere); in codimension 4
+        and more by homology with coefficients mod 2, which some spaces that are no spheres have too.
+        """
+        return manifolds.is_manifold(self)
+
+    @cached_property
+    def is_orientable(self) -> bool:
+        """Whether the faces of highest rank can be oriented such that neighbours agree.
+
+        This is asked of pseudomanifolds: closed, pure, and every face one below the top lies in one or two of the top. For others it is
+        False.
+        """
+        return manifolds.is_orientable(self)

@@ -1,0 +1,205 @@
+"""Relational data: tables whose columns hold values of sorts, each row an entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.geometry.node_sets import as_count, different
+from incidence.structure import Structure
+
+__all__ = ["Table", "table"]
+
+_COLUMN = re.compile(r"\s*(?:(?P<letter>[A-Za-z][0-9]*)\s*:)?\s*(?P<sort>[A-Za-z_]\w*)\s*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Tables as a structure, and what is needed to go between values and nodes, and between rows and entries.
+
+    Attributes:
+        structure: The structure: a sort for every kind of values, a tensor for every table.
+        values: For every sort, the values of its nodes in order.
+        rows: For every table (by name, or `"table"` for the only one) the rows in the order of the entries of its tensor: features of
+            the rows follow by `features[rows]`.
+    """
+
+    structure: Structure
+    values: dict[str, list[Any]]
+    rows: dict[str, Tensor]
+
+    def nodes(self, sort: str, values: Iterable[Any]) -> Tensor:
+        """The numbers of the nodes with given values of a sort.
+
+        Raises:
+            IncidenceError: There is no such sort, or no node with such a value.
+        """
+        if sort not in self.values:
+            raise IncidenceError(f"no column has the sort `{sort}`; there are: {', '.join(self.values)}.")
+        number = {value: k for k, value in enumerate(self.values[sort])}
+        return _numbers(f"nodes of sort `{sort}`", _as_list(values), number)
+
+
+def table(columns: Mapping[str, Any], nodes: Mapping[str, Any] | None = None) -> Table:
+    r"""Relational data as a structure: each row of a table is one entry of a pattern with one letter for each column.
+
+    Entries stand in the preferred order; `rows` of the result tells which row each entry is.
+
+    Args:
+        columns: From the sort of every column to its values (anything hashable), one for each row: `{"user": u, "movie": m}` makes
+            the tensor `a:user b:movie`. Columns of one sort get letters of their own, as in `{"a:user": u, "b:user": v}`. Several tables
+            over the same sorts: from a name to the columns of each, as in `{"rates": {...}, "knows": {...}}`.
+        nodes: For some sorts all values in the order of their nodes, or a number n if the values are 0 to n - 1. Other sorts have the
+            values that occur, in ascending order, or by appearance where they do not compare.
+
+    Raises:
+        IncidenceError: Columns differ in length, a value is missing or unknown, or a row repeats another; the message names the row.
+
+    Example:
+        >>> t = table({"user": ["ann", "bob", "ann"], "movie": ["Jaws", "Jaws", "Alien"]})
+        >>> t.structure
+        Structure(num_nodes={'movie': 2, 'user': 2}, 'a:user b:movie': 3 entries)
+        >>> t.values["movie"], t.nodes("user", ["bob"])
+        (['Alien', 'Jaws'], tensor([1]))
+    """
+    if not isinstance(columns, Mapping) or not columns:
+        raise IncidenceError(
+            f"table needs a mapping from sorts to columns of values, as in {{'user': users, 'movie': movies}}; got {columns!r}."
+        )
+    is_many = all(isinstance(value, Mapping) for value in columns.values())
+    tables = dict(_read(columns if is_many else {"": columns}))
+    numbers = _values(tables, nodes or {})
+    index, rows = {}, {}
+    for pattern, own in tables.items():
+        sorts = pattern.sorts
+        name = pattern.name or "table"
+        letters = torch.stack([_numbers(f"{name}: column `{x}:{sorts[x]}`", own[x], numbers[sorts[x]]) for x in own])
+        _assert_different(name, letters, own, max(map(len, numbers.values())))
+        index[pattern] = letters
+        rows[pattern.name or str(pattern)] = name
+    ordered, order = Structure({sort: len(found) for sort, found in numbers.items()}, {str(p): t for p, t in index.items()}).canonical()
+    return Table(ordered, {sort: list(found) for sort, found in numbers.items()}, {name: order[key] for key, name in rows.items()})
+
+
+Columns = dict[str, list[Any]]  # the values of every letter
+Numbers = dict[Any, int]  # the node of every value
+
+
+def _read(tables: Mapping[str, Any]) -> Iterator[tuple[Pattern, Columns]]:
+    for name, columns in tables.items():
+        title = name or "table"
+        letters = _letters(title, list(columns))
+        lists = [_as_list(column) for column in columns.values()]
+        for (key, _), column in zip(columns.items(), lists, strict=True):
+            if len(column) != len(lists[0]):
+                first = next(iter(columns))
+                raise IncidenceError(
+                    f"{title}: the column `{key}` has {len(column)} values and `{first}` has {len(lists[0])}. A column has one value a row."
+                )
+        text = " ".join(f"{letter}:{sort}" for letter, sort in letters)
+        yield Pattern(f"{name}={text}" if name else text), {letter: column for (letter, _), column in zip(letters, lists, strict=True)}
+
+
+def _letters(title: str, keys: list[str]) -> list[tuple[str, str]]:
+    """A letter and a sort for every column: as written, or the sort alone with a letter that is free."""
+    read = [_COLUMN.fullmatch(key) if isinstance(key, str) else None for key in keys]
+    if None in read or not read:
+        bad = repr(keys[read.index(None)]) if read else "no column"
+        raise IncidenceError(f"{title}: a column is named by its sort (letters, digits and _), as in 'user' or 'a:user'; got {bad}.")
+    written = [match["letter"] for match in read if match and match["letter"]]
+    if len(set(written)) < len(written):
+        raise IncidenceError(f"{title}: every column has a letter of its own; `{max(written, key=written.count)}` is there twice.")
+    free = (f"{x}{number or ''}" for number in range(100) for x in "abcdefghijklmnopqrstuvwxyz" if f"{x}{number or ''}" not in written)
+    return [(match["letter"] or next(free), match["sort"]) for match in read if match]
+
+
+def _as_list(values: Any) -> list[Any]:
+    if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
+        raise IncidenceError(f"a column is a list of values, one for each row; got {values!r}.")
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def _values(tables: Mapping[Pattern, Columns], nodes: Mapping[str, Any]) -> dict[str, Numbers]:
+    """A number for every value of every sort."""
+    occurring: dict[str, dict[Any, None]] = {}
+    for pattern, columns in tables.items():
+        for letter, column in columns.items():
+            _assert_values(f"{pattern.name or 'table'}: column `{letter}:{pattern.sorts[letter]}`", column)
+            occurring.setdefault(pattern.sorts[letter], {}).update(dict.fromkeys(column))
+    unknown = [sort for sort in nodes if sort not in occurring]
+    if unknown:
+        raise IncidenceError(f"nodes: no column has the sort `{unknown[0]}`; there are: {', '.join(occurring)}.")
+    return {sort: _given(sort, nodes[sort]) if sort in nodes else _found(found) for sort, found in occurring.items()}
+
+
+def _assert_values(where: str, column: list[Any]) -> None:
+    for row, value in enumerate(column):
+        try:
+            hash(value)
+        except TypeError:
+            raise IncidenceError(f"{where} has {value!r} in row {row}, which is not hashable. Use numbers or strings.") from None
+        if _is_missing(value):
+            raise IncidenceError(f"{where} has no value in row {row}. Drop the row, or give it a value.")
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, and what cannot even be compared with itself."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):
+        return True
+
+
+def _found(values: Iterable[Any]) -> Numbers:
+    listed = list(values)
+    with suppress(TypeError):
+        listed = sorted(listed)
+    return {value: number for number, value in enumerate(listed)}
+
+
+def _given(sort: str, nodes: Any) -> Numbers:
+    listed = list(range(as_count(nodes))) if hasattr(nodes, "__index__") and not hasattr(nodes, "tolist") else _as_list(nodes)
+    _assert_values(f"nodes['{sort}']", listed)
+    numbers = {value: number for number, value in enumerate(listed)}
+    if len(numbers) < len(listed):
+        twice = next(value for number, value in enumerate(listed) if numbers[value] != number)
+        raise IncidenceError(f"nodes['{sort}'] has {twice!r} twice. A value is one node.")
+    return numbers
+
+
+def _numbers(where: str, column: list[Any], numbers: Numbers) -> Tensor:
+    try:
+        return torch.tensor([numbers[value] for value in column], dtype=torch.long)
+    except (KeyError, TypeError):
+        row = next(row for row, value in enumerate(column) if not _is_key(value, numbers))
+        raise IncidenceError(f"{where}: {column[row]!r} in row {row} is not one of the {len(numbers)} values of its nodes.") from None
+
+
+def _is_key(value: Any, numbers: Numbers) -> bool:
+    try:
+        return value in numbers
+    except TypeError:
+        return False
+
+
+def _assert_different(name: str, letters: Tensor, columns: Columns, bound: int) -> None:
+    first = different(letters.T, max(bound, 1))
+    if len(first) == letters.shape[1]:
+        return
+    is_again = torch.ones(letters.shape[1], dtype=torch.bool)
+    is_again[first] = False
+    other = int(is_again.nonzero()[0])
+    one = int((letters == letters[:, other : other + 1]).all(0).nonzero()[0])
+    row = tuple(column[one] for column in columns.values())
+    raise IncidenceError(
+        f"{name}: rows {one} and {other} are both {row}. Join their features and keep one; or tell them apart by a column of another sort, "
+        f"as in 'event': range({letters.shape[1]})."
+    )
