@@ -12,6 +12,8 @@ _HOMES = {
     "align": "incidence.geometry.faces",
     "automorphisms": "incidence.structure.automorphisms",
     "convert": "incidence.geometry",
+    "coordinates": "incidence.geometry.catalogue",
+    "corners": "incidence.geometry.polytopes",
     "densify": "incidence.geometry.complexes",
     "directed_complex": "incidence.geometry.complexes",
     "faces": "incidence.geometry.faces",
@@ -19,18 +21,20 @@ _HOMES = {
     "hypergraph": "incidence.geometry.graphs",
     "lifting": "incidence.geometry",
     "mesh": "incidence.geometry.meshes",
-    "named": "incidence.geometry.named",
+    "named": "incidence.geometry.catalogue",
+    "names": "incidence.geometry.catalogue",
     "point_cloud": "incidence.geometry.graphs",
     "polytope": "incidence.geometry.polytopes",
     "polytope_from_facets": "incidence.geometry.polytopes",
     "poset": "incidence.geometry.posets",
+    "read_mesh": "incidence.geometry.meshes",
     "simplicial_complex": "incidence.geometry.complexes",
     "table": "incidence.geometry.tables",
 }
 
 _MODULES = ("convert", "lifting")
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,152 @@
+"""Many node sets at once, in the order that structures prefer: by size, then by ascending nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import index as index_of
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.structure import Structure
+from incidence.structure.entries import count_entries
+from incidence.structure.keys import code, group, ranges
+
+__all__ = ["NodeSets", "as_node_sets", "sides", "structure_of"]
+
+
+@dataclass(frozen=True)
+class NodeSets:
+    """Node lists of mixed size: set k is `nodes[ptr[k]:ptr[k + 1]]`.
+
+    Attributes:
+        ptr: Where each set starts, and the end; shape [sets + 1].
+        nodes: The nodes of all sets, one after the other; shape [incidences].
+
+    Example:
+        >>> sets = NodeSets.of_lists([[0, 1, 2], [3, 4]])
+        >>> len(sets), sets[1]
+        (2, tensor([3, 4]))
+    """
+
+    ptr: Tensor
+    nodes: Tensor
+
+    @staticmethod
+    def of_lists(lists: list[list[int]]) -> NodeSets:
+        """Node sets from lists."""
+        return NodeSets(
+            ranges(torch.tensor([len(own) for own in lists], dtype=torch.long)),
+            torch.tensor([v for own in lists for v in own], dtype=torch.long),
+        )
+
+    @staticmethod
+    def of_rows(rows: Tensor) -> NodeSets:
+        """Node sets of one size from a matrix, shape [sets, size]."""
+        return NodeSets(torch.arange(len(rows) + 1) * rows.shape[1], rows.reshape(-1))
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def __getitem__(self, number: int) -> Tensor:
+        start, stop = self.ptr[range(len(self))[number] :][:2].tolist()
+        return self.nodes[start:stop]
+
+    @property
+    def sizes(self) -> Tensor:
+        """The number of nodes of every set."""
+        return self.ptr.diff()
+
+    @property
+    def numbers(self) -> Tensor:
+        """The number of the set of every incidence."""
+        return torch.repeat_interleave(torch.arange(len(self)), self.sizes, output_size=len(self.nodes))
+
+    @property
+    def index(self) -> Tensor:
+        """Rows (node, set number), as a structure keeps a lone open face; shape [2, incidences]."""
+        return torch.stack([self.nodes, self.numbers])
+
+    def take(self, rows: Tensor) -> NodeSets:
+        """The sets of given numbers, in that order."""
+        sizes = self.sizes[rows]
+        ptr = ranges(sizes)
+        shift = torch.repeat_interleave(self.ptr[rows] - ptr[:-1], sizes)
+        return NodeSets(ptr, self.nodes[torch.arange(len(shift)) + shift])
+
+    def arranged(self, num_nodes: int) -> tuple[NodeSets, Tensor, Tensor]:
+        """The sets in canonical order with ascending nodes, which set each was, and whether it equals the one before it."""
+        parts, orders, again = [], [], []
+        for size, rows in group(self.sizes):
+            matrix = self._matrix(size, rows).sort(dim=1).values
+            key, order = code(matrix.unbind(1), [num_nodes] * size)[0].sort(stable=True)
+            parts.append(NodeSets.of_rows(matrix[order]))
+            orders.append(rows[order])
+            again.append(torch.cat([torch.zeros(1, dtype=torch.bool), key[1:] == key[:-1]]))
+        if not parts:
+            return self, self.ptr[:0], torch.zeros(0, dtype=torch.bool)
+        sizes = torch.cat([part.sizes for part in parts])
+        return NodeSets(ranges(sizes), torch.cat([part.nodes for part in parts])), torch.cat(orders), torch.cat(again)
+
+    def repeats(self) -> Tensor:
+        """Whether a node stands twice in a set, for every set."""
+        found = torch.zeros(len(self), dtype=torch.bool)
+        for size, rows in group(self.sizes):
+            matrix = self._matrix(size, rows).sort(dim=1).values
+            found[rows] = (matrix[:, 1:] == matrix[:, :-1]).any(1)
+        return found
+
+    def _matrix(self, size: int, rows: Tensor) -> Tensor:
+        if len(rows) == len(self):
+            return self.nodes.view(-1, size)
+        return self.nodes[self.ptr[rows][:, None] + torch.arange(size)]
+
+
+def as_node_sets(value: Any, what: str) -> NodeSets:
+    """Node sets from a matrix of integers, one set a row, or from lists of integers.
+
+    Raises:
+        IncidenceError: They are neither; the message calls a set `what`.
+    """
+    if isinstance(value, NodeSets):
+        return value
+    if hasattr(value, "__array__") and getattr(value, "ndim", 0) == 2:
+        rows = torch.as_tensor(value).cpu()
+        if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
+            raise IncidenceError(f"a {what} is a list of node numbers, which are integers; got {str(rows.dtype).removeprefix('torch.')}.")
+        return NodeSets.of_rows(rows.long())
+    lists: list[list[int]] = []
+    try:
+        lists.extend([index_of(v) for v in own] for own in value)
+        return NodeSets.of_lists(lists)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise IncidenceError(f"a {what} is a list of node numbers, which are integers; {what} {len(lists)} is not.") from None
+
+
+def sides(polygons: NodeSets, num_nodes: int) -> Tensor:
+    """The edges of polygons, consecutive nodes of each, every one once and in canonical order; shape [2, edges]."""
+    following = torch.arange(1, len(polygons.nodes) + 1)
+    following[polygons.ptr[1:] - 1] = polygons.ptr[:-1]  # the last node of a polygon meets its first
+    other = polygons.nodes[following]
+    low, high = torch.minimum(polygons.nodes, other), torch.maximum(polygons.nodes, other)
+    keys = torch.unique(low * max(num_nodes, 1) + high)
+    return torch.stack([keys // max(num_nodes, 1), keys % max(num_nodes, 1)])
+
+
+def structure_of(num_nodes: int, index: Mapping[str, Tensor]) -> Structure:
+    """A structure from lone faces that are known to be right and in canonical order."""
+    tensors = {_pattern(text): value for text, value in index.items()}
+    bare = torch.zeros(0, 0, dtype=torch.long)  # the letters of a lone open face
+    parts: dict[Pattern, tuple[Tensor, ...]] = {p: (bare, value) if p.is_open else (value,) for p, value in tensors.items()}
+    entry_ptr = {p: torch.tensor([0, count_entries(p, own)]) for p, own in parts.items()}
+    return Structure._of({"node": torch.tensor([0, num_nodes])}, parts, entry_ptr)
+
+
+@lru_cache(maxsize=256)
+def _pattern(text: str) -> Pattern:
+    return Pattern(text)
