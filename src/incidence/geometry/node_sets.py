@@ -20,6 +20,9 @@ from incidence.structure.keys import code, group, ranges
 __all__ = ["NodeSets", "as_node_sets", "sides", "structure_of"]
 
 
+_MAX_NODES = 2**61
+
+
 @dataclass(frozen=True)
 class NodeSets:
     """Node lists of mixed size: set k is `nodes[ptr[k]:ptr[k + 1]]`.
@@ -123,9 +126,12 @@ def as_node_sets(value: Any, what: str) -> NodeSets:
     lists: list[list[int]] = []
     try:
         lists.extend([index_of(v) for v in own] for own in value)
-        return NodeSets.of_lists(lists)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
+    except (TypeError, ValueError, RuntimeError):
         raise IncidenceError(f"a {what} is a list of node numbers, which are integers; {what} {len(lists)} is not.") from None
+    far = next((k for k, own in enumerate(lists) if own and max(max(own), -min(own)) >= _MAX_NODES), None)
+    if far is not None:
+        raise IncidenceError(f"{what} {far} is {lists[far]}: nodes are numbered from 0 to less than 2^61.")
+    return NodeSets.of_lists(lists)
 
 
 def sides(polygons: NodeSets, num_nodes: int) -> Tensor:
