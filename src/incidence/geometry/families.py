@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from incidence.geometry.node_sets import NodeSets, sides, structure_of
+from incidence.geometry.node_lists import NodeLists, sides, structure_of
 from incidence.structure import Structure
 
 __all__ = [
@@ -25,7 +25,7 @@ def _ranks(num_nodes: int, faces: list[Tensor]) -> Structure:
     """A polytope from its faces of rank 1, 2, ..., each a matrix with one face a row."""
     index: dict[str, Tensor] = {}
     for rank, rows in enumerate(faces, 1):
-        sets = NodeSets.of_rows(rows).arranged(num_nodes)[0]
+        sets = NodeLists.of_rows(rows).arranged(num_nodes)[0]
         index |= {"{i j}": sets.nodes.view(-1, 2).T.contiguous()} if rank == 1 else {f"rank{rank}={{i ...}}": sets.index}
     return structure_of(num_nodes, index)
 
@@ -86,7 +86,7 @@ def cross_polytope_points(n: int) -> Floats:
 
 def _solid(num_nodes: int, polygons: list[list[int]]) -> Structure:
     """A polytope of rank 3 from its polygons, nodes of each in order around it."""
-    sets = NodeSets.of_lists(polygons)
+    sets = NodeLists.of_lists(polygons)
     return structure_of(num_nodes, {"{i j}": sides(sets, num_nodes), "rank2={i ...}": sets.arranged(num_nodes)[0].index})
 
 

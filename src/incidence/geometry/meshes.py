@@ -14,7 +14,7 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 from incidence.geometry.meshfiles import Soup, read_soup
-from incidence.geometry.node_sets import NodeSets, as_node_sets, sides, structure_of
+from incidence.geometry.node_lists import NodeLists, as_node_lists, sides, structure_of
 from incidence.structure import Structure
 
 __all__ = ["Mesh", "mesh", "read_mesh"]
@@ -42,7 +42,7 @@ class Mesh:
     """
 
     points: Tensor
-    faces: NodeSets
+    faces: NodeLists
     tetrahedra: Tensor
     structure: Structure
     face_pattern: str
@@ -109,13 +109,13 @@ def read_mesh(source: Any, *, format: str | None = None, repair: bool = False, o
     return Mesh(points, faces, tetrahedra, structure, "face" if is_open else "{i j k}", kept)
 
 
-def _volume(faces: NodeSets, tetrahedra: Tensor, num_nodes: int) -> Structure:
+def _volume(faces: NodeLists, tetrahedra: Tensor, num_nodes: int) -> Structure:
     """The simplicial complex of tetrahedra, with the triangles that the file has beside them."""
     found: dict[str, Tensor] = {}
     for size, text in ((2, "{i j}"), (3, "{i j k}"), (4, "{i j k l}")):
         parts = [tetrahedra[:, corners] for corners in combinations(range(4), size)]
         parts += [faces.nodes.view(-1, 3)[:, corners] for corners in combinations(range(3), size)]
-        arranged, _, again = NodeSets.of_rows(torch.cat(parts)).arranged(num_nodes)
+        arranged, _, again = NodeLists.of_rows(torch.cat(parts)).arranged(num_nodes)
         found[text] = arranged.nodes.view(-1, size)[~again].T.contiguous()
     return structure_of(num_nodes, found)
 
@@ -123,7 +123,7 @@ def _volume(faces: NodeSets, tetrahedra: Tensor, num_nodes: int) -> Structure:
 # ---- what is refused
 
 
-def _checked(soup: Soup, repair: bool) -> tuple[NodeSets, Tensor]:
+def _checked(soup: Soup, repair: bool) -> tuple[NodeLists, Tensor]:
     """The faces of a mesh that has nothing wrong, and which face of the file each is."""
     if not np.isfinite(soup.points).all():
         bad = int(np.flatnonzero(~np.isfinite(soup.points).all(axis=1))[0])
@@ -134,7 +134,7 @@ def _checked(soup: Soup, repair: bool) -> tuple[NodeSets, Tensor]:
     if small.any():
         bad = int(small.nonzero()[0])
         raise IncidenceError(f"{soup.face(bad)} has {int(faces.sizes[bad])} points: a face has at least 3. Remove it.")
-    cells = NodeSets.of_rows(torch.from_numpy(np.ascontiguousarray(soup.tetrahedra)))
+    cells = NodeLists.of_rows(torch.from_numpy(np.ascontiguousarray(soup.tetrahedra)))
     for sets, place in ((faces, soup.face), (cells, soup.tetrahedron)):
         _assert_range(sets, num_nodes, place, soup.first)
     _refuse_flaws(cells, _flaws(cells, num_nodes), soup.tetrahedron, soup.first)
@@ -145,7 +145,7 @@ def _checked(soup: Soup, repair: bool) -> tuple[NodeSets, Tensor]:
     return (faces if len(kept) == len(faces) else faces.take(kept)), kept
 
 
-def _assert_range(sets: NodeSets, num_nodes: int, place: Callable[[int], str], first: int) -> None:
+def _assert_range(sets: NodeLists, num_nodes: int, place: Callable[[int], str], first: int) -> None:
     is_bad = (sets.nodes < 0) | (sets.nodes >= num_nodes)
     if is_bad.any():
         spot = int(is_bad.nonzero()[0])
@@ -155,7 +155,7 @@ def _assert_range(sets: NodeSets, num_nodes: int, place: Callable[[int], str], f
         )
 
 
-def _flaws(sets: NodeSets, num_nodes: int) -> Tensor:
+def _flaws(sets: NodeLists, num_nodes: int) -> Tensor:
     """For every set -1 if it is sound, its own number if it names a node twice, and else the number of the first set that equals it."""
     flaws = torch.full((len(sets),), -1)
     repeats = sets.repeats()
@@ -167,7 +167,7 @@ def _flaws(sets: NodeSets, num_nodes: int) -> Tensor:
     return flaws
 
 
-def _refuse_flaws(sets: NodeSets, flaws: Tensor, place: Callable[[int], str], first: int) -> None:
+def _refuse_flaws(sets: NodeLists, flaws: Tensor, place: Callable[[int], str], first: int) -> None:
     if bool((flaws < 0).all()):
         return
     bad = int((flaws >= 0).nonzero()[0])
@@ -201,7 +201,7 @@ def _from_arrays(points: Any, faces: Any) -> Soup:
         raise IncidenceError(f"points must be a matrix of numbers, shape [nodes, dimensions]; got {type(points).__name__}.") from None
     if matrix.ndim != 2:
         raise IncidenceError(f"points must have the shape [nodes, dimensions]; got {list(matrix.shape)}.")
-    sets = as_node_sets(faces, "face")
+    sets = as_node_lists(faces, "face")
     return Soup("the mesh", matrix, sets.sizes.numpy(), sets.nodes.numpy())
 
 

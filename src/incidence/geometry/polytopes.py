@@ -13,7 +13,7 @@ from torch import Tensor
 from incidence.errors import IncidenceError
 from incidence.geometry.hulls import ExactCloud, RoundedCloud
 from incidence.geometry.lattices import NotPolytopeError, face_lattice, loose_nodes, mask_of, nodes_of, transposed
-from incidence.geometry.node_sets import NodeSets, as_node_sets, structure_of
+from incidence.geometry.node_lists import NodeLists, as_node_lists, structure_of
 from incidence.structure import Structure
 
 __all__ = ["corners", "polytope", "polytope_from_facets"]
@@ -100,7 +100,7 @@ def polytope_from_facets(facets: Any) -> Structure:
         >>> polytope_from_facets([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])  # a tetrahedron
         Structure(num_nodes=4, '{i j}': 6 entries, 'rank2={i ...}': 4 entries)
     """
-    sets = as_node_sets(facets, "facet")
+    sets = as_node_lists(facets, "facet")
     num_nodes = _assert_facets(sets)
     masks = [mask_of(own) for own in _lists(sets)]
     spare = loose_nodes(transposed(masks, num_nodes), len(masks))  # of facets seen as nodes, and nodes as the facets around them
@@ -120,13 +120,13 @@ def polytope_from_facets(facets: Any) -> Structure:
 def _structure(facets: list[int], num_nodes: int) -> Structure:
     index: dict[str, Tensor] = {}
     for rank, level in enumerate(face_lattice(facets, num_nodes).levels[1:], 1):
-        sets = NodeSets.of_lists(sorted(map(nodes_of, level), key=lambda nodes: (len(nodes), nodes)))
+        sets = NodeLists.of_lists(sorted(map(nodes_of, level), key=lambda nodes: (len(nodes), nodes)))
         text, value = ("{i j}", sets.nodes.view(-1, 2).T.contiguous()) if rank == 1 else (f"rank{rank}={{i ...}}", sets.index)
         index[text] = value
     return structure_of(num_nodes, index)
 
 
-def _lists(sets: NodeSets) -> list[list[int]]:
+def _lists(sets: NodeLists) -> list[list[int]]:
     nodes, ptr = sets.nodes.tolist(), sets.ptr.tolist()
     return [nodes[start:stop] for start, stop in pairwise(ptr)]
 
@@ -178,7 +178,7 @@ def _assert_spanning(rank: int, values: NDArray[Any], flat: bool) -> None:
         )
 
 
-def _assert_facets(sets: NodeSets) -> int:
+def _assert_facets(sets: NodeLists) -> int:
     """Refuses facets that cannot be those of a polytope on their own or in pairs; the number of nodes."""
     if len(sets) < 2 or not bool(sets.sizes.all()):
         raise IncidenceError(f"a polytope has at least 2 facets, and none is empty; got {len(sets)} facets.")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import torch
 
-from incidence.geometry.node_sets import NodeSets, sides, structure_of
+from incidence.geometry.node_lists import NodeLists, sides, structure_of
 from incidence.structure import Structure
 
 __all__ = ["complete", "cycle", "directed_cycle", "klein_bottle", "moebius_strip", "petersen", "projective_plane", "torus"]
 
 
 def _graph(num_nodes: int, edges: list[list[int]]) -> Structure:
-    return structure_of(num_nodes, {"{i j}": NodeSets.of_lists(edges).arranged(num_nodes)[0].nodes.view(-1, 2).T.contiguous()})
+    return structure_of(num_nodes, {"{i j}": NodeLists.of_lists(edges).arranged(num_nodes)[0].nodes.view(-1, 2).T.contiguous()})
 
 
 def cycle(n: int) -> Structure:
     """The undirected cycle."""
-    return structure_of(n, {"{i j}": sides(NodeSets.of_rows(torch.arange(n)[None]), n)})
+    return structure_of(n, {"{i j}": sides(NodeLists.of_rows(torch.arange(n)[None]), n)})
 
 
 def directed_cycle(n: int) -> Structure:
@@ -38,7 +38,7 @@ def petersen() -> Structure:
 def _surface(triangles: list[list[int]]) -> Structure:
     """The triangles with their edges and nodes: edges of triangles are all pairs of their nodes, so that is closed."""
     num_nodes = 1 + max(max(own) for own in triangles)
-    sets = NodeSets.of_lists(triangles)
+    sets = NodeLists.of_lists(triangles)
     faces = sets.arranged(num_nodes)[0].nodes.view(-1, 3).T.contiguous()
     return structure_of(num_nodes, {"{i j}": sides(sets, num_nodes), "{i j k}": faces})
 

@@ -85,8 +85,9 @@ def read_header(data: bytes, name: str) -> Header:
         IncidenceError: It is not one, or it does not promise points and polygons.
     """
     found = data.find(_END)
-    if not data.startswith(b"ply") or found < 0:
-        what = "is never closed by `end_header`" if data.startswith(b"ply") else "must begin with `ply`"
+    is_ply = data[:4].strip() == b"ply"
+    if not is_ply or found < 0:
+        what = "is never closed by `end_header`" if is_ply else "must begin with `ply`"
         raise damaged(f"{name}: the header of a PLY file {what}.")
     stop = found + len(_END)
     stop += 2 if data[stop : stop + 2] == b"\r\n" else 1

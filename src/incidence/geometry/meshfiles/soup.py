@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from incidence.errors import IncidenceError
-from incidence.geometry.node_sets import NodeSets
+from incidence.geometry.node_lists import NodeLists
 from incidence.structure.keys import ranges
 
 __all__ = ["Floats", "Integers", "Soup", "damaged", "numbers", "shown"]
@@ -62,9 +62,9 @@ class Soup:
         return _place(self.name, "tetrahedron", number, None)
 
     @property
-    def faces(self) -> NodeSets:
+    def faces(self) -> NodeLists:
         """The polygons."""
-        return NodeSets(ranges(torch.from_numpy(self.sizes)), torch.from_numpy(self.nodes))
+        return NodeLists(ranges(torch.from_numpy(self.sizes)), torch.from_numpy(self.nodes))
 
 
 def _place(name: str, what: str, number: int, lines: Sequence[int] | None) -> str:

@@ -17,14 +17,14 @@ from incidence.structure import Structure
 from incidence.structure.entries import count_entries
 from incidence.structure.keys import code, group, ranges
 
-__all__ = ["NodeSets", "as_node_sets", "sides", "structure_of"]
+__all__ = ["NodeLists", "as_node_lists", "sides", "structure_of"]
 
 
 _MAX_NODES = 2**61
 
 
 @dataclass(frozen=True)
-class NodeSets:
+class NodeLists:
     """Node lists of mixed size: set k is `nodes[ptr[k]:ptr[k + 1]]`.
 
     Attributes:
@@ -32,7 +32,7 @@ class NodeSets:
         nodes: The nodes of all sets, one after the other; shape [incidences].
 
     Example:
-        >>> sets = NodeSets.of_lists([[0, 1, 2], [3, 4]])
+        >>> sets = NodeLists.of_lists([[0, 1, 2], [3, 4]])
         >>> len(sets), sets[1]
         (2, tensor([3, 4]))
     """
@@ -41,17 +41,17 @@ class NodeSets:
     nodes: Tensor
 
     @staticmethod
-    def of_lists(lists: list[list[int]]) -> NodeSets:
+    def of_lists(lists: list[list[int]]) -> NodeLists:
         """Node sets from lists."""
-        return NodeSets(
+        return NodeLists(
             ranges(torch.tensor([len(own) for own in lists], dtype=torch.long)),
             torch.tensor([v for own in lists for v in own], dtype=torch.long),
         )
 
     @staticmethod
-    def of_rows(rows: Tensor) -> NodeSets:
+    def of_rows(rows: Tensor) -> NodeLists:
         """Node sets of one size from a matrix, shape [sets, size]."""
-        return NodeSets(torch.arange(len(rows) + 1) * rows.shape[1], rows.reshape(-1))
+        return NodeLists(torch.arange(len(rows) + 1) * rows.shape[1], rows.reshape(-1))
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -75,26 +75,26 @@ class NodeSets:
         """Rows (node, set number), as a structure keeps a lone open face; shape [2, incidences]."""
         return torch.stack([self.nodes, self.numbers])
 
-    def take(self, rows: Tensor) -> NodeSets:
+    def take(self, rows: Tensor) -> NodeLists:
         """The sets of given numbers, in that order."""
         sizes = self.sizes[rows]
         ptr = ranges(sizes)
         shift = torch.repeat_interleave(self.ptr[rows] - ptr[:-1], sizes)
-        return NodeSets(ptr, self.nodes[torch.arange(len(shift)) + shift])
+        return NodeLists(ptr, self.nodes[torch.arange(len(shift)) + shift])
 
-    def arranged(self, num_nodes: int) -> tuple[NodeSets, Tensor, Tensor]:
+    def arranged(self, num_nodes: int) -> tuple[NodeLists, Tensor, Tensor]:
         """The sets in canonical order with ascending nodes, which set each was, and whether it equals the one before it."""
         parts, orders, again = [], [], []
         for size, rows in group(self.sizes):
             matrix = self._matrix(size, rows).sort(dim=1).values
             key, order = code(matrix.unbind(1), [num_nodes] * size)[0].sort(stable=True)
-            parts.append(NodeSets.of_rows(matrix[order]))
+            parts.append(NodeLists.of_rows(matrix[order]))
             orders.append(rows[order])
             again.append(torch.cat([torch.zeros(1, dtype=torch.bool), key[1:] == key[:-1]]))
         if not parts:
             return self, self.ptr[:0], torch.zeros(0, dtype=torch.bool)
         sizes = torch.cat([part.sizes for part in parts])
-        return NodeSets(ranges(sizes), torch.cat([part.nodes for part in parts])), torch.cat(orders), torch.cat(again)
+        return NodeLists(ranges(sizes), torch.cat([part.nodes for part in parts])), torch.cat(orders), torch.cat(again)
 
     def repeats(self) -> Tensor:
         """Whether a node stands twice in a set, for every set."""
@@ -110,19 +110,19 @@ class NodeSets:
         return self.nodes[self.ptr[rows][:, None] + torch.arange(size)]
 
 
-def as_node_sets(value: Any, what: str) -> NodeSets:
+def as_node_lists(value: Any, what: str) -> NodeLists:
     """Node sets from a matrix of integers, one set a row, or from lists of integers.
 
     Raises:
         IncidenceError: They are neither; the message calls a set `what`.
     """
-    if isinstance(value, NodeSets):
+    if isinstance(value, NodeLists):
         return value
     if hasattr(value, "__array__") and getattr(value, "ndim", 0) == 2:
         rows = torch.as_tensor(value).cpu()
         if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
             raise IncidenceError(f"a {what} is a list of node numbers, which are integers; got {str(rows.dtype).removeprefix('torch.')}.")
-        return NodeSets.of_rows(rows.long())
+        return NodeLists.of_rows(rows.long())
     lists: list[list[int]] = []
     try:
         lists.extend([index_of(v) for v in own] for own in value)
@@ -131,10 +131,10 @@ def as_node_sets(value: Any, what: str) -> NodeSets:
     far = next((k for k, own in enumerate(lists) if own and max(max(own), -min(own)) >= _MAX_NODES), None)
     if far is not None:
         raise IncidenceError(f"{what} {far} is {lists[far]}: nodes are numbered from 0 to less than 2^61.")
-    return NodeSets.of_lists(lists)
+    return NodeLists.of_lists(lists)
 
 
-def sides(polygons: NodeSets, num_nodes: int) -> Tensor:
+def sides(polygons: NodeLists, num_nodes: int) -> Tensor:
     """The edges of polygons, consecutive nodes of each, every one once and in canonical order; shape [2, edges]."""
     following = torch.arange(1, len(polygons.nodes) + 1)
     following[polygons.ptr[1:] - 1] = polygons.ptr[:-1]  # the last node of a polygon meets its first
