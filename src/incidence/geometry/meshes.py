@@ -14,7 +14,7 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 from incidence.geometry.meshfiles import Soup, read_soup
-from incidence.geometry.node_lists import NodeLists, as_node_lists, sides, structure_of
+from incidence.geometry.node_lists import NodeLists, as_array, as_node_lists, sides, structure_of
 from incidence.structure import Structure
 
 __all__ = ["Mesh", "mesh", "read_mesh"]
@@ -196,14 +196,10 @@ def _as_soup(source: Any, file_format: str | None) -> Soup:
 
 def _from_arrays(points: Any, faces: Any) -> Soup:
     try:
-        matrix = np.array(_plain(points), dtype=np.float64)
+        matrix = as_array(points).astype(np.float64)
     except (TypeError, ValueError):
         raise IncidenceError(f"points must be a matrix of numbers, shape [nodes, dimensions]; got {type(points).__name__}.") from None
     if matrix.ndim != 2:
         raise IncidenceError(f"points must have the shape [nodes, dimensions]; got {list(matrix.shape)}.")
     sets = as_node_lists(faces, "face")
     return Soup("the mesh", matrix, sets.sizes.numpy(), sets.nodes.numpy())
-
-
-def _plain(values: Any) -> Any:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values

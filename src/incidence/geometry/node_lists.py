@@ -8,7 +8,9 @@ from functools import lru_cache
 from operator import index as index_of
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
@@ -17,7 +19,7 @@ from incidence.structure import Structure
 from incidence.structure.entries import count_entries
 from incidence.structure.keys import code, group, ranges
 
-__all__ = ["NodeLists", "as_node_lists", "sides", "structure_of"]
+__all__ = ["NodeLists", "as_array", "as_node_lists", "sides", "structure_of"]
 
 
 _MAX_NODES = 2**61
@@ -110,6 +112,14 @@ class NodeLists:
         return self.nodes[self.ptr[rows][:, None] + torch.arange(size)]
 
 
+def as_array(values: Any) -> NDArray[Any]:
+    """A tensor, an array or lists as an array of its own; what numpy cannot take raises what numpy raises."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = (values.float() if values.dtype in (torch.bfloat16, torch.float16) else values).numpy()
+    return np.array(values)
+
+
 def as_node_lists(value: Any, what: str) -> NodeLists:
     """Node sets from a matrix of integers, one set a row, or from lists of integers.
 
@@ -119,10 +129,10 @@ def as_node_lists(value: Any, what: str) -> NodeLists:
     if isinstance(value, NodeLists):
         return value
     if hasattr(value, "__array__") and getattr(value, "ndim", 0) == 2:
-        rows = torch.as_tensor(value).cpu()
-        if rows.is_floating_point() or rows.is_complex() or rows.dtype == torch.bool:
-            raise IncidenceError(f"a {what} is a list of node numbers, which are integers; got {str(rows.dtype).removeprefix('torch.')}.")
-        return NodeLists.of_rows(rows.long())
+        rows = as_array(value)
+        if rows.dtype.kind not in "iu":
+            raise IncidenceError(f"a {what} is a list of node numbers, which are integers; got {rows.dtype}.")
+        return NodeLists.of_rows(torch.from_numpy(rows.astype(np.int64)))
     lists: list[list[int]] = []
     try:
         lists.extend([index_of(v) for v in own] for own in value)

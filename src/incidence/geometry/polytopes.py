@@ -12,8 +12,8 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 from incidence.geometry.hulls import ExactCloud, RoundedCloud
-from incidence.geometry.lattices import NotPolytopeError, face_lattice, loose_nodes, mask_of, nodes_of, transposed
-from incidence.geometry.node_lists import NodeLists, as_node_lists, structure_of
+from incidence.geometry.lattices import Lattice, NotPolytopeError, face_lattice, loose_nodes, mask_of, nodes_of, transposed
+from incidence.geometry.node_lists import NodeLists, as_array, as_node_lists, structure_of
 from incidence.structure import Structure
 
 __all__ = ["corners", "polytope", "polytope_from_facets"]
@@ -52,17 +52,13 @@ def polytope(points: Any, *, tolerance: float | None = None, flat: bool = False)
         )
     inner = cloud.spanned()
     _assert_spanning(inner.dimension, values, flat)
-    facets = inner.facets()
-    loose = loose_nodes(facets, len(values))
+    lattice, loose = _hull_lattice(inner)
     if loose:
         raise IncidenceError(
             f"point {loose[0]}, {_shown(values, loose[0])}, is no corner of the convex hull of the points. "
             f"Leave such points out, as in points[geometry.corners(points)]."
         )
-    try:
-        return _structure(facets, len(values))
-    except NotPolytopeError as error:
-        raise IncidenceError(f"the faces of the convex hull cannot be told apart: {error} Try another `tolerance`.") from None
+    return _structure(lattice, len(values))
 
 
 def corners(points: Any, *, tolerance: float | None = None) -> Tensor:
@@ -79,7 +75,7 @@ def corners(points: Any, *, tolerance: float | None = None) -> Tensor:
     rows = np.flatnonzero(is_kept)
     inner = cloud.take(rows).spanned()
     if inner.dimension:
-        rows = np.delete(rows, loose_nodes(inner.facets(), len(rows)))
+        rows = np.delete(rows, _hull_lattice(inner)[1])
     return torch.from_numpy(rows)
 
 
@@ -111,15 +107,38 @@ def polytope_from_facets(facets: Any) -> Structure:
     loose = loose_nodes(masks, num_nodes)
     if loose:
         raise IncidenceError(f"node {loose[0]} is no corner: the facets that contain it have other nodes in common. Correct the facets.")
-    return _structure(masks, num_nodes)
+    return _structure(face_lattice(masks, num_nodes), num_nodes)
 
 
-# ---- from masks to a structure
+# ---- from facets to a structure
 
 
-def _structure(facets: list[int], num_nodes: int) -> Structure:
+def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[Lattice, list[int]]:
+    """The faces of a convex hull, nodes being its corners alone, and the points that are no corners.
+
+    If the lattice is one of a polytope of the right rank then no facet is missing, so that only then something can be said of corners.
+    """
+    facets = cloud.facets()
+    loose = loose_nodes(facets, len(cloud.points))
+    kept = sorted(set(range(len(cloud.points))) - set(loose))
+    masks = facets if not loose else [mask_of([k for k, node in enumerate(kept) if facet >> node & 1]) for facet in facets]
+    try:
+        if len(masks) < 2 or loose_nodes(transposed(masks, len(kept)), len(masks)):
+            raise NotPolytopeError("some facets are missing, or lie in others.")
+        lattice = face_lattice(masks, len(kept))
+        if len(lattice.levels) != cloud.dimension:
+            raise NotPolytopeError(f"the faces have {len(lattice.levels)} ranks instead of {cloud.dimension}.")
+    except NotPolytopeError as error:
+        raise IncidenceError(
+            f"the faces of the convex hull cannot be told apart in double precision ({error}) Give a larger or smaller `tolerance`, or "
+            f"the facets to `polytope_from_facets`."
+        ) from None
+    return lattice, loose
+
+
+def _structure(lattice: Lattice, num_nodes: int) -> Structure:
     index: dict[str, Tensor] = {}
-    for rank, level in enumerate(face_lattice(facets, num_nodes).levels[1:], 1):
+    for rank, level in enumerate(lattice.levels[1:], 1):
         sets = NodeLists.of_lists(sorted(map(nodes_of, level), key=lambda nodes: (len(nodes), nodes)))
         text, value = ("{i j}", sets.nodes.view(-1, 2).T.contiguous()) if rank == 1 else (f"rank{rank}={{i ...}}", sets.index)
         index[text] = value
@@ -137,7 +156,7 @@ def _lists(sets: NodeLists) -> list[list[int]]:
 def _as_points(points: Any) -> NDArray[Any]:
     """Points as int64, Python's integers, or float64."""
     try:
-        values = np.array(points.detach().cpu() if isinstance(points, Tensor) else points)
+        values = as_array(points)
         if values.dtype.kind not in "iu" and not (values.dtype.kind == "O" and all(isinstance(v, int) for v in values.flat)):
             values = values.astype(np.float64) if values.dtype.kind in "fO" else np.zeros(())
     except (TypeError, ValueError):
