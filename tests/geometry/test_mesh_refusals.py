@@ -44,7 +44,7 @@ BROKEN = {
     # OFF
     "off, no header": ("off", b"3 1 0\n" + P, r"a\.off, line 1: an OFF file begins with OFF .*; got `3`"),
     "off, another kind": ("off", b"OFFBINARY\n", r"line 1: an OFF file begins with OFF"),
-    "off, comments alone": ("off", b"# nothing\n", r"line 1: an OFF file begins with OFF .* got `comments alone`"),
+    "off, comments alone": ("off", b"# nothing\n", r"a\.off: an OFF file begins with OFF .* got comments alone"),
     "off, no counts": ("off", b"OFF\n", r"a\.off, line 1: the numbers of points, faces and edges must follow OFF"),
     "off, one count": ("off", b"OFF\n3\n", r"line 2: the numbers of points, faces and edges must stand here; got `3`"),
     "off, a negative count": ("off", b"OFF\n-3 1 0\n", r"line 2: the numbers of points, faces"),
@@ -54,8 +54,12 @@ BROKEN = {
         r"line 2: it promises 3 points and 2 faces, one line each, and 4 lines follow",
     ),
     "off, a huge promise": ("off", b"OFF\n1000000000000 1 0\n" + P, r"it promises 1,000,000,000,000 points"),
-    "off, a short face": ("off", b"OFF\n3 1 0\n" + P + b"4 0 1 2\n", r"line 6: a face of 4 points needs as many numbers after it; got 3"),
-    "off, a negative size": ("off", b"OFF\n3 1 0\n" + P + b"-1 0 1 2\n", r"line 6: a face of -1 points needs"),
+    "off, a short face": (
+        "off",
+        b"OFF\n3 1 0\n" + P + b"4 0 1 2\n",
+        r"line 6: a face of 4 points needs its size and as many numbers after it; got 3",
+    ),
+    "off, a negative size": ("off", b"OFF\n3 1 0\n" + P + b"-1 0 1 2\n", r"line 6: a face of -1 points needs its size"),
     "off, a short point": ("off", b"OFF\n3 1 0\n0 0\n1 0 0\n0 1 0\n3 0 1 2\n", r"line 3: a point has at least 3 numbers here; got 2"),
     "off, a node too far": (
         "off",
@@ -98,7 +102,7 @@ BROKEN = {
     "ply, a face without a size": (
         "ply",
         PLY + FACE.replace(b"property list", b"property int w\nproperty list") + P + b"7\n",
-        r"line 14: `` is not an integer",
+        r"line 14: a face needs its size and as many numbers after it; got 0",
     ),
     "ply, binary, cut off in the points": (
         "ply",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from incidence.errors import IncidenceError
-from incidence.geometry.meshfiles.soup import Integers, Soup, damaged, numbers, shown
+from incidence.geometry.meshfiles.soup import Floats, Soup, damaged, shown
+from incidence.geometry.meshfiles.table import integers, numbers
 
 __all__ = ["read_medit"]
 
@@ -27,7 +31,7 @@ _WIDTHS = {
     b"TangentAtVertices": 2,
 }
 
-Tables = dict[bytes, list[list[bytes]]]  # the rows of every keyword
+Tables = dict[bytes, list[bytes]]  # the words of every keyword
 
 
 def read_medit(data: bytes, name: str) -> Soup:
@@ -36,9 +40,9 @@ def read_medit(data: bytes, name: str) -> Soup:
         data = b"\n".join(line.partition(b"#")[0] for line in data.splitlines())
     dimension, words = _dimension(data.split(), name)
     tables = _tables(words, dimension, name)
-    rows = [row[:dimension] for row in tables.get(b"Vertices", [])]
-    points = numbers(rows, float, lambda k: f"{name}, row {k} of `Vertices`").reshape(-1, dimension)
-    triangles, quads, tetrahedra = (_cells(tables, key, name) for key in (b"Triangles", b"Quadrilaterals", b"Tetrahedra"))
+    points: Floats = np.ascontiguousarray(_rows(tables, b"Vertices", dimension + 1, float, name))
+    cells = {key: _rows(tables, key, _WIDTHS[key], int, name) - 1 for key in (b"Triangles", b"Quadrilaterals", b"Tetrahedra")}
+    triangles, quads, tetrahedra = cells.values()
     odd = next((key for key in (b"Hexahedra", b"Prisms", b"Pyramids") if tables.get(key)), b"Quadrilaterals")
     if tables.get(odd) and (odd != b"Quadrilaterals" or len(tetrahedra)):
         raise IncidenceError(f"{name}: `{odd.decode()}` are no cells of a simplicial complex. Split them into simplices first.")
@@ -46,9 +50,11 @@ def read_medit(data: bytes, name: str) -> Soup:
     return Soup(name, points, sizes, np.concatenate([triangles.ravel(), quads.ravel()]), tetrahedra, first=1)
 
 
-def _cells(tables: Tables, key: bytes, name: str) -> Integers:
-    values: Integers = numbers(tables.get(key, []), int, lambda k: f"{name}, row {k} of `{key.decode()}`")
-    return values.reshape(-1, _WIDTHS[key])[:, :-1] - 1
+def _rows(tables: Tables, key: bytes, width: int, kind: type[int] | type[float], name: str) -> NDArray[Any]:
+    """The numbers of a keyword without those of reference; shape [rows, width - 1]."""
+    words = tables.get(key, [])
+    values = numbers(words, zip, kind, lambda place: f"{name}, row {place // width} of `{key.decode()}`")
+    return values.reshape(-1, width)[:, :-1]
 
 
 def _dimension(words: list[bytes], name: str) -> tuple[int, list[bytes]]:
@@ -70,13 +76,13 @@ def _tables(words: list[bytes], dimension: int, name: str) -> Tables:
         place = start + count * width
         if place > len(words):
             raise damaged(f"{name}: `{key.decode()}` promises {count:,} rows of {width} numbers, and {len(words) - start:,} words follow.")
-        tables[key] = [words[k : k + width] for k in range(start, place, width)]
+        tables[key] = words[start:place]
     return tables
 
 
 def _count(words: list[bytes], place: int, name: str) -> int:
     key = words[place].decode()
-    after = numbers([words[place + 1 : place + 2]], int, lambda _: f"{name}, after `{key}`").tolist()
+    after = integers(words[place + 1 : place + 2], f"{name}, after `{key}`")
     if not after or after[0] < 0:
         raise damaged(f"{name}: a number of at least 0 must follow `{key}`.")
-    return int(after[0])
+    return after[0]

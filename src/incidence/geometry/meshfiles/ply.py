@@ -20,7 +20,7 @@ def read_ply(data: bytes, name: str) -> Soup:
 
 
 def _read_text(data: bytes, header: Header, name: str) -> Soup:
-    rows = table(data[header.stop :], first=len(data[: header.stop].splitlines()) + 1)
+    rows = table(data[header.stop :], name, first=len(data[: header.stop].splitlines()) + 1)
     tables = [element for element in header.elements if element.properties]
     promised = sum(element.count for element in tables)
     if len(rows) != promised:
@@ -34,6 +34,5 @@ def _read_text(data: bytes, header: Header, name: str) -> Soup:
     early = next((p.name for p in header.face.properties[:column] if p.count_type), None)
     if early is not None:  # then the header does not tell in which column the nodes start
         raise IncidenceError(f"{name}: the list `{early}` stands before the nodes of a face, which is read from binary PLY only.")
-    sizes, nodes = polygons(faces, column, name)
-    values = coordinates(points, header.vertex.columns("x", "y", "z"), name)
-    return Soup(name, values, sizes, nodes, point_lines=[n for n, _ in points], face_lines=[n for n, _ in faces])
+    values = coordinates(points, header.vertex.columns("x", "y", "z"))
+    return Soup(name, values, *polygons(faces, column), point_lines=points.places, face_lines=faces.places)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from incidence.errors import IncidenceError
-from incidence.geometry.meshfiles.soup import damaged, numbers, shown
+from incidence.geometry.meshfiles.soup import damaged, shown
+from incidence.geometry.meshfiles.table import integers
 
 __all__ = ["Element", "Header", "Property", "read_header"]
 
@@ -105,7 +106,7 @@ def _elements(rows: list[tuple[int, list[bytes]]], name: str) -> tuple[Element, 
     for number, words in rows:
         place = f"{name}, line {number}"
         if words[0] == b"element" and len(words) == 3:
-            count = int(numbers([words[2:]], int, lambda _, place=place: place)[0])  # type: ignore[misc]
+            [count] = integers(words[2:], place)
             if count < 0 or any(words[1].decode("latin-1") == known for known, _, _ in tables):
                 raise damaged(f"{place}: an element has a new name and a number of at least 0.")
             tables.append((words[1].decode("latin-1"), count, []))

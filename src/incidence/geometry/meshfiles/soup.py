@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +13,7 @@ from incidence.errors import IncidenceError
 from incidence.geometry.node_lists import NodeLists
 from incidence.structure.keys import ranges
 
-__all__ = ["Floats", "Integers", "Soup", "damaged", "numbers", "shown"]
+__all__ = ["Floats", "Integers", "Soup", "damaged", "shown"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -80,31 +78,3 @@ def shown(token: bytes) -> str:
     """A word of a file as a message quotes it."""
     text = token[:40].decode("ascii", "backslashreplace")
     return f"`{text}{'…' * (len(token) > 40)}`"
-
-
-def numbers(rows: Iterable[Sequence[bytes]], kind: type[int] | type[float], place: Callable[[int], str]) -> NDArray[Any]:
-    """All words of the rows as numbers, one after the other.
-
-    `map` and `chain` keep the loop inside the interpreter: about 0.1 µs a number.
-
-    Raises:
-        IncidenceError: A word is no number; `place(row)` says where.
-    """
-    rows = list(rows)
-    dtype = np.int64 if kind is int else np.float64
-    try:
-        if b"_" not in b"".join(chain.from_iterable(rows)):  # Python would read 1_0 as 10
-            return np.fromiter(map(kind, chain.from_iterable(rows)), dtype=dtype)
-    except (ValueError, OverflowError):
-        pass
-    row, word = next((row, word) for row, words in enumerate(rows) for word in words if not _fits(word, kind, dtype))
-    what = "an integer" if kind is int else "a number"
-    raise damaged(f"{place(row)}: {shown(word)} is not {what} that can stand here.")
-
-
-def _fits(word: bytes, kind: type[int] | type[float], dtype: Any) -> bool:
-    try:
-        np.asarray(kind(word), dtype=dtype)
-    except (ValueError, OverflowError):
-        return False
-    return b"_" not in word

@@ -7,7 +7,7 @@ from itertools import cycle
 import numpy as np
 
 from incidence.geometry.meshfiles.soup import Floats, Integers, Soup, damaged, shown
-from incidence.geometry.meshfiles.table import coordinates, table
+from incidence.geometry.meshfiles.table import Table, coordinates, table
 
 __all__ = ["read_stl"]
 
@@ -32,17 +32,19 @@ def read_stl(data: bytes, name: str) -> Soup:
 
 
 def _read_text(data: bytes, name: str) -> Soup:
-    rows = table(data)
-    if rows[-1][1][0].lower() != b"endsolid":
-        raise damaged(f"{name}, line {rows[-1][0]}: an STL file ends with `endsolid`.")
-    inside = [row for row in rows if row[1][0].lower() not in (b"solid", b"endsolid")]
-    for (number, words), expected in zip(inside, cycle(_FACET), strict=False):
-        if words[0].lower() != expected:
-            raise damaged(f"{name}, line {number}: `{expected.decode()}` must stand here; got {shown(words[0])}.")
+    rows = table(data, name)
+    keys = [line.split(None, 1)[0].lower() for line in rows.lines]
+    if keys[-1] != b"endsolid":
+        raise damaged(f"{rows.place(len(rows) - 1)}: an STL file ends with `endsolid`.")
+    inside = [(row, key) for row, key in enumerate(keys) if key not in (b"solid", b"endsolid")]
+    for (row, key), expected in zip(inside, cycle(_FACET), strict=False):
+        if key != expected:
+            raise damaged(f"{rows.place(row)}: `{expected.decode()}` must stand here; got {shown(key)}.")
     if len(inside) % len(_FACET):
-        raise damaged(f"{name}, line {rows[-1][0]}: the last facet is not finished.")
-    corners = [row for row in inside if row[1][0].lower() == b"vertex"]
-    return _merge(coordinates(corners, [1, 2, 3], name).reshape(-1, 3, 3), name, [number for number, _ in corners])
+        raise damaged(f"{rows.place(len(rows) - 1)}: the last facet is not finished.")
+    corners = [row for row, key in inside if key == b"vertex"]
+    points = Table(name, [rows.lines[row] for row in corners], [rows.places[row] for row in corners])
+    return _merge(coordinates(points, [1, 2, 3]).reshape(-1, 3, 3), name, points.places)
 
 
 def _merge(corners: Floats, name: str, lines: list[int] | None) -> Soup:
