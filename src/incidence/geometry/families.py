@@ -1,0 +1,138 @@
+"""Families of polytopes in any dimension, and prisms: corners by formulas, faces without a search."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from math import pi, sin, sqrt
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from incidence.geometry.node_lists import NodeLists, sides, structure_of
+from incidence.structure import Structure
+
+__all__ = [
+    *("antiprism", "antiprism_points", "bipyramid", "bipyramid_points", "cross_polytope", "cross_polytope_points", "cube", "cube_points"),
+    *("polygon_points", "prism", "prism_points", "simplex", "simplex_points"),
+]
+
+Floats = NDArray[np.float64]
+
+
+def _ranks(num_nodes: int, faces: list[Tensor]) -> Structure:
+    """A polytope from its faces of rank 1, 2, ..., each a matrix with one face a row."""
+    index: dict[str, Tensor] = {}
+    for rank, rows in enumerate(faces, 1):
+        sets = NodeLists.of_rows(rows).arranged(num_nodes)[0]
+        index |= {"{i j}": sets.nodes.view(-1, 2).T.contiguous()} if rank == 1 else {f"rank{rank}={{i ...}}": sets.index}
+    return structure_of(num_nodes, index)
+
+
+def _choices(count: int, size: int) -> Tensor:
+    return torch.tensor(list(combinations(range(count), size)))  # torch.combinations would take memory for count^size
+
+
+def simplex(n: int) -> Structure:
+    """The n-simplex: n + 1 nodes, every set of them a face."""
+    return _ranks(n + 1, [_choices(n + 1, rank + 1) for rank in range(1, n)])
+
+
+def simplex_points(n: int) -> Floats:
+    """The unit vectors and the point at the same distance from all, around 0."""
+    points: Floats = np.concatenate([np.eye(n), np.full((1, n), (1 - sqrt(n + 1)) / n)])
+    centre: Floats = points.mean(axis=0)
+    return points - centre
+
+
+def cube(n: int) -> Structure:
+    """The n-cube: nodes are the numbers of n bits, faces have some bits free and the others fixed."""
+    bits = 2 ** torch.arange(n - 1, -1, -1)
+
+    def sums(some: list[int]) -> Tensor:
+        return torch.tensor(list(product((0, 1), repeat=len(some))), dtype=torch.long).view(2 ** len(some), len(some)) @ bits[some]
+
+    def faces(rank: int) -> Tensor:
+        parts = []
+        for free in map(list, combinations(range(n), rank)):
+            fixed = [bit for bit in range(n) if bit not in free]
+            parts.append(sums(fixed)[:, None] + sums(free))  # (faces, 2^rank)
+        return torch.cat(parts)
+
+    return _ranks(2**n, [faces(rank) for rank in range(1, n)])
+
+
+def cube_points(n: int) -> Floats:
+    """All vectors of -1 and 1: node v has a 1 where v has a bit, the highest first."""
+    return np.array(list(product((-1.0, 1.0), repeat=n)))
+
+
+def cross_polytope(n: int) -> Structure:
+    """The n-dimensional cross-polytope: nodes 2 k and 2 k + 1 are opposite, and sets without opposite nodes are faces."""
+
+    def faces(rank: int) -> Tensor:
+        axes = _choices(n, rank + 1)
+        ends = torch.tensor(list(product((0, 1), repeat=rank + 1)))
+        return (2 * axes[:, None] + ends).view(-1, rank + 1)
+
+    return _ranks(2 * n, [faces(rank) for rank in range(1, n)])
+
+
+def cross_polytope_points(n: int) -> Floats:
+    """The unit vectors and their negatives, node 2 k and 2 k + 1 along axis k."""
+    return np.stack([np.eye(n), -np.eye(n)], axis=1).reshape(2 * n, n) + 0.0
+
+
+def _solid(num_nodes: int, polygons: list[list[int]]) -> Structure:
+    """A polytope of rank 3 from its polygons, nodes of each in order around it."""
+    sets = NodeLists.of_lists(polygons)
+    return structure_of(num_nodes, {"{i j}": sides(sets, num_nodes), "rank2={i ...}": sets.arranged(num_nodes)[0].index})
+
+
+def polygon_points(n: int, turn: float = 0.0) -> Floats:
+    """The corners of a regular n-gon on the unit circle, turned by a part of the angle between two."""
+    angles = (np.arange(n) + turn) * (2 * pi / n)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def _two_layers(n: int, turn: float, height: float) -> Floats:
+    layers = [np.column_stack([polygon_points(n, t), np.full(n, z)]) for t, z in ((0.0, -height / 2), (turn, height / 2))]
+    return np.concatenate(layers)
+
+
+def _rims(n: int) -> list[list[int]]:
+    return [list(range(n)), list(range(n, 2 * n))]
+
+
+def prism(n: int) -> Structure:
+    """The prism over an n-gon: node v is below node v + n."""
+    return _solid(2 * n, [*_rims(n), *([v, (v + 1) % n, (v + 1) % n + n, v + n] for v in range(n))])
+
+
+def prism_points(n: int) -> Floats:
+    """With squares for sides."""
+    return _two_layers(n, 0.0, 2 * sin(pi / n))
+
+
+def antiprism(n: int) -> Structure:
+    """The antiprism over an n-gon: node v + n is above the edge of nodes v and v + 1."""
+    sides_up = [[v, (v + 1) % n, v + n] for v in range(n)]
+    sides_down = [[(v + 1) % n, v + n, (v + 1) % n + n] for v in range(n)]
+    return _solid(2 * n, [*_rims(n), *sides_up, *sides_down])
+
+
+def antiprism_points(n: int) -> Floats:
+    """With equal sides for triangles."""
+    return _two_layers(n, 0.5, 2 * sqrt(sin(pi / n) ** 2 - sin(pi / (2 * n)) ** 2))
+
+
+def bipyramid(n: int) -> Structure:
+    """The bipyramid over an n-gon: nodes n and n + 1 are its apices."""
+    return _solid(n + 2, [[v, (v + 1) % n, apex] for apex in (n, n + 1) for v in range(n)])
+
+
+def bipyramid_points(n: int) -> Floats:
+    """With equal edges; n is 3, 4 or 5."""
+    height = sqrt(4 * sin(pi / n) ** 2 - 1)
+    return np.concatenate([np.column_stack([polygon_points(n), np.zeros(n)]), [[0, 0, height], [0, 0, -height]]])

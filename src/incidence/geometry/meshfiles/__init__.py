@@ -1,0 +1,73 @@
+"""Mesh files, one module for each format: bytes in, points and polygons out; nothing in a file is ever executed.
+
+Why not a library: trimesh cuts every quad and polygon into triangles and merges nodes as it reads; meshio regroups faces by their size.
+Rows of features that belong to the faces of a file would match neither. What is read here keeps every polygon, and its place.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from incidence.errors import IncidenceError
+from incidence.geometry.meshfiles.medit import read_medit
+from incidence.geometry.meshfiles.obj import read_obj
+from incidence.geometry.meshfiles.off import read_off
+from incidence.geometry.meshfiles.ply import read_ply
+from incidence.geometry.meshfiles.soup import Soup
+from incidence.geometry.meshfiles.stl import read_stl
+
+__all__ = ["FORMATS", "Soup", "read_soup"]
+
+FORMATS: dict[str, Callable[[bytes, str], Soup]] = {
+    "mesh": read_medit,
+    "obj": read_obj,
+    "off": read_off,
+    "ply": read_ply,
+    "stl": read_stl,
+}
+
+
+def read_soup(source: Any, file_format: str | None = None) -> Soup:
+    """Points and polygons of a file, as they stand in it.
+
+    Args:
+        source: A path, or an open binary file (then the format must be given); `.gz` is unpacked.
+        file_format: One of `FORMATS`; the suffix of the path, if not given.
+
+    Raises:
+        IncidenceError: There is no such file or format, or the file is broken; the message says where.
+    """
+    data, name, suffix = _from_file(source) if hasattr(source, "read") else _from_path(Path(source))
+    wanted = (file_format or suffix).lower().removeprefix(".")
+    if wanted not in FORMATS:
+        got = f"the format {wanted!r}" if wanted else "no format"
+        raise IncidenceError(f"{name}: a mesh is read from {', '.join(FORMATS)} (also with .gz); got {got}. Convert it, or give `format=`.")
+    if not data.strip():
+        raise IncidenceError(f"{name} is empty: a mesh has points and faces.")
+    return FORMATS[wanted](data, name)
+
+
+def _from_file(file: Any) -> tuple[bytes, str, str]:
+    name = str(getattr(file, "name", "the file"))
+    data = file.read()
+    if not isinstance(data, bytes):
+        raise IncidenceError(f"{name} is open as text: open it in binary mode, open(path, 'rb').")
+    return data, name, Path(name).suffix
+
+
+def _from_path(path: Path) -> tuple[bytes, str, str]:
+    # Pipes and devices are refused as well: they may never end.
+    if not path.is_file():
+        what = "is a folder, not a file" if path.is_dir() else "does not exist" if not path.exists() else "is not a regular file"
+        raise IncidenceError(f"{path} {what}: give the path of a mesh file.")
+    try:
+        data = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            return gzip.decompress(data), str(path), Path(path.stem).suffix
+    except (OSError, EOFError, zlib.error) as error:
+        raise IncidenceError(f"{path} cannot be read: {error}.") from None
+    return data, str(path), path.suffix
