@@ -17,7 +17,7 @@ from incidence.structure.plan import collate_plans
 from incidence.structure.structure import Structure
 from incidence.structure.validate import as_rows
 
-__all__ = ["collate", "take", "uncollate"]
+__all__ = ["collate", "numbers", "take", "uncollate"]
 
 
 def collate(structures: Sequence[Structure]) -> Structure:
@@ -112,20 +112,26 @@ def uncollate(batch: Structure) -> list[Structure]:
 
 def take(batch: Structure, item: Any) -> Structure:
     """One structure of a batch, or a smaller batch by slice, mask or list of numbers."""
+    chosen = numbers(batch, item)
+    return _one(batch, chosen) if isinstance(chosen, int) else collate([_one(batch, k) for k in chosen])
+
+
+def numbers(batch: Structure, item: Any) -> int | list[int]:
+    """The number of one structure of a batch, or the numbers that a slice, mask or list means."""
     if isinstance(item, slice):
-        numbers = list(range(batch.num_structures)[item])
+        found = list(range(batch.num_structures)[item])
     elif isinstance(item, bool) or item is None:
         raise IncidenceError(f"a structure is indexed by pattern or number; got {item!r}.")
     elif hasattr(item, "__index__") and not getattr(item, "ndim", 0):
-        return _one(batch, _in_range(batch, index_of(item)))
+        return _in_range(batch, index_of(item))
     else:
         rows = as_rows(item, torch.device("cpu"))
         if rows.ndim != 1 or rows.is_floating_point() or (rows.dtype == torch.bool and len(rows) != batch.num_structures):
             raise IncidenceError(f"structures are indexed by numbers, or a mask of all {batch.num_structures}; got {item!r}.")
-        numbers = rows.nonzero()[:, 0].tolist() if rows.dtype == torch.bool else rows.tolist()
-    if not numbers:
+        found = rows.nonzero()[:, 0].tolist() if rows.dtype == torch.bool else rows.tolist()
+    if not found:
         raise IncidenceError("a batch has at least one structure; the selection is empty.")
-    return collate([_one(batch, _in_range(batch, k)) for k in numbers])
+    return [_in_range(batch, k) for k in found]
 
 
 def _in_range(batch: Structure, k: int) -> int:
