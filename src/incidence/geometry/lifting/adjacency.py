@@ -14,7 +14,7 @@ from incidence.errors import IncidenceError
 from incidence.structure.keys import ranges
 from incidence.structure.structure import Structure
 
-__all__ = ["Adjacency", "adjacency", "chunks", "edge_pattern", "is_directed", "later_in_group", "spread"]
+__all__ = ["Adjacency", "adjacency", "chunks", "edge_pattern", "is_directed", "is_edge", "later_in_group", "spread"]
 
 CHUNK = 2**21
 """Candidates looked at together: enough to keep torch busy, few enough to stay in the cache of a large machine."""
@@ -100,7 +100,8 @@ def is_directed(pattern: Pattern) -> bool:
     return len(set(pattern.signatures.values())) == 2
 
 
-def _is_edge(pattern: Pattern) -> bool:
+def is_edge(pattern: Pattern) -> bool:
+    """Whether the entries of a pattern are pairs of nodes of one sort."""
     plain = pattern.order == 1 or all(len(face.letters) == 1 for face in pattern.faces)
     return len(pattern.letters) == 2 and plain and not pattern.is_open and len(set(pattern.sorts.values())) == 1
 
@@ -116,10 +117,10 @@ def edge_pattern(structure: Structure, edges: str | None, who: str) -> Pattern:
     known = ", ".join(f"`{p}`" for p in structure.patterns) or "none"
     if edges is not None:
         found = structure.resolve(edges)
-        if not _is_edge(found):
+        if not is_edge(found):
             raise IncidenceError(f"{who} reads edges, two nodes of one sort as in `{{i j}}` or `(i j)`; `{found}` has none.")
         return next(p for p in structure.patterns if p == found)
-    fit = [p for p in structure.patterns if _is_edge(p) and p.name is None]
+    fit = [p for p in structure.patterns if is_edge(p) and p.name is None]
     if len(fit) != 1 and Pattern("{i j}") not in fit:
         several = f"there are {', '.join(f'`{p}`' for p in fit)}" if fit else f"there are no unnamed edges among the tensors ({known})"
         raise IncidenceError(f"{who} reads edges, as in `{{i j}}` or `(i j)`, and {several}: say which, as in edges='{{i j}}'.")

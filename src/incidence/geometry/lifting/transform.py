@@ -33,10 +33,10 @@ class Transform:
         lift = _CARRY.get(self.lifting, _on_structure)
         return lift(self.lifting, example, self.options)
 
-    def _read(self, data: Any) -> Example:
+    def _read(self, data: Any) -> Any:
         from incidence.geometry.convert.pyg import from_pyg
 
-        return from_pyg(data, edges=self.edges)  # type: ignore[no-any-return]
+        return from_pyg(data, edges=self.edges)
 
     def _write(self, example: Example) -> Any:
         from incidence.geometry.convert.pyg import to_pyg
