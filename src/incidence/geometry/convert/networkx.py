@@ -30,12 +30,13 @@ def from_networkx(
 ) -> Example:
     r"""Reads a graph: nodes in the order of `graph.nodes`, whatever they are called, and edges in the order of `graph.edges`.
 
-    The attributes of `pos` are the features of `pos=i`, and `graph.graph["target"]` is the target. Of a multigraph, every edge is a node of a
-    sort of its own, in `{i j} e:edge`, so that parallel edges are different entries.
+    The attributes of `pos` are the features of `pos=i`, and `graph.graph["target"]` is the target. Of a multigraph, every edge is a node of
+    a sort of its own, in `{i j} e:edge`, so that parallel edges are different entries.
 
     Args:
         graph: The graph.
-        edges: How edges are read: `{i j}` or `(i j)`, if not given; `[i j]` or `i j` if there are loops; for a multigraph with `e:edge` beside.
+        edges: How edges are read: `{i j}` or `(i j)`, if not given; `[i j]` or `i j` if there are loops; for a multigraph with `e:edge`
+            beside.
         node_features: The attributes of nodes that are the features of `i`, joined as channels. Those that are missing everywhere are none.
         edge_features: The attributes of edges that are the features of the edges.
 
@@ -107,8 +108,8 @@ def _attributes(data: list[dict[str, Any]], names: Sequence[str], what: str) -> 
 def to_networkx(example: Example | Structure, edges: str | None = None) -> Any:
     r"""Writes nodes 0, 1, ... and one tensor of edges as a graph: directed for `(i j)` and `i j`, a multigraph for `{i j} e:edge`.
 
-    Features are kept as attributes `features` and `pos`, and the place of every edge in its tensor as `entry`, as a graph has an order of its
-    own; a target for the whole is `graph.graph["target"]`.
+    Features are kept as attributes `features` and `pos`, and the place of every edge in its tensor as `entry`, as a graph has an order of
+    its own; a target for the whole is `graph.graph["target"]`.
 
     Args:
         example: An example or a structure.

@@ -24,8 +24,8 @@ def to_numpy(example: Example | Structure) -> dict[str, Any] | list[dict[str, An
     r"""Writes an example or a structure as arrays; a batch as a list.
 
     Returns:
-        A dict with `num_nodes` (a number, or one for each sort), `index` (for each pattern an array [letters, entries]; for faces of mixed size
-        [2, incidences], or a tuple), `features` and `target`.
+        A dict with `num_nodes` (a number, or one for each sort), `index` (for each pattern an array [letters, entries]; for faces of mixed
+        size [2, incidences], or a tuple), `features` and `target`.
 
     Example:
         >>> to_numpy(Structure(3, {"(i j)": [[0, 1], [1, 2]]}))["index"]["(i j)"].tolist()

@@ -49,7 +49,7 @@ def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str]
     """
     pyg = need("torch_geometric.data", "from_pyg", "convert")
     if isinstance(data, pyg.Batch):
-        return collate(_read_all(pyg, data.to_data_list(), edges, features, target))
+        return collate(_read_all(pyg, _apart(data), edges, features, target))
     if isinstance(data, pyg.data.BaseData):
         return _read_all(pyg, [data], edges, features, target)[0]
     if not isinstance(data, Iterable):
@@ -65,6 +65,16 @@ def _read_all(pyg: Any, items: list[Any], edges: str | None, features: Mapping[s
             raise IncidenceError(f"from_pyg: number {number} of the list is a {type(item).__name__}, and all must be Data, or HeteroData.")
     belongs = _target_of(items) if target is None else target
     return [_read(item, edges, features or {}, belongs) for item in items]
+
+
+def _apart(batch: Any) -> list[Any]:
+    try:
+        return list(batch.to_data_list())
+    except (KeyError, RuntimeError) as error:
+        raise IncidenceError(
+            f"from_pyg: PyG cannot take this batch apart ({error!r}). It must come from Batch.from_data_list, and every node type needs an "
+            f"attribute beside num_nodes."
+        ) from None
 
 
 def _target_of(items: list[Any]) -> str:
@@ -158,7 +168,7 @@ def to_pyg(example: Example | Structure) -> Any:
     Example:
         >>> s = Structure(3, {"{i j}": [[0, 1], [1, 2]]})
         >>> to_pyg(Example(s, {"i": torch.zeros(3, 5)}))
-        Data(x=[3, 5], edge_index=[2, 4], num_nodes=3)
+        Data(edge_index=[2, 4], x=[3, 5], num_nodes=3)
     """
     pyg = need("torch_geometric.data", "to_pyg", "convert")
     example = as_example(example, "to_pyg")

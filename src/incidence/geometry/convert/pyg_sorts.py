@@ -87,10 +87,15 @@ def write(pyg: Any, example: Example) -> Any:
     for key, x in example.features.items():
         pattern = structure.resolve(key)
         if pattern not in place:
-            raise IncidenceError(f"to_pyg: HeteroData has no place for features of `{pattern or 'the whole structure'}`: leave them out.")
+            raise IncidenceError(
+                f"to_pyg: HeteroData has no place for features of `{str(pattern) or 'the whole structure'}`: leave them out."
+            )
         store, name, rows = place[pattern]
         store[name] = x if rows is None else x[rows]
     _write_target(data, example)
+    for store in data.node_stores:
+        if list(store.keys()) == ["num_nodes"]:  # PyG makes a batch of such nodes, but cannot take it apart again
+            store.n_id = torch.arange(store.num_nodes, device=structure.device)
     return data
 
 

@@ -60,8 +60,8 @@ def _read_incidence(pattern: Pattern, places: Tensor, values: Tensor, shape: tup
     if bool(odd.any()):
         u, f = places[:, int(odd.nonzero()[0])].tolist()
         raise IncidenceError(
-            f"from_scipy: the entry ({u}, {f}) of a matrix of incidence is {values[odd][0].item()}, and must be 1: a node is in a face or not. "
-            f"Values for pairs of a node and a face are features of a pattern such as `i e:edge`."
+            f"from_scipy: the entry ({u}, {f}) of a matrix of incidence is {values[odd][0].item()}, and must be 1: a node is in a face or "
+            f"not. Values for pairs of a node and a face are features of a pattern such as `i e:edge`."
         )
     empty = torch.bincount(places[1], minlength=shape[1]) == 0
     if bool(empty.any()):

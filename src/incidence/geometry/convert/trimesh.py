@@ -70,7 +70,8 @@ def _edges(faces: Tensor, num_nodes: int) -> Tensor:
 def to_trimesh(example: Example | Structure) -> Any:
     r"""Writes the triangles `{i j k}` as a mesh, with the features of `pos=i` as vertices.
 
-    Other features of `i` and `{i j k}` become attributes called `features`. The edges must be those of the triangles, as a mesh has no others.
+    Other features of `i` and `{i j k}` become attributes called `features`. The edges must be those of the triangles, as a mesh has no
+    others.
 
     Raises:
         IncidenceError: There are no coordinates, or a mesh cannot hold what there is.
