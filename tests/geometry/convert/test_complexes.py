@@ -179,7 +179,8 @@ def test_cell_complexes_of_rings_come_back(num_nodes, seed):
 
 def test_a_cell_with_a_chord_keeps_its_way_around():
     cells = tnx.CellComplex()
-    cells.add_nodes_from(range(4))
+    for node in range(4):
+        cells.add_node(node)
     cells.add_cell([0, 2, 1, 3], rank=2)
     cells.add_edge(0, 1)
     back = to_toponetx(from_toponetx(cells))

@@ -43,9 +43,9 @@ def by_meaning(example: Example) -> dict[Pattern, Tensor]:
     return {example.structure.resolve(key): x for key, x in example.features.items()}
 
 
-def assert_held(example: Example, who: str, tensors: Iterable[str], features: Iterable[str], target: bool = False) -> None:
+def assert_held(example: Example, who: str, tensors: Iterable[str], features: Iterable[str], target: bool = False, where: str = "") -> None:
     """Refuses tensors, features and targets that have no place on the other side."""
-    what = who.removeprefix("to_")
+    what = where or who.removeprefix("to_")
     held = [Pattern(text) for text in tensors]
     for pattern in example.structure.patterns:
         if pattern not in held:

@@ -158,7 +158,7 @@ def write_hif(example: Example | Structure, path: Any) -> None:
     if pattern.unnamed() not in map(Pattern, ("{i ...}", "{i ...} {j ...}", _PAIRS)):
         raise IncidenceError(f"write_hif: a HIF file holds `{{i ...}}`, `{{i ...}} {{j ...}}` or `{_PAIRS}`; not `{pattern}`.")
     is_pairs = pattern.unnamed() == Pattern(_PAIRS)
-    assert_held(example, "write_hif", [str(pattern)], ["i", str(pattern), *(["e:edge"] if is_pairs else [])])
+    assert_held(example, "write_hif", [str(pattern)], ["i", str(pattern), *(["e:edge"] if is_pairs else [])], where="a HIF file")
     features = by_meaning(example)
     of_pairs: Tensor | None = features.get(pattern) if is_pairs else None
     of_edges = features.get(Pattern("e:edge") if is_pairs else pattern)

@@ -67,7 +67,11 @@ def _numbers(atom: Any) -> tuple[int, ...]:
 def _labels(chem: Any, molecule: Any) -> tuple[list[str], list[str]]:
     """The labels R, S and Z, E of atoms and bonds, empty where there is none; the molecule stays as it is."""
     labelled = chem.Mol(molecule)
-    need("rdkit.Chem.rdCIPLabeler", "from_rdkit", "convert").AssignCIPLabels(labelled)
+    is_handed = any(a.GetChiralTag() != chem.ChiralType.CHI_UNSPECIFIED for a in labelled.GetAtoms())
+    if is_handed or any(b.GetStereo() > chem.BondStereo.STEREOANY for b in labelled.GetBonds()):
+        labelled.UpdatePropertyCache(strict=False)
+        chem.FastFindRings(labelled)
+        need("rdkit.Chem.rdCIPLabeler", "from_rdkit", "convert").AssignCIPLabels(labelled)
 
     def label(part: Any) -> str:
         return str(part.GetProp("_CIPCode")) if part.HasProp("_CIPCode") else ""
@@ -115,6 +119,8 @@ def to_rdkit(example: Example | Structure) -> Any:
     if Pattern("pos=i") in features:
         made.AddConformer(_conformer(chem, features[Pattern("pos=i")].tolist()))
     _set_labels(chem, made, [row[-1] for row in atoms], [row[-1] for row in bonds])
+    chem.SetDoubleBondNeighborDirections(made)
+    chem.AssignStereochemistry(made, cleanIt=True, force=True)
     return made
 
 
@@ -145,20 +151,17 @@ def _conformer(chem: Any, positions: list[list[float]]) -> Any:
 
 
 def _set_labels(chem: Any, molecule: Any, atoms: list[int], bonds: list[int]) -> None:
-    """Finds handedness that gives the labels: as a label may depend on others, what differs is turned over, again if need be."""
+    """Finds a handedness of atoms and bonds that gives the labels.
+
+    A label may depend on others, so what is wrong is turned over, in every second round one only: two that depend on each other would
+    turn in circles.
+    """
     tags, stereo = chem.ChiralType, chem.BondStereo
     handed = {k: [tags.CHI_TETRAHEDRAL_CW, tags.CHI_TETRAHEDRAL_CCW] for k, label in enumerate(atoms) if label}
     double = {k: [stereo.STEREOCIS, stereo.STEREOTRANS] for k, label in enumerate(bonds) if label}
     for k in double:
-        bond = molecule.GetBondWithIdx(k)
-        ends = [
-            next((n.GetIdx() for n in end.GetNeighbors() if n.GetIdx() != other.GetIdx()), None)
-            for end, other in ((bond.GetBeginAtom(), bond.GetEndAtom()), (bond.GetEndAtom(), bond.GetBeginAtom()))
-        ]
-        if None in ends:
-            raise IncidenceError(f"to_rdkit: bond {k} is labelled Z or E, but an end of it has no other neighbour.")
-        bond.SetStereoAtoms(*ends)
-    for _ in range(8):
+        molecule.GetBondWithIdx(k).SetStereoAtoms(*_beside(molecule.GetBondWithIdx(k)))
+    for attempt in range(4 * (len(handed) + len(double)) + 1):
         for k, (tag, _) in handed.items():
             molecule.GetAtomWithIdx(k).SetChiralTag(tag)
         for k, (tag, _) in double.items():
@@ -168,6 +171,15 @@ def _set_labels(chem: Any, molecule: Any, atoms: list[int], bonds: list[int]) ->
         wrong += [double[k] for k in double if _STEREO.get(bond_labels[k], 0) != bonds[k]]
         if not wrong:
             return
-        for pair in wrong:
+        for pair in wrong[:1] if attempt % 2 else wrong:
             pair.reverse()
     raise IncidenceError("to_rdkit: no handedness of the atoms and bonds gives the labels in their last features. Set those to 0.")
+
+
+def _beside(bond: Any) -> list[int]:
+    """For each end of a bond an atom on its other side."""
+    ends = (bond.GetBeginAtom(), bond.GetEndAtom()), (bond.GetEndAtom(), bond.GetBeginAtom())
+    found = [n.GetIdx() for end, other in ends for n in end.GetNeighbors() if n.GetIdx() != other.GetIdx()]
+    if any(end.GetDegree() < 2 for end, _ in ends):
+        raise IncidenceError(f"to_rdkit: bond {bond.GetIdx()} is labelled Z or E, but an end of it has no other neighbour.")
+    return [found[0], found[-1]]

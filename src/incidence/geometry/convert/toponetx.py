@@ -235,9 +235,8 @@ def _write_colored(made: Any, example: Example) -> Any:
     held = [p for p in structure.patterns if _rank_of(p)]
     ranks = {_rank_of(p): str(p) for p in held}
     if len(ranks) < len(held):
-        raise IncidenceError(
-            f"to_toponetx: two of {', '.join(f'`{p}`' for p in held)} have one rank: call one of them `rank2`, for example."
-        )
+        shown = ", ".join(f"`{p}`" for p in held)
+        raise IncidenceError(f"to_toponetx: two of {shown} have one rank: call one of them `rank2`, for example.")
     assert_held(example, "to_toponetx", ranks.values(), [*_NODES.values(), *ranks.values()])
     for node in range(structure.counts["node"]):
         made.add_node(node)
