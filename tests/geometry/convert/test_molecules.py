@@ -2,6 +2,7 @@
 
 import gzip
 import time
+from dataclasses import replace
 from io import StringIO
 from itertools import combinations
 from pathlib import Path
@@ -122,11 +123,14 @@ def test_what_is_written_is_read(tmp_path, items):
 @few
 @given(molecules)
 def test_rdkit_reads_what_is_written(tmp_path, molecule):
+    turn = torch.arange(len(molecule.atoms), dtype=torch.float64)  # on a screw: RDKit gives up where atoms lie on each other
+    molecule = replace(molecule, positions=torch.stack([turn.cos(), turn.sin(), turn / 3], 1))
     write_sdf([molecule], tmp_path / "file.sdf")
     [theirs] = chem.SDMolSupplier(str(tmp_path / "file.sdf"), sanitize=False, removeHs=False, strictParsing=True)
     assert theirs is not None
     assert theirs.GetNumAtoms() == len(molecule.atoms)
     if theirs.GetNumAtoms():
+        assert theirs.GetConformer().Is3D() == (len(molecule.atoms) > 1)
         found = from_rdkit(theirs).features["i"]
         assert torch.equal(found[:, [0, 1]], molecule.atoms[:, [0, 1]])
 

@@ -230,7 +230,13 @@ def write_sdf(molecules: Iterable[Molecule | Example], path: Any) -> None:
 
 
 def _record(molecule: Molecule, number: int) -> list[str]:
-    lines = [molecule.name, "  incidence", "", f"{len(molecule.atoms):3}{molecule.bonds.shape[1]:3}  0  0  0  0  0  0  0  0999 V2000"]
+    dimension = "3D" if bool(molecule.positions[:, 2].any()) else "2D"
+    lines = [
+        molecule.name,
+        f"  incidenc{dimension:>12}",
+        "",
+        f"{len(molecule.atoms):3}{molecule.bonds.shape[1]:3}  0  0  0  0  0  0  0  0999 V2000",
+    ]
     for (z, *_), at in zip(molecule.atoms.tolist(), molecule.positions.tolist(), strict=True):
         place = "".join(f"{v:10.4f}" for v in at)
         if len(place) != 30:
