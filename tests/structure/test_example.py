@@ -145,6 +145,18 @@ def test_an_example_does_not_change():
         example.replace(label=1)
 
 
+def test_an_example_says_what_it_has():
+    s = Structure(2, {"{i j}": [[0], [1]]})
+    assert repr(Example(s, {}, {"i": torch.zeros(2)})) == (
+        "Example(Structure(num_nodes=2, '{i j}': 1 entry), features={}, target={'i': [2]})"
+    )
+
+
+def test_an_example_is_not_saved_to_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(IncidenceError, match=r"there is no folder .*nowhere to save to: make it first"):
+        make(3).save(tmp_path / "nowhere" / "example")
+
+
 def test_missing_values_agree_with_each_other():
     s = Structure(1)
     assert Example(s, target=T([float("nan"), 1.0])) == Example(s, target=T([float("nan"), 1.0]))

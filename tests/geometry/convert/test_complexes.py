@@ -177,6 +177,11 @@ def test_cell_complexes_of_rings_come_back(num_nodes, seed):
     assert rank_two == structure.num_entries("face")
 
 
+def test_a_graph_is_a_cell_complex_without_cells():
+    graph = Structure(3, {"{i j}": [[0, 1], [1, 2]]})
+    assert from_toponetx(to_toponetx(graph, "cell"), 1).structure == graph
+
+
 def test_a_cell_with_a_chord_keeps_its_way_around():
     cells = tnx.CellComplex()
     for node in range(4):

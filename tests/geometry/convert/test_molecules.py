@@ -151,6 +151,7 @@ def test_short_lines_line_ends_and_data_items_are_understood(end, last, tmp_path
     assert water.symbols == ["O", "H", "H"]
     assert water.bonds.tolist() == [[0, 0], [1, 2]]
     assert water.properties == {"SOL": "-0.5", "ID": "A1\nB2", "smiles": "O"}
+    assert water != "water"
     assert repr(water) == "Molecule('water', 3 atoms, 2 bonds, properties=['SOL', 'ID', 'smiles'])"
 
 

@@ -67,6 +67,11 @@ def test_a_target_for_the_whole_goes_along():
     assert from_networkx(to_networkx(example)) == example
 
 
+def test_a_batch_of_one_is_one_graph():
+    example = Example(Structure(2, {"{i j}": [[0], [1]]}), {}, T([1.0, 2.0]))
+    assert from_networkx(to_networkx(inc.collate([example]))) == example
+
+
 def test_a_graph_with_loops_is_read_when_asked_for():
     graph = nx.Graph([(0, 0), (0, 1)])
     with pytest.raises(IncidenceError, match=r"Remove the self-loop, or use `\[i j\]`"):

@@ -60,9 +60,7 @@ class Adjacency:
         return self.source * self.num_nodes + self.neighbour
 
     def has(self, source: Tensor, target: Tensor) -> Tensor:
-        """Whether the second node is a neighbour of the first, for many pairs."""
-        if not len(self._codes):
-            return torch.zeros_like(source, dtype=torch.bool)
+        """Whether the second node is a neighbour of the first, for many pairs; there must be an arc, or no pair."""
         query = source * self.num_nodes + target
         return self._codes[torch.searchsorted(self._codes, query).clamp_(max=len(self._codes) - 1)] == query
 
