@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from incidence import geometry, nn, testing
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.errors import IncidenceError, PatternError, TooLargeError
-    from incidence.structure import Structure, collate, ones, pack, uncollate
+    from incidence.structure import Example, Structure, collate, ones, pack, uncollate
 
 _HOMES = {
     "algebra": "incidence",
     "errors": "incidence",
     "structure": "incidence",
     "EquivariantMap": "incidence.algebra",
+    "Example": "incidence.structure",
     "IncidenceError": "incidence.errors",
     "Pattern": "incidence.algebra",
     "PatternError": "incidence.errors",
@@ -41,6 +42,7 @@ _MODULES = ("algebra", "counting", "errors", "geometry", "nn", "structure", "tes
 
 __all__ = [
     "EquivariantMap",
+    "Example",
     "IncidenceError",
     "Pattern",
     "PatternError",

@@ -18,7 +18,7 @@ from incidence.structure.plan import Array
 from incidence.structure.structure import Structure
 from incidence.structure.validate import as_rows
 
-__all__ = ["collate", "pack", "take", "uncollate"]
+__all__ = ["collate", "numbers", "pack", "take", "uncollate"]
 
 
 def collate(structures: Sequence[Structure]) -> Structure:
@@ -50,15 +50,7 @@ def collate(structures: Sequence[Structure]) -> Structure:
 
 
 def pack(structures: Sequence[Structure]) -> list[Structure]:
-    """The same structures, kept together in one store, as those of a data set should be.
-
-    A batch of them is then taken from the store by ranges, plans included: a plan is made once, for all, and not for every batch.
-
-    Example:
-        >>> samples = pack([Structure(n, {"(i j)": [[0], [1]]}) for n in (2, 3, 4)])
-        >>> collate([samples[2], samples[0]])
-        Structure(num_structures=2, num_nodes=6, '(i j)': 2 entries)
-    """
+    """The same structures, kept together in one store; see `examples.pack`."""
     structures = _as_list(structures)
     store, first, members = collate(structures), 0, []
     for s in structures:
@@ -160,20 +152,26 @@ def uncollate(batch: Structure) -> list[Structure]:
 
 def take(batch: Structure, item: Any) -> Structure:
     """One structure of a batch, or a smaller batch by slice, mask or list of numbers."""
+    chosen = numbers(batch, item)
+    return _ranges_of(batch, np.atleast_1d(chosen))
+
+
+def numbers(batch: Structure, item: Any) -> int | list[int]:
+    """The number of one structure of a batch, or the numbers that a slice, mask or list means."""
     if isinstance(item, slice):
-        numbers = list(range(batch.num_structures)[item])
+        found = list(range(batch.num_structures)[item])
     elif isinstance(item, bool) or item is None:
         raise IncidenceError(f"a structure is indexed by pattern or number; got {item!r}.")
     elif hasattr(item, "__index__") and not getattr(item, "ndim", 0):
-        numbers = [_in_range(batch, index_of(item))]
+        return _in_range(batch, index_of(item))
     else:
         rows = as_rows(item, torch.device("cpu"))
         if rows.ndim != 1 or rows.is_floating_point() or (rows.dtype == torch.bool and len(rows) != batch.num_structures):
             raise IncidenceError(f"structures are indexed by numbers, or a mask of all {batch.num_structures}; got {item!r}.")
-        numbers = rows.nonzero()[:, 0].tolist() if rows.dtype == torch.bool else rows.tolist()
-    if not numbers:
+        found = rows.nonzero()[:, 0].tolist() if rows.dtype == torch.bool else rows.tolist()
+    if not found:
         raise IncidenceError("a batch has at least one structure; the selection is empty.")
-    return _ranges_of(batch, np.array([_in_range(batch, k) for k in numbers]))
+    return [_in_range(batch, k) for k in found]
 
 
 def _in_range(batch: Structure, k: int) -> int:

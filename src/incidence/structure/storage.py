@@ -7,8 +7,10 @@ import struct
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,17 +20,21 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.structure import Structure
 
-__all__ = ["load", "save"]
+__all__ = ["arrays_of", "load", "read_arrays", "save", "structure_from", "whole_file", "write_arrays"]
+
+T = TypeVar("T")
 
 _FORMAT = 1
 
 
 def save(structure: Structure, path: Any) -> None:
     """Writes a structure; a file that is there already is replaced only when the new one is complete."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise IncidenceError(f"there is no folder {path.parent} to save to: make it first.")
-    arrays: dict[str, Any] = {"format": np.array(_FORMAT)}
+    write_arrays(path, {"format": np.array(_FORMAT), **arrays_of(structure)})
+
+
+def arrays_of(structure: Structure) -> dict[str, Any]:
+    """A structure as plain arrays, each under a text that says what it is."""
+    arrays: dict[str, Any] = {}
     for sort, ptr in structure._node_ptr.items():
         arrays[f"nodes/{sort}"] = ptr.cpu().numpy()
     for number, (pattern, parts) in enumerate(structure._index.items()):
@@ -36,10 +42,25 @@ def save(structure: Structure, path: Any) -> None:
         arrays[f"tensor/{number}/ptr"] = structure._entry_ptr[pattern].cpu().numpy()
         for place, part in enumerate(parts):
             arrays[f"tensor/{number}/{place}"] = part.cpu().numpy()
+    return arrays
+
+
+def write_arrays(path: Any, arrays: dict[str, Any]) -> None:
+    """Writes arrays to a zip, at once or not at all."""
+    with whole_file(path) as file:
+        np.savez(file, **arrays)
+
+
+@contextmanager
+def whole_file(path: Any) -> Iterator[IO[bytes]]:
+    """A file to write to that takes the place of what is at the path only when it is complete."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise IncidenceError(f"there is no folder {path.parent} to save to: make it first.")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         umask = os.umask(0)
@@ -60,6 +81,11 @@ _DAMAGE = (
 
 def load(path: Any) -> Structure:
     """Reads a structure and checks it as if it were given anew."""
+    return read_arrays(path, "a structure written by `Structure.save`", _FORMAT, structure_from)
+
+
+def read_arrays(path: Any, what: str, newest: int, read: Callable[[dict[str, Any]], T]) -> T:
+    """Reads what was written as arrays; whatever is wrong with the file becomes one sentence that names it."""
     path = Path(path)
     if not path.exists():
         raise IncidenceError(f"there is no file {path}.")
@@ -67,11 +93,11 @@ def load(path: Any) -> Structure:
         arrays = _arrays(path)
         version = int(arrays["format"])
     except _DAMAGE as error:
-        raise IncidenceError(f"{path} is not a structure written by `Structure.save`, or it is damaged: {error}.") from None
-    if version != _FORMAT:
-        raise IncidenceError(f"{path} has format {version}; this version reads format {_FORMAT}. Update the library.")
+        raise IncidenceError(f"{path} is not {what}, or it is damaged: {error}.") from None
+    if version != newest:
+        raise IncidenceError(f"{path} has format {version}; this version reads format {newest}. Update the library.")
     try:
-        return _read(arrays)
+        return read(arrays)
     except IncidenceError as error:
         raise IncidenceError(f"{path} is damaged: {error}") from None
     except _DAMAGE as error:
@@ -93,7 +119,8 @@ def _integers(array: Any, axes: int) -> Tensor:
     return torch.from_numpy(array).long()
 
 
-def _read(arrays: dict[str, Any]) -> Structure:
+def structure_from(arrays: dict[str, Any]) -> Structure:
+    """The structure that `arrays_of` made arrays of, checked."""
     node_ptr = {key.removeprefix("nodes/"): _integers(a, 1) for key, a in arrays.items() if key.startswith("nodes/")}
     numbers = sorted({int(key.split("/")[1]) for key in arrays if key.startswith("tensor/")})
     index, entry_ptr = {}, {}
@@ -123,5 +150,5 @@ def _assert_apart(structure: Structure) -> None:
         faces = [face for face in pattern.faces if face.is_open]
         places += [(m[0], home[m[1]], f.letters[0].sort) for f, m in zip(faces, parts[1:], strict=True)]
         for nodes, own, sort in places:
-            if not torch.equal(torch.bucketize(nodes, structure.node_ptr(sort)[1:], right=True), own):
+            if not torch.equal(torch.bucketize(nodes.contiguous(), structure.node_ptr(sort)[1:], right=True), own):
                 raise IncidenceError(f"an entry of `{pattern}` has nodes of another structure.")

@@ -1,0 +1,153 @@
+"""What all converters share: examples at the door, refusals of what the other side cannot hold, and lists of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.geometry.lifting.adjacency import is_directed
+from incidence.structure.example import Example
+from incidence.structure.keys import rank
+from incidence.structure.structure import Structure
+
+__all__ = ["as_array", "as_example", "as_rows", "assert_held", "both_ways", "by_meaning", "once", "single", "stacked"]
+
+
+def as_example(given: Any, who: str) -> Example:
+    """An example as it is, or a structure without features."""
+    if isinstance(given, Structure):
+        return Example(given)
+    if not isinstance(given, Example):
+        raise IncidenceError(f"{who} takes an Example or a Structure; got {type(given).__name__}.")
+    return given
+
+
+def single(given: Any, who: str) -> Example:
+    """An example that is no batch."""
+    example = as_example(given, who)
+    if example.num_structures != 1:
+        raise IncidenceError(f"{who} takes one structure, and this is a batch of {len(example)}: use [{who}(one) for one in batch].")
+    if not example.is_batch:
+        return example
+    return example[0]
+
+
+def by_meaning(example: Example) -> dict[Pattern, Tensor]:
+    """The features under the patterns that their keys mean."""
+    return {example.structure.resolve(key): x for key, x in example.features.items()}
+
+
+def assert_held(example: Example, who: str, tensors: Iterable[str], features: Iterable[str], target: bool = False, where: str = "") -> None:
+    """Refuses tensors, features and targets that have no place on the other side."""
+    what = where or who.removeprefix("to_")
+    held = [Pattern(text) for text in tensors]
+    for pattern in example.structure.patterns:
+        if pattern not in held:
+            raise IncidenceError(f"{who}: {what} has no place for `{pattern}`. Leave it out: {_without(example.structure, held)}.")
+    kept = [Pattern(text) for text in features]
+    for pattern in by_meaning(example):
+        if pattern not in kept:
+            shown = str(pattern) or "the whole structure"
+            raise IncidenceError(
+                f"{who}: {what} has no place for features of `{shown}`. Leave them out with example.replace(features=...)."
+            )
+    if example.target is not None and not target:
+        raise IncidenceError(f"{who}: {what} has no place for a target. Leave it out with example.replace(target=None).")
+
+
+def _without(structure: Structure, held: Iterable[Pattern]) -> str:
+    kept = ", ".join(f"'{p}': s['{p.name or p}']" for p in structure.patterns if p in held)
+    return f"Structure(s.num_nodes, {{{kept}}})"
+
+
+def as_rows(value: Any, who: str, name: str) -> Tensor:
+    """Features as [entries, channels], from a tensor or array of one value or one row for each entry."""
+    try:
+        rows = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise IncidenceError(f"{who}: {name} is no array of numbers: {error}.") from None
+    if not rows.ndim:
+        raise IncidenceError(f"{who}: {name} is one number, and a row for each entry is needed.")
+    return rows[:, None] if rows.ndim == 1 else rows.flatten(1)
+
+
+def as_array(x: Tensor, who: str) -> Any:
+    """A tensor as a numpy array of the same type."""
+    try:
+        return x.detach().cpu().numpy()
+    except TypeError:
+        kind = str(x.dtype).removeprefix("torch.")
+        raise IncidenceError(f"{who}: numpy has no type for {kind}. Convert the features first, for example with x.float().") from None
+
+
+def stacked(values: Sequence[Any], who: str, name: str) -> Tensor:
+    """One row for each entry, from numbers, lists or arrays; the type of arrays is kept."""
+    try:
+        rows = np.stack(values) if any(isinstance(v, np.ndarray) for v in values) else torch.tensor(list(values))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise IncidenceError(f"{who}: the values of `{name}` are not numbers of one shape: {error}.") from None
+    return as_rows(rows, who, f"`{name}`")
+
+
+def once(pattern: Pattern, pairs: Tensor, num_nodes: int, values: Mapping[str, Tensor], who: str) -> tuple[Tensor, dict[str, Tensor]]:
+    """Pairs of nodes as the entries of a pattern: undirected ones may come in one direction or in both, in the order of the first.
+
+    Args:
+        pattern: What the pairs are: `(i j)`, `{i j}`, ....
+        pairs: The nodes, shape [2, pairs].
+        num_nodes: The number of nodes.
+        values: Rows of features for the pairs, which must agree for the two directions of an undirected edge.
+        who: Who asks.
+
+    Returns:
+        The index of the pattern, and the rows of features that go with it.
+    """
+    if is_directed(pattern) or not pairs.shape[1]:
+        return pairs, dict(values)
+    low, high = pairs.amin(0), pairs.amax(0)
+    if int(low.min()) < 0 or int(high.max()) >= num_nodes:
+        return pairs, dict(values)  # a structure says where
+    number, count = rank(low * num_nodes + high)
+    place = torch.arange(len(number), device=pairs.device)
+    first = torch.full((count,), len(number), device=pairs.device).scatter_reduce(0, number, place, "amin")
+    last = torch.zeros(count, dtype=torch.long, device=pairs.device).scatter_reduce(0, number, place, "amax")
+    _assert_one_each_way(pattern, pairs, number, first, last, who)
+    for name, x in values.items():
+        there, back = x[first], x[last]
+        differ = ((there != back) & ~((there != there) & (back != back))).any(1)  # a missing value agrees with another
+        if bool(differ.any()):
+            bad = int(first[differ].min())
+            u, v = pairs[:, bad].tolist()
+            raise IncidenceError(
+                f"{who}: {name} of the edge ({u}, {v}) differs from that of ({v}, {u}), so the edges are no `{pattern}`. "
+                f"Make them equal, or read the edges as `(i j)`."
+            )
+    kept = first.sort()[0]
+    return pairs[:, kept], {name: x[kept] for name, x in values.items()}
+
+
+def _assert_one_each_way(pattern: Pattern, pairs: Tensor, number: Tensor, first: Tensor, last: Tensor, who: str) -> None:
+    times = torch.bincount(number)
+    is_there_and_back = (times == 2) & (pairs[0, first] == pairs[1, last]) & (pairs[0, first] != pairs[0, last])
+    bad = (times > 1) & ~is_there_and_back
+    if bool(bad.any()):
+        u, v = pairs[:, int(first[bad].min())].tolist()
+        raise IncidenceError(
+            f"{who}: the edge ({u}, {v}) comes more than once in one direction, and an entry of `{pattern}` comes once. "
+            f"Join parallel edges first (PyG: data.coalesce(); NetworkX: nx.Graph(multigraph); scipy: matrix.sum_duplicates())."
+        )
+
+
+def both_ways(pattern: Pattern, index: Tensor) -> tuple[Tensor, Tensor]:
+    """Entries as pairs in both directions where they have none, and for each pair the number of its entry."""
+    entry = torch.arange(index.shape[1], device=index.device)
+    if is_directed(pattern):
+        return index, entry
+    apart = index[0] != index[1]
+    return torch.cat([index, index[:, apart].flip(0)], dim=1), torch.cat([entry, entry[apart]])

@@ -1,0 +1,97 @@
+"""gudhi: `SimplexTree`, a simplicial complex with a value for every face."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError, need
+from incidence.geometry.convert.exchange import as_array, assert_held, by_meaning, single
+from incidence.geometry.lifting.attach import face_text
+from incidence.structure.example import Example
+from incidence.structure.structure import Structure
+
+__all__ = ["from_gudhi", "to_gudhi"]
+
+
+def from_gudhi(tree: Any, max_size: int | None = None) -> Example:
+    r"""Reads a simplex tree: `{i j}`, `{i j k}`, ... in the preferred order, with the filtration values as features, of `i` too.
+
+    Args:
+        tree: The simplex tree. Nodes are numbered by ascending vertices.
+        max_size: The number of nodes of the largest faces: larger ones are left out, and there is a tensor for each size, empty or not,
+            so that complexes of different dimension make a batch. If not given, that of the tree.
+
+    Example:
+        >>> import gudhi
+        >>> tree = gudhi.SimplexTree()
+        >>> _ = tree.insert([0, 1, 2], 0.5)
+        >>> from_gudhi(tree).structure
+        Structure(num_nodes=3, '{i j}': 3 entries, '{i j k}': 1 entry)
+    """
+    gudhi = need("gudhi", "from_gudhi", "convert")
+    if not isinstance(tree, gudhi.SimplexTree):
+        raise IncidenceError(f"from_gudhi takes a SimplexTree; got {type(tree).__name__}.")
+    top = tree.dimension() + 1 if max_size is None else max_size
+    by_size: dict[int, list[tuple[list[int], float]]] = {size: [] for size in range(1, max(top, 1) + 1)}
+    for face, value in tree.get_skeleton(max(top - 1, 0)):
+        by_size[len(face)].append((face, value))
+    faces, values = {}, {}
+    for size, found in by_size.items():
+        found.sort()
+        faces[size] = torch.tensor([face for face, _ in found], dtype=torch.long).view(-1, size)
+        values[size] = torch.tensor([value for _, value in found], dtype=torch.float64)[:, None]
+    vertices = faces.pop(1)[:, 0]
+    index = {face_text(size): torch.searchsorted(vertices, rows).T for size, rows in faces.items()}
+    features = {"i" if size == 1 else face_text(size): x for size, x in values.items()}
+    return Example(Structure(len(vertices), index), features)
+
+
+def to_gudhi(example: Example | Structure) -> Any:
+    r"""Writes a simplicial complex as a simplex tree, with features of one channel as filtration values, or zeros.
+
+    Raises:
+        IncidenceError: It is not closed under subsets, or a face comes after one that contains it.
+
+    Example:
+        >>> triangle = Structure(3, {"{i j}": [[0, 0, 1], [1, 2, 2]], "{i j k}": [[0], [1], [2]]})
+        >>> to_gudhi(triangle).num_simplices()
+        7
+    """
+    gudhi = need("gudhi", "to_gudhi", "convert")
+    example = single(example, "to_gudhi")
+    structure, features = example.structure, by_meaning(example)
+    texts = ["i", *(face_text(size) for size in range(2, max((len(p.letters) for p in structure.patterns), default=1) + 1))]
+    assert_held(example, "to_gudhi", texts, texts)
+    wanted = {Pattern(text) for text in texts if text == "i" or Pattern(text) in structure.patterns}
+    if features and (features.keys() != wanted or any(x.shape[1] != 1 for x in features.values())):
+        raise IncidenceError("to_gudhi: the filtration is a feature of one channel of every tensor, of `i` too, or of none.")
+    tree, total = gudhi.SimplexTree(), 0
+    given: dict[str, tuple[Any, Any]] = {}
+    for text in texts:
+        if Pattern(text) not in wanted:
+            continue
+        rows = structure[text].sort(dim=0)[0]
+        values = features.get(Pattern(text), torch.zeros(rows.shape[1], 1))[:, 0].double()
+        given[text] = (rows, values)
+        total += rows.shape[1]
+        tree.insert_batch(np.ascontiguousarray(as_array(rows, "to_gudhi"), dtype=np.int32), as_array(values, "to_gudhi"))
+    if tree.num_simplices() != total:
+        raise IncidenceError("to_gudhi: the faces are not closed under subsets: some edge or smaller face is missing. Add it first.")
+    _assert_kept(tree, given)
+    return tree
+
+
+def _assert_kept(tree: Any, given: dict[str, tuple[Tensor, Tensor]]) -> None:
+    """Refuses values of which gudhi made others, so that no face comes after one that contains it."""
+    for text, (rows, values) in given.items():
+        for face, value in zip(rows.T.tolist(), values.tolist(), strict=True):
+            if tree.filtration(face) != value:
+                raise IncidenceError(
+                    f"to_gudhi: the face {face} of `{text}` has the value {value}, and one that contains it has {tree.filtration(face)}. "
+                    f"A face comes no later than those that contain it: lower its value."
+                )

@@ -1,0 +1,197 @@
+"""HIF: the JSON files by which hypergraph libraries exchange their data."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.geometry.convert.exchange import assert_held, by_meaning, single
+from incidence.structure.example import Example
+from incidence.structure.storage import whole_file
+from incidence.structure.structure import Structure
+
+__all__ = ["read_hif", "write_hif"]
+
+_TYPES = {"undirected": "{i ...}", "asc": "{i ...}", "directed": "{i ...} {j ...}"}
+_PAIRS = "i e:edge"
+
+
+def read_hif(path: Any, pattern: str | None = None) -> Example:
+    r"""Reads a hypergraph from a HIF file (JSON, also compressed with gzip).
+
+    Nodes and edges are numbered as they are listed, then as they first come in incidences. Weights and numbers among the attributes are
+    features, in the order of the first that has any; other attributes are left out.
+
+    Args:
+        path: The file.
+        pattern: What is made of it: `{i ...}`, one face for each edge; `{i ...} {j ...}`, tail and head, for directed ones; or `i e:edge`,
+            where edges are nodes of a sort of their own, which holds edges without nodes, edges on the same nodes, and weights of
+            incidences. If not given, one of the first two, as the file says.
+
+    Raises:
+        IncidenceError: The file is no HIF file, or the pattern cannot hold it.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_hif(Structure(3, {"{i ...}": [[0, 1, 1, 2], [0, 0, 1, 1]]}), f"{folder}/small.hif.json")
+        ...     read_hif(f"{folder}/small.hif.json").structure
+        Structure(num_nodes=3, '{i ...}': 2 entries)
+    """
+    content = _load(Path(path))
+    kind = content.get("network-type", "undirected")
+    text = pattern or (content.get("metadata") or {}).get("pattern") or _TYPES.get(kind)
+    if text is None:
+        raise IncidenceError(f"{path}: the network-type is undirected, directed or asc; got {kind!r}.")
+    nodes, edges = _records(content, "nodes", "node", path), _records(content, "edges", "edge", path)
+    incidences = content["incidences"]
+    for number, record in enumerate(incidences):
+        if not isinstance(record, dict) or not all(isinstance(record.get(key), (str, int)) for key in ("node", "edge")):
+            raise IncidenceError(f"{path}: incidence {number} is a record with `node` and `edge`; got {record!r}.")
+        nodes.setdefault(record["node"], {})
+        edges.setdefault(record["edge"], {})
+    node_at, edge_at = ({name: k for k, name in enumerate(names)} for names in (nodes, edges))
+    pairs = torch.tensor([(node_at[r["node"]], edge_at[r["edge"]]) for r in incidences], dtype=torch.long).view(-1, 2).T
+    types = (content.get("metadata") or {}).get("types") or {}
+    features = {"i": _values(list(nodes.values()), path, "nodes", types)}
+    of_edges, of_pairs = _values(list(edges.values()), path, "edges", types), _values(incidences, path, "incidences", types)
+    if Pattern(text) == Pattern(_PAIRS):
+        features |= {"e:edge": of_edges, _PAIRS: of_pairs}
+        structure = Structure({"node": len(nodes), "edge": len(edges)}, {_PAIRS: pairs})
+    else:
+        _assert_faces(pairs, edges, of_pairs, path)
+        structure = Structure(len(nodes), {text: _faces(Pattern(text), pairs, incidences, path)})
+        features[text] = of_edges
+    return Example(structure, {key: x for key, x in features.items() if x is not None})
+
+
+def _load(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise IncidenceError(f"there is no file {path}.")
+    raw = path.read_bytes()
+    try:
+        content = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
+    except (ValueError, OSError, EOFError) as error:
+        raise IncidenceError(f"{path} is no HIF file: {error}.") from None
+    if not isinstance(content, dict) or not isinstance(content.get("incidences"), list):
+        raise IncidenceError(f"{path} is no HIF file: it must be an object with a list of `incidences`.")
+    return content
+
+
+def _records(content: dict[str, Any], what: str, key: str, path: Any) -> dict[Any, dict[str, Any]]:
+    """What is listed, in order, by its name."""
+    found: dict[Any, dict[str, Any]] = {}
+    for number, record in enumerate(content.get(what) or []):
+        if not isinstance(record, dict) or not isinstance(record.get(key), (str, int)):
+            raise IncidenceError(f"{path}: number {number} of `{what}` is a record with `{key}`; got {record!r}.")
+        if record[key] in found:
+            raise IncidenceError(f"{path}: the {key} {record[key]!r} is listed twice.")
+        found[record[key]] = record
+    return found
+
+
+def _numbers(record: dict[str, Any]) -> dict[str, list[float]]:
+    """The numbers of a record by name: its weight, and numbers or lists of them among its attributes."""
+    given = {"weight": record["weight"]} if "weight" in record else {}
+    given |= record.get("attrs") or {}
+    rows = {name: value if isinstance(value, list) else [value] for name, value in given.items()}
+    return {name: row for name, row in rows.items() if row and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in row)}
+
+
+def _values(records: list[dict[str, Any]], path: Any, what: str, types: dict[str, str]) -> Tensor | None:
+    found = [_numbers(record) for record in records]
+    names = next((list(own) for own in found if own), [])
+    if not names:
+        return None
+    widths = {name: len(next(own[name] for own in found if name in own)) for name in names}
+    for number, own in enumerate(found):
+        if any(len(own.get(name, [])) != width for name, width in widths.items()):
+            raise IncidenceError(f"{path}: number {number} of the {what} has other numbers than the rest, which have {', '.join(names)}.")
+    kind = getattr(torch, str(types.get(what)), None)
+    rows = [[value for name in names for value in own[name]] for own in found]
+    return torch.tensor(rows, dtype=kind if isinstance(kind, torch.dtype) else None)
+
+
+def _assert_faces(pairs: Tensor, edges: dict[Any, Any], of_pairs: Tensor | None, path: Any) -> None:
+    hint = f"Read the file with pattern='{_PAIRS}'"
+    if of_pairs is not None:
+        raise IncidenceError(f"{path} has weights or numbers for incidences, for which faces have no place. {hint}.")
+    empty = torch.bincount(pairs[1], minlength=len(edges)) == 0
+    if bool(empty.any()):
+        name = list(edges)[int(empty.nonzero()[0])]
+        raise IncidenceError(f"{path}: the edge {name!r} has no node, and a face has at least one. {hint}.")
+
+
+def _faces(pattern: Pattern, pairs: Tensor, incidences: list[dict[str, Any]], path: Any) -> Any:
+    if pattern.unnamed() == Pattern("{i ...}"):
+        return pairs
+    if pattern.unnamed() != Pattern("{i ...} {j ...}"):
+        raise IncidenceError(f"a HIF file is read as `{{i ...}}`, `{{i ...}} {{j ...}}` or `{_PAIRS}`; got `{pattern}`.")
+    sides = [record.get("direction") for record in incidences]
+    wrong = next((k for k, side in enumerate(sides) if side not in ("tail", "head")), None)
+    if wrong is not None:
+        raise IncidenceError(
+            f"{path}: incidence {wrong} of a directed hypergraph has the direction `tail` or `head`; got {sides[wrong]!r}."
+        )
+    is_tail = torch.tensor([side == "tail" for side in sides], dtype=torch.bool)
+    return torch.zeros(0, 0, dtype=torch.long), pairs[:, is_tail], pairs[:, ~is_tail]
+
+
+def write_hif(example: Example | Structure, path: Any) -> None:
+    r"""Writes a hypergraph as a HIF file: `{i ...}`, `{i ...} {j ...}` as directed edges, or `i e:edge`; at once or not at all.
+
+    Features become the attribute `features`.
+
+    Raises:
+        IncidenceError: The file cannot hold it.
+    """
+    example = single(example, "write_hif")
+    structure = example.structure
+    pattern = next(iter(structure.patterns), Pattern("{i ...}"))
+    if pattern.unnamed() not in map(Pattern, ("{i ...}", "{i ...} {j ...}", _PAIRS)):
+        raise IncidenceError(f"write_hif: a HIF file holds `{{i ...}}`, `{{i ...}} {{j ...}}` or `{_PAIRS}`; not `{pattern}`.")
+    is_pairs = pattern.unnamed() == Pattern(_PAIRS)
+    assert_held(example, "write_hif", [str(pattern)], ["i", str(pattern), *(["e:edge"] if is_pairs else [])], where="a HIF file")
+    features = by_meaning(example)
+    of_pairs: Tensor | None = features.get(pattern) if is_pairs else None
+    of_edges = features.get(Pattern("e:edge") if is_pairs else pattern)
+    num_edges = structure.counts["edge"] if is_pairs else structure.num_entries(pattern)
+    kept = {"nodes": features.get(Pattern("i")), "edges": of_edges, "incidences": of_pairs}
+    content = {
+        "network-type": "directed" if pattern.order == 2 and not is_pairs else "undirected",
+        "metadata": {"pattern": str(pattern), "types": {key: _type(x) for key, x in kept.items() if x is not None}},
+        "incidences": _incidence_records(structure, pattern, is_pairs, of_pairs),
+        "nodes": _named_records("node", structure.counts["node"], kept["nodes"]),
+        "edges": _named_records("edge", num_edges, of_edges),
+    }
+    with whole_file(path) as file:
+        file.write(json.dumps(content).encode())
+
+
+def _type(x: Tensor) -> str:
+    return str(x.dtype).removeprefix("torch.")
+
+
+def _named_records(key: str, count: int, x: Tensor | None) -> list[dict[str, Any]]:
+    if x is None:
+        return [{key: k} for k in range(count)]
+    return [{key: k, "attrs": {"features": row}} for k, row in enumerate(x.tolist())]
+
+
+def _incidence_records(structure: Structure, pattern: Pattern, is_pairs: bool, x: Tensor | None) -> list[dict[str, Any]]:
+    if is_pairs:
+        rows: list[dict[str, Any]] = (
+            [{} for _ in range(structure.num_entries(pattern))] if x is None else [{"attrs": {"features": r}} for r in x.tolist()]
+        )
+        columns = structure[_PAIRS if pattern.name is None else pattern.name].T.tolist()
+        return [{"edge": e, "node": v, **more} for (v, e), more in zip(columns, rows, strict=True)]
+    sides = structure.index(pattern)[1:]
+    named = [{}] if len(sides) == 1 else [{"direction": "tail"}, {"direction": "head"}]
+    return [{"edge": e, "node": v, **side} for pairs, side in zip(sides, named, strict=True) for v, e in pairs.T.tolist()]

@@ -1,0 +1,217 @@
+"""PyG: `Data`, `HeteroData`, `Batch`, and data sets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError, need
+from incidence.geometry.convert import pyg_sorts
+from incidence.geometry.convert.exchange import as_example, as_rows, both_ways, once
+from incidence.geometry.lifting.adjacency import is_edge
+from incidence.structure.example import Example
+from incidence.structure.examples import collate
+from incidence.structure.structure import Structure
+
+__all__ = ["from_pyg", "to_pyg"]
+
+_KNOWN_FEATURES = {"x": "i", "pos": "pos=i", "hyperedge_attr": "{i ...}"}
+_KNOWN_INDEX = {"hyperedge_index": "{i ...}", "face": "{i j k}"}
+
+
+def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str] | None = None, target: str | None = None) -> Any:
+    r"""Reads PyG data: `Data` or `HeteroData` gives an example, a `Batch` a batch, a list or data set a list of examples.
+
+    Nodes and edges keep their order. `x` are the features of `i`, `edge_attr` of the edges, `pos` of `pos=i`, `hyperedge_attr` of
+    `{i ...}`; `hyperedge_index` is `{i ...}`, `face` is `{i j k}`. `HeteroData` gives sorts: its node types, with a tensor for each edge
+    type, called as the relation is. What else the data has is read only if `features` says what it belongs to.
+
+    Args:
+        data: The data.
+        edges: How `edge_index` is read: `{i j}`, if not given, for undirected edges, which may come in one direction or both; `(i j)` for
+            directed ones; `[i j]` or `i j` if there are loops.
+        features: Further attributes and what they belong to, as in `{"z": "charge=i"}`.
+        target: What `y` belongs to: `i` for nodes, the empty text for the whole; found out from its shape, if not given.
+
+    Raises:
+        IncidenceError: The data does not fit; loops, parallel edges, and features that differ in the two directions of an edge are named.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> from_pyg(Data(x=torch.zeros(3, 5), edge_index=edge_index, y=torch.tensor([1])))
+        Example(Structure(num_nodes=3, '{i j}': 2 entries), features={'i': [3, 5]}, target=[])
+    """
+    pyg = need("torch_geometric.data", "from_pyg", "convert")
+    if isinstance(data, pyg.Batch):
+        return collate(_read_all(pyg, _apart(data), edges, features, target))
+    if isinstance(data, pyg.data.BaseData):
+        return _read_all(pyg, [data], edges, features, target)[0]
+    if not isinstance(data, Iterable):
+        raise IncidenceError(f"from_pyg takes Data, HeteroData, a Batch, or a list or data set of them; got {type(data).__name__}.")
+    return _read_all(pyg, list(data), edges, features, target)
+
+
+def _read_all(pyg: Any, items: list[Any], edges: str | None, features: Mapping[str, str] | None, target: str | None) -> list[Example]:
+    if items and all(isinstance(item, pyg.HeteroData) for item in items):
+        return [pyg_sorts.read(item) for item in items]
+    for number, item in enumerate(items):
+        if not isinstance(item, pyg.Data):
+            raise IncidenceError(f"from_pyg: number {number} of the list is a {type(item).__name__}, and all must be Data, or HeteroData.")
+    belongs = _target_of(items) if target is None else target
+    return [_read(item, edges, features or {}, belongs) for item in items]
+
+
+def _apart(batch: Any) -> list[Any]:
+    try:
+        return list(batch.to_data_list())
+    except (KeyError, RuntimeError) as error:
+        raise IncidenceError(
+            f"from_pyg: PyG cannot take this batch apart ({error!r}). It must come from Batch.from_data_list, and every node type needs an "
+            f"attribute beside num_nodes."
+        ) from None
+
+
+def _target_of(items: list[Any]) -> str:
+    """What `y` belongs to: to nodes if it has as many rows as nodes everywhere. One node tells nothing."""
+    told = {item["target_of"] for item in items if "target_of" in item}
+    if told:
+        return str(told.pop())
+    rows = [(len(item.y), item.num_nodes) for item in items if isinstance(item.get("y"), Tensor) and item.y.ndim]
+    is_of_nodes = all(n == m for n, m in rows) and any(m > 1 for _, m in rows)
+    return "i" if is_of_nodes else ""
+
+
+def _count_nodes(data: Any) -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            count = data.num_nodes
+        except UserWarning:
+            count = None
+    if count is None:
+        raise IncidenceError(
+            "from_pyg: the number of nodes is not known, as edges do not tell of nodes that have none. Set data.num_nodes or data.x."
+        )
+    return int(count)
+
+
+def _read(data: Any, edges: str | None, extra: Mapping[str, str], target: str) -> Example:
+    num_nodes = _count_nodes(data)
+    text = edges or data.get("edge_pattern") or "{i j}"
+    belongs = {**_KNOWN_FEATURES, **extra}
+    values = {key: as_rows(data[key], "from_pyg", key) for key in ("edge_attr", *belongs) if data.get(key) is not None}
+    for key in extra:
+        if key not in values:
+            raise IncidenceError(f"from_pyg: the data has no attribute `{key}`; it has {', '.join(data.keys())}.")
+    index: dict[str, Any] = {known: data[key] for key, known in _KNOWN_INDEX.items() if data.get(key) is not None}
+    if data.get("edge_index") is not None:
+        index[text], of_edges = _read_edges(data.edge_index, text, num_nodes, values, belongs)
+        values.update(of_edges)
+    index.update(_own_index(data))
+    structure = Structure(num_nodes, index)
+    features = {belongs.get(key, text): x for key, x in values.items()}
+    if len(features) < len(values):
+        raise IncidenceError(f"from_pyg: two of {', '.join(values)} belong to one tensor. Join them first, or name one, as in `charge=i`.")
+    features.update({key.removeprefix("features "): data[key] for key in data.keys() if key.startswith("features ")})  # noqa: SIM118
+    return Example(structure, features, _read_target(data, target))
+
+
+def _read_edges(
+    edge_index: Any, text: str, num_nodes: int, values: Mapping[str, Tensor], belongs: Mapping[str, str]
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The entries of the edges, and the features that belong to them, by attribute."""
+    pattern = Pattern(text)
+    if not is_edge(pattern) or pattern.sorts.keys() != {x for x in pattern.letters if pattern.sorts[x] == "node"}:
+        raise IncidenceError(f"from_pyg: edges are read as `{{i j}}`, `(i j)`, `[i j]` or `i j`; got `{text}`.")
+    of_edges = {key: x for key, x in values.items() if key == "edge_attr" or Pattern(belongs.get(key, "")) == pattern}
+    pairs = torch.as_tensor(edge_index)
+    for key, x in of_edges.items():
+        if len(x) != pairs.shape[1]:
+            raise IncidenceError(f"from_pyg: {key} has {len(x)} rows, and edge_index has {pairs.shape[1]} columns.")
+    return once(pattern, pairs, num_nodes, of_edges, "from_pyg")
+
+
+def _own_index(data: Any) -> dict[str, Any]:
+    """The tensors that `to_pyg` keeps under names of its own: `index` and the pattern, or `index`, a number and the pattern."""
+    found: dict[str, dict[int, Tensor]] = {}
+    for key in data.keys():  # noqa: SIM118
+        word, _, rest = key.partition(" ")
+        if word.startswith("index_"):
+            found.setdefault(rest, {})[int(word.removeprefix("index_"))] = data[key]
+    return {text: parts[0] if len(parts) == 1 else tuple(parts[k] for k in sorted(parts)) for text, parts in found.items()}
+
+
+def _read_target(data: Any, belongs: str) -> Any:
+    own = {key.removeprefix("target "): data[key] for key in data.keys() if key.startswith("target ")}  # noqa: SIM118
+    y = data.get("y")
+    if y is None or own:
+        return own or None
+    y = torch.as_tensor(y)
+    if belongs:
+        return {belongs: y}
+    return y[0] if y.ndim and len(y) == 1 else y
+
+
+def to_pyg(example: Example | Structure) -> Any:
+    r"""Writes an example or a structure as PyG data: `Data`, with several sorts `HeteroData`, and a `Batch` for a batch.
+
+    The edges become `edge_index`, undirected ones in both directions, as is the custom there. Everything has a place: tensors without one
+    of their own are kept as attributes such as `index_0 {i j k l}`, which PyG batches rightly, with `features {i j k l}` beside them. So
+    `from_pyg(to_pyg(example)) == example`.
+
+    Example:
+        >>> s = Structure(3, {"{i j}": [[0, 1], [1, 2]]})
+        >>> to_pyg(Example(s, {"i": torch.zeros(3, 5)}))
+        Data(edge_index=[2, 4], x=[3, 5], num_nodes=3)
+    """
+    pyg = need("torch_geometric.data", "to_pyg", "convert")
+    example = as_example(example, "to_pyg")
+    if example.is_batch:
+        return pyg.Batch.from_data_list([to_pyg(one) for one in example])
+    if set(example.structure.counts) != {"node"}:
+        return pyg_sorts.write(pyg, example)
+    data = pyg.Data()
+    known: dict[Pattern, str] = {Pattern(text): key for key, text in _KNOWN_FEATURES.items()}
+    rows: dict[Pattern, Tensor] = {}
+    edges = next((p for p in example.structure.patterns if is_edge(p) and p.name is None), None)
+    for pattern in example.structure.patterns:
+        if pattern == edges:
+            data.edge_index, rows[pattern] = both_ways(pattern, example.structure[pattern])
+            known[pattern] = "edge_attr"
+            if str(pattern) != "{i j}":
+                data.edge_pattern = str(pattern)
+            continue
+        _write_index(data, pattern, example.structure)
+    for key, x in example.features.items():
+        pattern = example.structure.resolve(key)
+        data[known.get(pattern, f"features {pattern}")] = x[rows[pattern]] if pattern in rows else x
+    _write_target(data, example)
+    data.num_nodes = example.structure.num_nodes
+    return data
+
+
+def _write_index(data: Any, pattern: Pattern, structure: Structure) -> None:
+    known = {Pattern(text): key for key, text in _KNOWN_INDEX.items()}
+    if pattern in known:
+        data[known[pattern]] = structure[pattern]
+        return
+    for number, part in enumerate(structure.index(pattern)):
+        data[f"index_{number} {pattern}"] = part
+
+
+def _write_target(data: Any, example: Example) -> None:
+    target = example.target
+    if isinstance(target, dict):
+        if list(target) == ["i"]:
+            data.y, data.target_of = target["i"], "i"
+            return
+        for key, x in target.items():
+            data[f"target {key}"] = x
+    elif target is not None:
+        data.y, data.target_of = target[None], ""

@@ -1,0 +1,185 @@
+"""RDKit: molecules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError, need
+from incidence.geometry.convert.exchange import assert_held, by_meaning, single
+from incidence.structure.example import Example
+from incidence.structure.structure import Structure
+
+__all__ = ["ATOM_COLUMNS", "BOND_COLUMNS", "from_rdkit", "to_rdkit"]
+
+ATOM_COLUMNS = ("number", "charge", "isotope", "radical", "hydrogens", "no_implicit", "chirality")
+"""The features of an atom; the first four are those of `read_sdf`. Chirality: 0 none, 1 R, 2 S, 3 r, 4 s."""
+
+BOND_COLUMNS = ("order", "stereo")
+"""The features of a bond. Order: 1, 2, 3, 4 for aromatic, 9 for dative; stereo: 0 none, 1 Z, 2 E."""
+
+_ORDERS = {"SINGLE": 1, "DOUBLE": 2, "TRIPLE": 3, "AROMATIC": 4, "QUADRUPLE": 5, "ZERO": 8, "DATIVE": 9}
+_CHIRALITY = {"": 0, "R": 1, "S": 2, "r": 3, "s": 4}
+_STEREO = {"": 0, "Z": 1, "E": 2}
+
+
+def from_rdkit(molecule: Any) -> Example:
+    r"""Reads a molecule: atoms `i` and bonds `{i j}` in their order, with features that do not depend on it, all integers.
+
+    The columns of the features are `ATOM_COLUMNS` and `BOND_COLUMNS` of this module. Positions, if there are any, are the features of
+    `pos=i`. Chirality is told by its labels R and S, Z and E; other kinds of stereochemistry are left out.
+
+    Example:
+        >>> from rdkit import Chem
+        >>> from_rdkit(Chem.MolFromSmiles("CCO"))
+        Example(Structure(num_nodes=3, '{i j}': 2 entries), features={'i': [3, 7], '{i j}': [2, 2]}, target=None)
+    """
+    chem = need("rdkit.Chem", "from_rdkit", "convert")
+    if not isinstance(molecule, chem.Mol):
+        hint = " RDKit gives None for what it cannot read." if molecule is None else ""
+        raise IncidenceError(f"from_rdkit takes a molecule of RDKit; got {type(molecule).__name__}.{hint}")
+    atom_labels, bond_labels = _labels(chem, molecule)
+    atoms = [(*_numbers(atom), _CHIRALITY.get(label, 0)) for atom, label in zip(molecule.GetAtoms(), atom_labels, strict=True)]
+    bonds, ends = [], []
+    for bond, label in zip(molecule.GetBonds(), bond_labels, strict=True):
+        kind = bond.GetBondType().name
+        if kind not in _ORDERS:
+            raise IncidenceError(f"from_rdkit: bond {bond.GetIdx()} is of the type {kind}; known are {', '.join(_ORDERS)}.")
+        bonds.append((_ORDERS[kind], _STEREO.get(label, 0)))
+        ends.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
+    features = {
+        "i": torch.tensor(atoms, dtype=torch.long).view(-1, len(ATOM_COLUMNS)),
+        "{i j}": torch.tensor(bonds, dtype=torch.long).view(-1, len(BOND_COLUMNS)),
+    }
+    if molecule.GetNumConformers():
+        features["pos=i"] = torch.tensor(molecule.GetConformer().GetPositions(), dtype=torch.float64).view(-1, 3)
+    index = torch.tensor(ends, dtype=torch.long).view(-1, 2).T
+    return Example(Structure(len(atoms), {"{i j}": index}), features)
+
+
+def _numbers(atom: Any) -> tuple[int, ...]:
+    kind = atom.GetAtomicNum(), atom.GetFormalCharge(), atom.GetIsotope(), atom.GetNumRadicalElectrons()
+    return *kind, atom.GetNumExplicitHs(), int(atom.GetNoImplicit())
+
+
+def _labels(chem: Any, molecule: Any) -> tuple[list[str], list[str]]:
+    """The labels R, S and Z, E of atoms and bonds, empty where there is none; the molecule stays as it is."""
+    labelled = chem.Mol(molecule)
+    is_handed = any(a.GetChiralTag() != chem.ChiralType.CHI_UNSPECIFIED for a in labelled.GetAtoms())
+    if is_handed or any(b.GetStereo() > chem.BondStereo.STEREOANY for b in labelled.GetBonds()):
+        labelled.UpdatePropertyCache(strict=False)
+        chem.FastFindRings(labelled)
+        need("rdkit.Chem.rdCIPLabeler", "from_rdkit", "convert").AssignCIPLabels(labelled)
+
+    def label(part: Any) -> str:
+        return str(part.GetProp("_CIPCode")) if part.HasProp("_CIPCode") else ""
+
+    return [label(a) for a in labelled.GetAtoms()], [label(b) for b in labelled.GetBonds()]
+
+
+def to_rdkit(example: Example | Structure) -> Any:
+    r"""Writes a molecule with the features that `from_rdkit` or `read_sdf` makes; columns that are missing are 0.
+
+    It is not sanitised, so that nothing in it changes: call `Chem.SanitizeMol` for what RDKit works out itself.
+
+    Raises:
+        IncidenceError: There are no atomic numbers, or the labels of chirality do not fit the molecule.
+
+    Example:
+        >>> from rdkit import Chem
+        >>> Chem.MolToSmiles(to_rdkit(from_rdkit(Chem.MolFromSmiles("OC(=O)[C@@H](N)C"))))
+        'C[C@H](N)C(=O)O'
+    """
+    chem = need("rdkit.Chem", "to_rdkit", "convert")
+    example = single(example, "to_rdkit")
+    assert_held(example, "to_rdkit", ["{i j}"], ["i", "pos=i", "{i j}"])
+    features = by_meaning(example)
+    if Pattern("i") not in features or Pattern("{i j}") not in example.structure.patterns:
+        raise IncidenceError("to_rdkit: a molecule has atomic numbers as features of `i`, and bonds `{i j}`.")
+    atoms = _padded(features[Pattern("i")], len(ATOM_COLUMNS))
+    count = example.structure.num_entries("{i j}")
+    bonds = _padded(features.get(Pattern("{i j}"), torch.ones(count, 1)), len(BOND_COLUMNS))
+    molecule = chem.RWMol()
+    for row in atoms:
+        molecule.AddAtom(_atom(chem, row))
+    names = {order: name for name, order in _ORDERS.items()}
+    for (one, other), (order, _) in zip(example.structure["{i j}"].T.tolist(), bonds, strict=True):
+        if order not in names:
+            raise IncidenceError(f"to_rdkit: the bond ({one}, {other}) has the order {order}; known are {', '.join(map(str, names))}.")
+        molecule.AddBond(one, other, getattr(chem.BondType, names[order]))
+        if names[order] == "AROMATIC":
+            molecule.GetBondBetweenAtoms(one, other).SetIsAromatic(True)
+            for atom in (one, other):
+                molecule.GetAtomWithIdx(atom).SetIsAromatic(True)
+    made = molecule.GetMol()
+    made.UpdatePropertyCache(strict=False)
+    chem.GetSymmSSSR(made)
+    if Pattern("pos=i") in features:
+        made.AddConformer(_conformer(chem, features[Pattern("pos=i")].tolist()))
+    _set_labels(chem, made, [row[-1] for row in atoms], [row[-1] for row in bonds])
+    chem.SetDoubleBondNeighborDirections(made)
+    chem.AssignStereochemistry(made, cleanIt=True, force=True)
+    return made
+
+
+def _padded(x: torch.Tensor, width: int) -> list[list[int]]:
+    rows: list[list[int]] = torch.cat([x.long(), torch.zeros(len(x), width, dtype=torch.long)], dim=1)[:, :width].tolist()
+    return rows
+
+
+def _atom(chem: Any, row: list[int]) -> Any:
+    number, charge, isotope, radical, hydrogens, no_implicit, _ = row
+    if not 0 <= number <= 118:
+        raise IncidenceError(f"to_rdkit: the first feature of `i` is an atomic number, 0 to 118; got {number}.")
+    atom = chem.Atom(number)
+    atom.SetFormalCharge(charge)
+    atom.SetIsotope(isotope)
+    atom.SetNumRadicalElectrons(radical)
+    atom.SetNumExplicitHs(hydrogens)
+    atom.SetNoImplicit(bool(no_implicit))
+    return atom
+
+
+def _conformer(chem: Any, positions: list[list[float]]) -> Any:
+    conformer = chem.Conformer(len(positions))
+    for k, at in enumerate(positions):
+        conformer.SetAtomPosition(k, at)
+    conformer.Set3D(any(at[2] != 0 for at in positions))
+    return conformer
+
+
+def _set_labels(chem: Any, molecule: Any, atoms: list[int], bonds: list[int]) -> None:
+    """Finds a handedness of atoms and bonds that gives the labels.
+
+    A label may depend on others, so what is wrong is turned over, in every second round one only: two that depend on each other would
+    turn in circles.
+    """
+    tags, stereo = chem.ChiralType, chem.BondStereo
+    handed = {k: [tags.CHI_TETRAHEDRAL_CW, tags.CHI_TETRAHEDRAL_CCW] for k, label in enumerate(atoms) if label}
+    double = {k: [stereo.STEREOCIS, stereo.STEREOTRANS] for k, label in enumerate(bonds) if label}
+    for k in double:
+        molecule.GetBondWithIdx(k).SetStereoAtoms(*_beside(molecule.GetBondWithIdx(k)))
+    for attempt in range(4 * (len(handed) + len(double)) + 1):
+        for k, (tag, _) in handed.items():
+            molecule.GetAtomWithIdx(k).SetChiralTag(tag)
+        for k, (tag, _) in double.items():
+            molecule.GetBondWithIdx(k).SetStereo(tag)
+        atom_labels, bond_labels = _labels(chem, molecule)
+        wrong = [handed[k] for k in handed if _CHIRALITY.get(atom_labels[k], 0) != atoms[k]]
+        wrong += [double[k] for k in double if _STEREO.get(bond_labels[k], 0) != bonds[k]]
+        if not wrong:
+            return
+        for pair in wrong[:1] if attempt % 2 else wrong:
+            pair.reverse()
+    raise IncidenceError("to_rdkit: no handedness of the atoms and bonds gives the labels in their last features. Set those to 0.")
+
+
+def _beside(bond: Any) -> list[int]:
+    """For each end of a bond an atom on its other side."""
+    ends = (bond.GetBeginAtom(), bond.GetEndAtom()), (bond.GetEndAtom(), bond.GetBeginAtom())
+    found = [n.GetIdx() for end, other in ends for n in end.GetNeighbors() if n.GetIdx() != other.GetIdx()]
+    if any(end.GetDegree() < 2 for end, _ in ends):
+        raise IncidenceError(f"to_rdkit: bond {bond.GetIdx()} is labelled Z or E, but an end of it has no other neighbour.")
+    return [found[0], found[-1]]

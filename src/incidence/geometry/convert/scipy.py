@@ -1,0 +1,128 @@
+"""scipy: sparse matrices, of adjacency or of incidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError, need
+from incidence.geometry.convert.exchange import as_array, assert_held, both_ways, by_meaning, once, single
+from incidence.geometry.lifting.adjacency import is_edge
+from incidence.structure.example import Example
+from incidence.structure.structure import Structure
+
+__all__ = ["from_scipy", "to_scipy"]
+
+
+def from_scipy(matrix: Any, pattern: str = "i j") -> Example:
+    r"""Reads a matrix: what is stored is an entry, with its value as the feature, zeros too; entries keep their order.
+
+    Args:
+        matrix: A sparse matrix or array of scipy, or a dense one, whose zeros are no entries.
+        pattern: What it is. `i j`, `(i j)` (no diagonal), `{i j}` (symmetric, no diagonal; one half may be stored) and `[i j]` for square
+            matrices of adjacency; `u:user m:movie` for rectangular ones; `{i ...}` for matrices of incidence, nodes by faces.
+
+    Raises:
+        IncidenceError: The matrix is not what the pattern says.
+
+    Example:
+        >>> import scipy.sparse
+        >>> from_scipy(scipy.sparse.eye_array(3, 3, k=1), "(i j)")
+        Example(Structure(num_nodes=3, '(i j)': 2 entries), features={'(i j)': [2, 1]}, target=None)
+        >>> incidence = [[1, 0], [1, 1], [0, 1]]
+        >>> from_scipy(incidence, "{i ...}").structure
+        Structure(num_nodes=3, '{i ...}': 2 entries)
+    """
+    sparse = need("scipy.sparse", "from_scipy", "convert")
+    try:
+        coo = sparse.coo_array(matrix)
+    except (TypeError, ValueError) as error:
+        raise IncidenceError(f"from_scipy takes a matrix; got {type(matrix).__name__}: {error}.") from None
+    if coo.ndim != 2:
+        raise IncidenceError(f"from_scipy takes a matrix, with two axes; got {coo.ndim}.")
+    meant = Pattern(pattern)
+    row, column = (torch.from_numpy(np.array(axis, dtype=np.int64)) for axis in coo.coords)
+    values = torch.from_numpy(np.array(coo.data))[:, None]
+    read = _read_incidence if _is_incidence(meant) else _read_pairs
+    return read(meant, torch.stack([row, column]), values, coo.shape)
+
+
+def _is_incidence(pattern: Pattern) -> bool:
+    return pattern.is_open and pattern.order == 1 and len(pattern.letters) == 1
+
+
+def _read_incidence(pattern: Pattern, places: Tensor, values: Tensor, shape: tuple[int, int]) -> Example:
+    odd = (values != 1).any(1)
+    if bool(odd.any()):
+        u, f = places[:, int(odd.nonzero()[0])].tolist()
+        raise IncidenceError(
+            f"from_scipy: the entry ({u}, {f}) of a matrix of incidence is {values[odd][0].item()}, and must be 1: a node is in a face or "
+            f"not. Values for pairs of a node and a face are features of a pattern such as `i e:edge`."
+        )
+    empty = torch.bincount(places[1], minlength=shape[1]) == 0
+    if bool(empty.any()):
+        raise IncidenceError(f"from_scipy: column {int(empty.nonzero()[0])} is empty, and a face has at least one node. Drop the column.")
+    sort = pattern.faces[0].letters[0].sort
+    return Example(Structure({sort: shape[0]}, {str(pattern): places}))
+
+
+def _read_pairs(pattern: Pattern, places: Tensor, values: Tensor, shape: tuple[int, int]) -> Example:
+    if len(pattern.letters) != 2 or pattern.is_open or any(len(face.letters) != 2 / pattern.order for face in pattern.faces):
+        raise IncidenceError(
+            f"from_scipy: a matrix is read as pairs, such as `i j` or `{{i j}}`, or as faces, `{{i ...}}`; got `{pattern}`."
+        )
+    counts = (
+        dict(zip(pattern.sorts.values(), shape, strict=True)) if not is_edge(pattern) else {pattern.sorts[pattern.letters[0]]: shape[0]}
+    )
+    if is_edge(pattern) and shape[0] != shape[1]:
+        raise IncidenceError(
+            f"from_scipy: `{pattern}` has nodes of one sort, so its matrix is square; got {shape[0]} by {shape[1]}. "
+            f"Rows and columns of two sorts are written `i:row j:column`; faces as columns `{{i ...}}`."
+        )
+    features = {"the value": values}
+    if is_edge(pattern):
+        places, features = once(pattern, places, shape[0], features, "from_scipy")
+    return Example(Structure(counts, {str(pattern): places}), {str(pattern): features["the value"]})
+
+
+def to_scipy(example: Example | Structure, pattern: str | None = None) -> Any:
+    r"""Writes one tensor as a sparse matrix (`coo_array`), entries in their order, with its feature as the value, or ones.
+
+    Args:
+        example: An example or a structure.
+        pattern: The tensor to write; if not given, the only one there is, and then nothing else must be there that would be lost.
+
+    Raises:
+        IncidenceError: A matrix cannot hold it.
+
+    Example:
+        >>> s = Structure(3, {"{i j}": [[0, 1], [1, 2]]})
+        >>> to_scipy(s).toarray().astype(int).tolist()
+        [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    """
+    sparse = need("scipy.sparse", "to_scipy", "convert")
+    example = single(example, "to_scipy")
+    structure = example.structure
+    if pattern is None:
+        first = str(next(iter(structure.patterns), "i j"))
+        assert_held(example, "to_scipy", [first], [] if _is_incidence(Pattern(first)) else [first])
+    found = structure.resolve(next(iter(structure.patterns), "i j") if pattern is None else pattern)
+    found = next((p for p in structure.patterns if p == found), found)
+    if _is_incidence(found):
+        node, face = structure.index(found)[1].cpu().numpy()
+        shape = (structure.counts[found.faces[0].letters[0].sort], structure.num_entries(found))
+        return sparse.coo_array((np.ones(len(node)), (node, face)), shape=shape)
+    if len(found.letters) != 2 or found.is_open:
+        raise IncidenceError(f"to_scipy: a matrix holds pairs, such as `i j` or `{{i j}}`, or faces, `{{i ...}}`; not `{found}`.")
+    x = by_meaning(example).get(found, torch.ones(structure.num_entries(found), 1, dtype=torch.float64))
+    if x.shape[1] != 1:
+        raise IncidenceError(
+            f"to_scipy: a matrix holds one value for each entry, and `{found}` has {x.shape[1]} channels. Take one of them."
+        )
+    pairs, entry = both_ways(found, structure[found])
+    values = as_array(x[entry, 0], "to_scipy")
+    return sparse.coo_array((values, tuple(pairs.cpu().numpy())), shape=tuple(structure.counts[s] for s in found.sorts.values()))

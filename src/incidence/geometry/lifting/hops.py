@@ -1,0 +1,88 @@
+"""Pairs of nodes a few steps apart."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from incidence.geometry.lifting.adjacency import Adjacency, adjacency, chunks, edge_pattern, is_directed
+from incidence.geometry.lifting.attach import attach, letters, named
+from incidence.geometry.lifting.bounds import LIMIT, Bound, at_least
+from incidence.structure.structure import Structure
+
+__all__ = ["khop", "reach"]
+
+
+def khop(
+    structure: Structure,
+    k: int = 2,
+    *,
+    exact: bool = False,
+    name: str | None = None,
+    edges: str | None = None,
+    limit: int | None = LIMIT,
+) -> Structure:
+    r"""Adds the pairs of different nodes that are at most k steps apart, as a tensor `hopk={i j}`; with directed edges `hopk=(i j)`.
+
+    Args:
+        structure: One structure or a batch. Steps follow the direction of edges that have one.
+        k: The number of steps.
+        exact: Only pairs whose distance is k, and none that are nearer.
+        name: The name of the new tensor; `hop2` for two steps, if not given.
+        edges: The tensor whose entries are the edges; the only one there is, if not given.
+        limit: How many pairs may be found, each counted in both directions; None for any number.
+
+    Raises:
+        TooLargeError: There are more pairs than the limit.
+
+    Example:
+        >>> path = Structure(4, {"{i j}": [[0, 1, 2], [1, 2, 3]]})
+        >>> khop(path, 2)["hop2"].tolist()
+        [[0, 0, 1, 1, 2], [1, 2, 2, 3, 3]]
+        >>> khop(path, 2, exact=True)["hop2"].tolist()
+        [[0, 1], [2, 3]]
+    """
+    k = at_least("khop", "k", k, 1)
+    pattern = edge_pattern(structure, edges, "khop")
+    [sort] = set(pattern.sorts.values())
+    graph = adjacency(structure, pattern, directed=True)
+    steps = reach(graph, k, Bound("khop", limit, "Lower k"))
+    pairs = torch.cat(steps[-1:] if exact else steps, dim=1)
+    inside = " ".join(letters(2, sort))
+    if is_directed(pattern):
+        text = f"({inside})"
+    else:
+        text, pairs = f"{{{inside}}}", pairs[:, pairs[0] < pairs[1]]
+    return attach(structure, {named(name or f"hop{k}", text): (pairs,)})
+
+
+def reach(graph: Adjacency, k: int, bound: Bound) -> list[Tensor]:
+    """For every number of steps up to k, the pairs (start, node) that are so far apart, shape [2, pairs]."""
+    count = max(graph.num_nodes, 1)
+    nodes = torch.arange(graph.num_nodes, device=graph.ptr.device)
+    seen = nodes * count + nodes
+    front, steps, total = seen, [], 0
+    for _ in range(k):
+        front = _next(graph, front, seen, bound, total)
+        total += len(front)
+        seen = torch.cat([seen, front]).sort()[0]
+        steps.append(torch.stack([front // count, front % count]))
+    return steps
+
+
+def _next(graph: Adjacency, front: Tensor, seen: Tensor, bound: Bound, total: int) -> Tensor:
+    """The pairs one step further, as codes start * nodes + node, without those seen before."""
+    count = graph.num_nodes
+    start, node = front // max(count, 1), front % max(count, 1)
+    degrees = graph.degree[node]
+    bound.assert_time(int(degrees.sum()), "pairs with a step more")
+    found = [front.new_zeros(0)]
+    for chunk in chunks(degrees):
+        which, after = graph.grow(node[chunk])
+        codes = torch.unique(start[chunk][which] * count + after)
+        spot = torch.searchsorted(seen, codes).clamp_(max=max(len(seen) - 1, 0))
+        found.append(codes[seen[spot] != codes])
+        bound.assert_room(total + len(found[-1]), "pairs")
+    new: Tensor = torch.unique(torch.cat(found))
+    bound.assert_room(total + len(new), "pairs")
+    return new

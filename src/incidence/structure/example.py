@@ -1,0 +1,257 @@
+r"""`Example`: a structure, the features of its entries and a target, as one unit; a list of them is a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.structure.structure import Structure
+
+__all__ = ["Example", "Target"]
+
+Target = Tensor | dict[str, Tensor] | None
+"""One tensor for a whole structure, tensors for the entries of patterns, or none."""
+
+
+class Example:
+    r"""A structure with the features of its entries and a target; or a batch of examples, side by side.
+
+    Args:
+        structure: The structure.
+        features: From the texts (or names) of patterns to tensors [entries, channels], rows in the order of the entries. A second feature
+            of the nodes is a named tensor of its own, such as `pos=i` for coordinates.
+        target: A tensor or number for the whole structure (a batch has one row for each structure); or, as for features, from patterns to
+            tensors with a row for each entry.
+        is_batch: Whether this is a batch; by default if there are several structures.
+
+    Raises:
+        IncidenceError: A tensor does not match the entries of the structure.
+
+    Example:
+        >>> s = Structure(3, {"{i j}": [[0, 1], [1, 2]]})
+        >>> example = Example(s, {"i": torch.zeros(3, 4), "{i j}": torch.ones(2, 1)}, target=0.5)
+        >>> example
+        Example(Structure(num_nodes=3, '{i j}': 2 entries), features={'i': [3, 4], '{i j}': [2, 1]}, target=[])
+        >>> import incidence as inc
+        >>> batch = inc.collate([example, example])
+        >>> batch.target, batch[1] == example
+        (tensor([0.5000, 0.5000]), True)
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        features: Mapping[str, Tensor] | None = None,
+        target: Tensor | float | Mapping[str, Tensor] | None = None,
+        *,
+        is_batch: bool | None = None,
+    ) -> None:
+        if not isinstance(structure, Structure):
+            raise IncidenceError(f"an example has a Structure first; got {type(structure).__name__}.")
+        if features is not None and not isinstance(features, Mapping):
+            raise IncidenceError(f"features map patterns to tensors, as in {{'i': x}}; got {type(features).__name__}.")
+        is_batch = structure.num_structures != 1 if is_batch is None else is_batch
+        features = {} if features is None else dict(features)
+        for key, pattern in _patterns(structure, features, "features").items():
+            _assert_rows(f"features[{key!r}]", features[key], pattern, structure)
+            if features[key].ndim != 2:
+                came = list(features[key].shape)
+                raise IncidenceError(f"features[{key!r}] must have shape [entries, channels]; got {came}. For one channel use x[:, None].")
+        self._set(structure, features, _as_target(structure, target, is_batch), is_batch)
+
+    @classmethod
+    def _of(cls, structure: Structure, features: dict[str, Tensor], target: Target, is_batch: bool) -> Example:
+        """An example from parts that are known to fit."""
+        self = cls.__new__(cls)
+        self._set(structure, features, target, is_batch)
+        return self
+
+    _structure: Structure
+    _features: dict[str, Tensor]
+    _target: Target
+    _is_batch: bool
+
+    def _set(self, structure: Structure, features: dict[str, Tensor], target: Target, is_batch: bool) -> None:
+        for name, value in (("_structure", structure), ("_features", features), ("_target", target), ("_is_batch", bool(is_batch))):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"an Example cannot be changed; use example.replace({name}=...) for one with another `{name}`")
+
+    @property
+    def structure(self) -> Structure:
+        """The structure, or the batch of structures."""
+        return self._structure
+
+    @property
+    def features(self) -> dict[str, Tensor]:
+        """The features of the entries, by pattern: what a layer takes."""
+        return dict(self._features)
+
+    @property
+    def target(self) -> Target:
+        """What is to be predicted; None if there is nothing."""
+        return dict(self._target) if isinstance(self._target, dict) else self._target
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether this is a batch, so that a target for whole structures has a row for each."""
+        return self._is_batch
+
+    @property
+    def num_structures(self) -> int:
+        """How many examples this is: 1, or the size of a batch."""
+        return self._structure.num_structures
+
+    def replace(self, **changes: Any) -> Example:
+        """The same example with another structure, other features or another target, checked anew."""
+        parts = {"structure": self._structure, "features": self._features, "target": self._target, "is_batch": self._is_batch}
+        unknown = [name for name in changes if name not in parts]
+        if unknown:
+            raise IncidenceError(f"an example has structure, features and target, and no `{unknown[0]}`.")
+        return Example(**{**parts, **changes})
+
+    # ---- batches
+
+    def __len__(self) -> int:
+        return self.num_structures
+
+    def __getitem__(self, item: int | slice | Tensor | Sequence[int]) -> Example:
+        """One example of a batch by number, or a smaller batch by slice, mask or list of numbers."""
+        from incidence.structure.examples import take
+
+        return take(self, item)
+
+    def __iter__(self) -> Iterator[Example]:
+        from incidence.structure.examples import uncollate
+
+        return iter(uncollate(self))
+
+    # ---- moving and keeping
+
+    def _map(self, move: Callable[[Any], Any]) -> Example:
+        target = self._target
+        moved = {key: move(x) for key, x in target.items()} if isinstance(target, dict) else None if target is None else move(target)
+        return Example._of(move(self._structure), {key: move(x) for key, x in self._features.items()}, moved, self._is_batch)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Example:
+        """The example on another device."""
+        return self._map(lambda part: part.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Example:
+        """The example in page-locked memory, for faster copies to a GPU."""
+        return self._map(lambda part: part.pin_memory())
+
+    def canonical(self) -> Example:
+        """The same example in the preferred order of entries, in which layers are fastest; features and targets go along."""
+        ordered, rows = self._structure.canonical()
+        order = {p: rows[p.name or str(p)] for p in self._structure.patterns}  # nodes and whole structures have one order only
+
+        def move(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+            found = {key: self._structure.resolve(key) for key in tensors}
+            return {key: x[order[found[key]]] if found[key] in order else x for key, x in tensors.items()}
+
+        target = move(self._target) if isinstance(self._target, dict) else self._target
+        return Example._of(ordered, move(self._features), target, self._is_batch)
+
+    def save(self, path: Any) -> None:
+        """Writes the example to a file, at once or not at all. No pickle: `load` executes nothing."""
+        from incidence.structure.examples import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: Any) -> Example:
+        """Reads an example that `save` wrote, and checks it."""
+        from incidence.structure.examples import load
+
+        return load(path)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether structures, features and targets agree; a missing value (NaN) agrees with another."""
+        if not isinstance(other, Example):
+            return NotImplemented
+        return (
+            self._is_batch == other._is_batch
+            and self._structure == other._structure
+            and _same(self._by_meaning(self._features), other._by_meaning(other._features))
+            and _same(self._by_meaning(self._target), other._by_meaning(other._target))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _by_meaning(self, tensors: Target) -> dict[Pattern | None, Tensor]:
+        if isinstance(tensors, dict):
+            return {self._structure.resolve(key): x for key, x in tensors.items()}
+        return {} if tensors is None else {None: tensors}
+
+    def __repr__(self) -> str:
+        features = {key: list(x.shape) for key, x in self._features.items()}
+        target: object = self._target
+        if isinstance(self._target, dict):
+            target = {key: list(x.shape) for key, x in self._target.items()}
+        elif self._target is not None:
+            target = list(self._target.shape)
+        return f"Example({self._structure}, features={features}, target={target})"
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return Example._of, (self._structure, self._features, self._target, self._is_batch)
+
+
+def _patterns(structure: Structure, tensors: Mapping[str, Tensor], what: str) -> dict[str, Pattern]:
+    """The pattern that each key means."""
+    found: dict[str, Pattern] = {}
+    for key in tensors:
+        pattern = structure.resolve(key)
+        if pattern in found.values():
+            raise IncidenceError(f"{what} have `{pattern}` twice, in two spellings: {', '.join(map(repr, tensors))}. Join their channels.")
+        found[key] = pattern
+    return found
+
+
+def _assert_rows(name: str, value: object, pattern: Pattern, structure: Structure) -> None:
+    if not isinstance(value, Tensor):
+        raise IncidenceError(f"{name} must be a tensor; got {type(value).__name__}. Convert it with torch.as_tensor(x).")
+    rows = structure.num_entries(pattern)
+    if not value.ndim or len(value) != rows:
+        what = f"`{pattern}`" if pattern.faces else "the whole structure"
+        raise IncidenceError(f"{name} must have {rows} rows, one for each entry of {what}; got shape {list(value.shape)}.")
+    _assert_device(name, value, structure)
+
+
+def _assert_device(name: str, value: Tensor, structure: Structure) -> None:
+    if value.device != structure.device:
+        raise IncidenceError(f"{name} is on {value.device} and the structure is on {structure.device}: move one with `.to(device)`.")
+
+
+def _as_target(structure: Structure, target: object, is_batch: bool) -> Target:
+    if target is None:
+        return None
+    if isinstance(target, Mapping):
+        for key, pattern in _patterns(structure, target, "target").items():
+            _assert_rows(f"target[{key!r}]", target[key], pattern, structure)
+        return dict(target)
+    if isinstance(target, (bool, int, float)):
+        target = torch.tensor(target, device=structure.device)
+    if not isinstance(target, Tensor):
+        raise IncidenceError(f"the target is a tensor, a number, or maps patterns to tensors; got {type(target).__name__}.")
+    if is_batch and (not target.ndim or len(target) != structure.num_structures):
+        count, came = structure.num_structures, list(target.shape)
+        raise IncidenceError(f"the target of a batch has a row for each of its {count} structures; got shape {came}.")
+    _assert_device("the target", target, structure)
+    return target
+
+
+def _same(one: Mapping[Pattern | None, Tensor], other: Mapping[Pattern | None, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(_equal(x, other[key]) for key, x in one.items())
+
+
+def _equal(x: Tensor, y: Tensor) -> bool:
+    if x.dtype != y.dtype or x.shape != y.shape:
+        return False
+    return bool(((x == y) | ((x != x) & (y != y))).all())  # NaN is what data sets write where a value is missing

@@ -1,0 +1,216 @@
+"""Many examples: side by side and apart again, and in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from incidence.errors import IncidenceError
+from incidence.structure import batch as structures
+from incidence.structure.example import Example, Target
+from incidence.structure.storage import arrays_of, read_arrays, structure_from, write_arrays
+from incidence.structure.structure import Structure
+
+__all__ = ["collate", "load", "pack", "save", "take", "uncollate"]
+
+_FORMAT = 1
+
+
+@overload
+def collate(items: Sequence[Structure]) -> Structure: ...
+@overload
+def collate(items: Sequence[Example]) -> Example: ...
+def collate(items: Any) -> Any:
+    """Puts structures, or examples, side by side into one: nodes and entries are numbered through; batches collate again.
+
+    Plans that every structure has are carried over by shifting their numbers. The features of examples are joined by rows; targets for the
+    entries of a pattern too, and targets for whole structures are stacked. It is what a `DataLoader` takes as `collate_fn`.
+
+    Raises:
+        IncidenceError: There is none, or they differ in sorts, tensors, features, targets or devices.
+
+    Example:
+        >>> s = Structure(2, {"{i j}": [[0], [1]]})
+        >>> collate([s, s])
+        Structure(num_structures=2, num_nodes=4, '{i j}': 2 entries)
+        >>> collate([Example(s, {"i": torch.zeros(2, 3)}, target=k) for k in (5, 7)]).target
+        tensor([5, 7])
+    """
+    items = list(items) if isinstance(items, Iterable) else items
+    if not isinstance(items, list) or not any(isinstance(item, Example) for item in items):
+        return structures.collate(items)
+    for number, item in enumerate(items):
+        if not isinstance(item, Example):
+            raise IncidenceError(f"a batch is of examples or of structures; number {number} is a {type(item).__name__} among examples.")
+    batch = structures.collate([e._structure for e in items])
+    features = _join_rows(items, [e._features for e in items], "features")
+    return Example._of(batch, features, _join_targets(items), True)
+
+
+def _join_rows(examples: Sequence[Example], tensors: Sequence[dict[str, Tensor]], what: str) -> dict[str, Tensor]:
+    spelt = _in_one_spelling(examples, tensors, what)
+    return {key: _cat([own[key] for own in spelt], f"{what}[{key!r}]") for key in spelt[0]}
+
+
+def _in_one_spelling(examples: Sequence[Example], tensors: Sequence[dict[str, Tensor]], what: str) -> Sequence[dict[str, Tensor]]:
+    """The same tensors under the keys of the first example, which others may have spelt in other letters."""
+    if all(own.keys() == tensors[0].keys() for own in tensors):
+        return tensors
+    keys = {pattern: key for key, pattern in ((k, examples[0]._structure.resolve(k)) for k in tensors[0])}
+    spelt = []
+    for number, (example, own) in enumerate(zip(examples, tensors, strict=True)):
+        found = example._by_meaning(own)
+        if found.keys() != keys.keys():
+            ours, theirs = sorted(tensors[0]), sorted(own)
+            raise IncidenceError(f"examples of a batch have the same {what}; number 0 has {ours} and number {number} has {theirs}.")
+        spelt.append({key: found[pattern] for pattern, key in keys.items()})
+    return spelt
+
+
+def _cat(parts: Sequence[Tensor], name: str) -> Tensor:
+    first = parts[0]
+    for number, part in enumerate(parts):
+        if part.shape[1:] != first.shape[1:] or part.dtype != first.dtype:
+            one, other = (f"{list(t.shape[1:])} of {str(t.dtype).removeprefix('torch.')}" for t in (first, part))
+            raise IncidenceError(f"{name} has one shape and type throughout a batch; number 0 has rows {one} and number {number} {other}.")
+    return torch.cat(list(parts))
+
+
+def _join_targets(examples: Sequence[Example]) -> Target:
+    targets = [e._target for e in examples]
+    kinds = [type(target) for target in targets]
+    if len(set(kinds)) > 1:
+        number = next(k for k, kind in enumerate(kinds) if kind is not kinds[0])
+        said = {Tensor: "one for the whole structure", dict: "one for the entries of patterns", type(None): "none"}
+        one, other = said.get(kinds[0], "one"), said.get(kinds[number], "one")
+        raise IncidenceError(f"examples of a batch have targets of one kind; number 0 has {one} and number {number} has {other}.")
+    per_entry = [target for target in targets if isinstance(target, dict)]
+    if per_entry:
+        return _join_rows(examples, per_entry, "target")
+    whole = [(target, e._is_batch) for e, target in zip(examples, targets, strict=True) if isinstance(target, Tensor)]
+    return _cat([target if is_batch else target[None] for target, is_batch in whole], "the target") if whole else None
+
+
+@overload
+def pack(items: Sequence[Structure]) -> list[Structure]: ...
+@overload
+def pack(items: Sequence[Example]) -> list[Example]: ...
+def pack(items: Any) -> Any:
+    """The same structures, or examples, with the structures kept together in one store, as those of a data set should be.
+
+    A batch of them is then taken from the store by ranges, plans included: a plan is made once, for all, and not for every batch.
+
+    Example:
+        >>> samples = pack([Structure(n, {"(i j)": [[0], [1]]}) for n in (2, 3, 4)])
+        >>> collate([samples[2], samples[0]])
+        Structure(num_structures=2, num_nodes=6, '(i j)': 2 entries)
+    """
+    items = list(items) if isinstance(items, Iterable) else items
+    if not isinstance(items, list) or not items or not all(isinstance(item, Example) for item in items):
+        return structures.pack(items)
+    stored = structures.pack([e._structure for e in items])
+    return [Example._of(s, e._features, e._target, e._is_batch) for s, e in zip(stored, items, strict=True)]
+
+
+@overload
+def uncollate(batch: Structure) -> list[Structure]: ...
+@overload
+def uncollate(batch: Example) -> list[Example]: ...
+def uncollate(batch: Any) -> Any:
+    """The structures, or the examples, of a batch, each on its own."""
+    if not isinstance(batch, Example):
+        return structures.uncollate(batch)
+    parts = structures.uncollate(batch._structure)
+    features = _split(batch, batch._features)
+    targets: Sequence[Target] = [batch._target] * len(parts)
+    if isinstance(batch._target, dict):
+        targets = _split(batch, batch._target)
+    elif batch._target is not None and batch._is_batch:
+        targets = batch._target.unbind()
+    return [Example._of(*one, False) for one in zip(parts, features, targets, strict=True)]
+
+
+def _split(batch: Example, tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
+    parts = {key: x.split(batch._structure.entry_ptr(key).diff().tolist()) for key, x in tensors.items()}
+    return [{key: rows[k] for key, rows in parts.items()} for k in range(len(batch))]
+
+
+def take(batch: Example, item: Any) -> Example:
+    """One example of a batch, or a smaller batch by slice, mask or list of numbers."""
+    chosen = structures.numbers(batch._structure, item)
+    if not isinstance(chosen, int):
+        return collate([_one(batch, k) for k in chosen])
+    return _one(batch, chosen)
+
+
+def _one(batch: Example, k: int) -> Example:
+    def rows(key: str, x: Tensor) -> Tensor:
+        start, stop = batch._structure.entry_ptr(key)[k : k + 2].tolist()
+        return x[start:stop]
+
+    target = batch._target
+    if isinstance(target, dict):
+        target = {key: rows(key, x) for key, x in target.items()}
+    elif target is not None and batch._is_batch:
+        target = target[k]
+    return Example._of(batch._structure[k], {key: rows(key, x) for key, x in batch._features.items()}, target, False)
+
+
+# ---- files
+
+
+def save(example: Example, path: Any) -> None:
+    """Writes an example; a file that is there already is replaced only when the new one is complete."""
+    arrays: dict[str, Any] = {"format": np.array(_FORMAT), "is_batch": np.array(example._is_batch), **arrays_of(example._structure)}
+    for number, (key, x) in enumerate(example._features.items()):
+        arrays.update(_tensor_arrays(f"feature/{number}", key, x))
+    target = example._target if isinstance(example._target, dict) else {} if example._target is None else {"": example._target}
+    kind = "entries" if isinstance(example._target, dict) else "whole" if target else "none"
+    arrays["target"] = np.array(kind)
+    for number, (key, x) in enumerate(target.items()):
+        arrays.update(_tensor_arrays(f"target/{number}", key, x))
+    write_arrays(path, arrays)
+
+
+def _tensor_arrays(place: str, key: str, x: Tensor) -> dict[str, Any]:
+    """A tensor as bytes with its type and shape: numpy does not know all the types of torch."""
+    flat = x.detach().cpu().contiguous().flatten()
+    raw = flat.view(torch.uint8) if flat.numel() else flat.new_zeros(0, dtype=torch.uint8)
+    kind = str(x.dtype).removeprefix("torch.")
+    return {
+        f"{place}/key": np.array(str(key)),
+        f"{place}/type": np.array(kind),
+        f"{place}/shape": np.array(x.shape, dtype=np.int64),
+        f"{place}/bytes": raw.numpy(),
+    }
+
+
+def load(path: Any) -> Example:
+    """Reads an example and checks it as if it were given anew."""
+    return read_arrays(path, "an example written by `Example.save`", _FORMAT, _read)
+
+
+def _read(arrays: dict[str, Any]) -> Example:
+    kind = str(arrays["target"])
+    target = _tensors(arrays, "target/")
+    wanted: Any = {"entries": target, "whole": target.get(""), "none": None}[kind]
+    if kind == "whole" and wanted is None:
+        raise IncidenceError("its target is missing.")
+    return Example(structure_from(arrays), _tensors(arrays, "feature/"), wanted, is_batch=bool(arrays["is_batch"]))
+
+
+def _tensors(arrays: dict[str, Any], prefix: str) -> dict[str, Tensor]:
+    places = sorted({int(key.split("/")[1]) for key in arrays if key.startswith(prefix)})
+    return {str(arrays[f"{prefix}{n}/key"]): _tensor(arrays, f"{prefix}{n}") for n in places}
+
+
+def _tensor(arrays: dict[str, Any], place: str) -> Tensor:
+    kind = getattr(torch, str(arrays[f"{place}/type"]), None)
+    raw, shape = arrays[f"{place}/bytes"], arrays[f"{place}/shape"].tolist()
+    if not isinstance(kind, torch.dtype) or raw.dtype != np.uint8 or raw.ndim != 1:
+        raise IncidenceError(f"{place} is no tensor.")
+    return torch.from_numpy(raw).view(kind).view(shape) if raw.size else torch.zeros(shape, dtype=kind)

@@ -1,0 +1,292 @@
+"""PyG: everything goes there and comes back, batches too; what people have there is read as they mean it."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import incidence as inc
+from incidence.errors import IncidenceError
+from incidence.geometry import lifting
+from incidence.geometry.convert import from_pyg, to_pyg
+from incidence.structure import Example, Structure
+from tests.geometry.convert.random_examples import seeds, with_features
+from tests.structure.random_structures import random_structure
+
+data = pytest.importorskip("torch_geometric.data")
+T = torch.tensor
+TARGETS = ["none", "whole", "number", "i", "entries"]
+PATTERNS = ["{i j}", "(i j)", "[i j]", "i j", "{i ...}", "{i j k}", "bond={i j}", "i {i ...}", "(i j) (j k)", "ring={i ...}", "{i j k l}"]
+few = settings(max_examples=30, deadline=None)
+
+
+@few
+@given(st.integers(0, 5), st.lists(st.sampled_from(PATTERNS), unique=True), seeds, st.sampled_from(TARGETS))
+def test_every_example_comes_back(num_nodes, texts, seed, kind):
+    structure = random_structure(num_nodes, [*texts, "i"], seed)
+    keys = ["i", "pos=i", "", "state=", *(p.name or str(p) for p in structure.patterns)]
+    example = with_features(structure, keys[: seed % (len(keys) + 1)], seed)
+    entries = {p.name or str(p): torch.rand(structure.num_entries(p), 2) for p in structure.patterns}
+    targets = {"none": None, "whole": torch.rand(3), "number": T(2.5), "i": {"i": torch.arange(num_nodes)}, "entries": entries or None}
+    example = example.replace(target=targets[kind])
+    assert from_pyg(to_pyg(example)) == example
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=4), st.sampled_from(PATTERNS), seeds)
+def test_batches_come_back_as_batches(sizes, text, seed):
+    structures = [random_structure(n, [text, "i"], seed + k) for k, n in enumerate(sizes)]
+    keys = ["i", *(p.name or str(p) for p in structures[0].patterns)]
+    batch = inc.collate([Example(s, {key: torch.rand(s.num_entries(key), 2) for key in keys}, torch.rand(2)) for s in structures])
+    there = to_pyg(batch)
+    assert isinstance(there, data.Batch)
+    assert from_pyg(there) == batch
+
+
+@few
+@given(seeds)
+def test_sorts_come_back_from_hetero_data(seed):
+    counts = {"user": seed % 4, "movie": 3}
+    texts = ["u:user m:movie", "(u:user v:user)", "seen=u:user m:movie", "friend={u:user v:user}", "like=[m:movie n:movie]"]
+    structure = random_structure(counts, texts, seed)
+    keys = ["i:user", "user_pos=i:user", "i:movie", "u:user m:movie", "(u:user v:user)", "seen", "friend", "like"]
+    target = {"i:user": torch.arange(counts["user"])} if seed % 2 else torch.rand(2)
+    example = with_features(structure, keys, seed, target=target)
+    there = to_pyg(example)
+    assert isinstance(there, data.HeteroData)
+    assert from_pyg(there) == example
+
+
+def test_hetero_data_is_read_by_its_relations():
+    graph = data.HeteroData()
+    graph["user"].x = torch.zeros(3, 2)
+    graph["movie"].num_nodes = 2
+    graph["user", "rates", "movie"].edge_index = T([[0, 2], [1, 0]])
+    graph["user", "rates", "movie"].edge_attr = T([5.0, 3.0])
+    graph["user", "knows", "user"].edge_index = T([[0, 1], [1, 0]])
+    graph["user", "likes", "movie"].edge_index = T([[0], [1]])
+    graph["user", "likes", "user"].edge_index = T([[2], [1]])
+    graph["user"].y = T([0, 1, 0])
+    example = from_pyg(graph)
+    assert {str(p) for p in example.structure.patterns} == {
+        "rates=i:user j:movie",
+        "knows=(i:user j:user)",
+        "user_likes_movie=i:user j:movie",
+        "user_likes_user=(i:user j:user)",
+    }
+    assert example.features["rates=i:user j:movie"].tolist() == [[5.0], [3.0]]
+    assert example.target["i:user"].tolist() == [0, 1, 0]
+
+
+def test_batches_of_hetero_data_are_batches():
+    s = Structure({"user": 2, "movie": 1}, {"u:user m:movie": [[0], [0]]})
+    examples = [Example(s, {"u:user": torch.rand(2, 2)}) for _ in range(3)]
+    there = data.Batch.from_data_list([to_pyg(e) for e in examples])
+    assert from_pyg(there) == inc.collate(examples) == from_pyg(to_pyg(inc.collate(examples)))
+
+
+def test_a_batch_that_pyg_cannot_take_apart_is_refused():
+    graph = data.HeteroData()
+    graph["user"].num_nodes = 2
+    with pytest.raises(IncidenceError, match=r"PyG cannot take this batch apart.*every node type needs an attribute beside num_nodes"):
+        from_pyg(data.Batch.from_data_list([graph, graph]))
+
+
+def test_undirected_edges_may_come_once_or_both_ways_and_keep_their_order():
+    both = data.Data(edge_index=T([[2, 0, 1, 0], [1, 1, 2, 2]]), edge_attr=T([1.0, 2.0, 1.0, 3.0]), num_nodes=4)
+    example = from_pyg(both)
+    assert example.structure["{i j}"].tolist() == [[2, 0, 0], [1, 1, 2]]
+    assert example.features["{i j}"].tolist() == [[1.0], [2.0], [3.0]]
+    assert from_pyg(both, edges="(i j)").structure["(i j)"].tolist() == both.edge_index.tolist()
+    assert to_pyg(example).edge_index.tolist() == [[2, 0, 0, 1, 1, 2], [1, 1, 2, 2, 0, 0]]
+    assert to_pyg(example).is_undirected()
+
+
+def test_hyperedges_and_triangles_are_read():
+    graph = data.Data(
+        num_nodes=4, hyperedge_index=T([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]]), hyperedge_attr=torch.rand(2, 3), face=T([[0], [1], [2]])
+    )
+    example = from_pyg(graph)
+    assert torch.equal(example.structure["{i ...}"], graph.hyperedge_index)
+    assert torch.equal(example.features["{i ...}"], graph.hyperedge_attr)
+    assert example.structure["{i j k}"].tolist() == [[0], [1], [2]]
+
+
+def test_other_attributes_are_read_when_their_place_is_told():
+    graph = data.Data(x=torch.rand(3, 2), z=T([6, 1, 8]), edge_index=T([[0, 1], [1, 0]]), edge_weight=T([0.5, 0.5]), name="water")
+    example = from_pyg(graph, features={"z": "charge=i", "edge_weight": "{i j}"})
+    assert example.features["charge=i"].tolist() == [[6], [1], [8]]
+    assert example.features["{i j}"].tolist() == [[0.5]]
+    assert set(from_pyg(graph).features) == {"i"}
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        (T([1]), T(1)),
+        (torch.zeros(1, 3), torch.zeros(3)),
+        (T([0, 1, 2]), {"i": T([0, 1, 2])}),
+        (torch.zeros(5), torch.zeros(5)),
+        (0.5, T(0.5)),
+    ],
+    ids=["class", "row", "nodes", "vector", "number"],
+)
+def test_a_target_belongs_to_the_whole_or_to_nodes_by_its_shape(y, expected):
+    found = from_pyg(data.Data(x=torch.zeros(3, 1), y=y)).target
+    assert Example(Structure(3), target=found) == Example(Structure(3), target=expected)
+
+
+def test_the_targets_of_a_data_set_belong_to_one_thing():
+    graphs = [data.Data(x=torch.zeros(n, 1), y=torch.zeros(1)) for n in (1, 2)]
+    assert [e.target.shape for e in from_pyg(graphs)] == [(), ()]
+    labelled = [data.Data(x=torch.zeros(n, 1), y=torch.zeros(n)) for n in (1, 2)]
+    assert [e.target["i"].shape for e in from_pyg(labelled)] == [(1,), (2,)]
+    assert from_pyg(data.Data(x=torch.zeros(3, 1), y=torch.zeros(3)), target="").target.shape == (3,)
+
+
+def test_a_data_set_of_pyg_is_a_list_of_examples_for_a_loader():
+    graphs = [data.Data(x=torch.rand(n, 2), edge_index=T([[0], [n - 1]]), y=T([n])) for n in (2, 3, 4)]
+    loader = torch.utils.data.DataLoader(from_pyg(graphs), batch_size=3, collate_fn=inc.collate)
+    [batch] = loader
+    assert batch.target.tolist() == [2, 3, 4]
+    assert batch == from_pyg(data.Batch.from_data_list(graphs))
+
+
+# ---- liftings as transforms
+
+
+def hexagon() -> object:
+    ring = torch.arange(6)
+    edge_index = torch.cat([torch.stack([ring, ring.roll(1)]), torch.stack([ring.roll(1), ring])], 1)
+    return data.Data(x=torch.rand(6, 2), edge_index=edge_index, edge_attr=torch.ones(12, 1), pos=torch.rand(6, 3), y=T([1.0]))
+
+
+def test_liftings_compose_as_transforms():
+    transforms = pytest.importorskip("torch_geometric.transforms")
+    lift = transforms.Compose(
+        [transforms.NormalizeFeatures(), lifting.as_transform(lifting.rings, max_length=6), lifting.as_transform(lifting.khop, k=3)]
+    )
+    example = lift(hexagon())
+    assert example.structure.num_entries("ring") == 1
+    assert example.structure.num_entries("hop3") == 15
+    assert set(example.features) == {"i", "pos=i", "{i j}"}
+    assert example.target == 1
+
+
+def test_lifted_data_stays_data_if_asked_for_and_batches_rightly():
+    lift = lifting.as_transform(lifting.rings, as_data=True, max_length=6)
+    graphs = [lift(hexagon()), lift(hexagon())]
+    assert isinstance(graphs[0], data.Data)
+    batch = from_pyg(data.Batch.from_data_list(graphs))
+    assert batch.structure.num_entries("ring") == 2
+    assert batch.structure == inc.collate([lifting.rings(from_pyg(hexagon()).structure)] * 2)
+    assert repr(lift) == "as_transform(rings, max_length=6)"
+
+
+def test_points_become_complexes_by_a_transform():
+    cloud = data.Data(pos=torch.rand(6, 3), x=torch.rand(6, 2))
+    example = lifting.as_transform(lifting.vietoris_rips, radius=5.0)(cloud)
+    assert example.structure.num_entries("{i j k}") == 20
+    assert set(example.features) == {"i", "pos=i"}
+    with pytest.raises(IncidenceError, match="makes edges of its own, and there are tensors already: remove edge_index first"):
+        lifting.as_transform(lifting.alpha)(hexagon())
+    with pytest.raises(IncidenceError, match=r"needs their coordinates: set data.pos"):
+        lifting.as_transform(lifting.alpha)(data.Data(x=torch.rand(3, 1)))
+
+
+def test_the_features_of_edges_go_to_the_nodes_of_a_line_graph():
+    example = lifting.as_transform(lifting.line_graph)(hexagon())
+    assert example.structure.num_nodes == 6
+    assert example.features["i"].tolist() == [[1.0]] * 6
+    assert example.target == 1
+
+
+def test_a_transform_wants_a_lifting():
+    with pytest.raises(IncidenceError, match="as_transform takes a lifting"):
+        lifting.as_transform("rings")
+
+
+# ---- refusals
+
+PAIR = T([[0], [1]])
+
+
+@pytest.mark.parametrize(
+    ("graph", "arguments", "message"),
+    [
+        (3, {}, "from_pyg takes Data, HeteroData, a Batch, or a list or data set of them; got int"),
+        ([data.Data(num_nodes=1), 3], {}, "number 1 of the list is a int, and all must be Data"),
+        (data.Data(edge_index=PAIR), {}, "the number of nodes is not known, as edges do not tell of nodes that have none"),
+        (data.Data(edge_index=T([[0], [0]]), num_nodes=1), {}, r"Remove the self-loop, or use `\[i j\]`"),
+        (
+            data.Data(edge_index=T([[0, 0], [1, 1]]), num_nodes=2),
+            {},
+            r"\(0, 1\) comes more than once in one direction.*data.coalesce",
+        ),
+        (data.Data(edge_index=T([[0, 0], [1, 1]]), num_nodes=2), {"edges": "(i j)"}, "columns 0 and 1 denote one entry"),
+        (
+            data.Data(edge_index=T([[0, 1], [1, 0]]), edge_attr=T([1.0, 2.0]), num_nodes=2),
+            {},
+            r"edge_attr of the edge \(0, 1\) differs from that of \(1, 0\), so the edges are no `{i j}`",
+        ),
+        (data.Data(edge_index=T([[0], [7]]), num_nodes=2), {}, "is 7: nodes are numbered 0 to 1"),
+        (data.Data(edge_index=PAIR, edge_attr=torch.zeros(3, 1), num_nodes=2), {}, "edge_attr has 3 rows, and edge_index has 1 columns"),
+        (data.Data(edge_index=PAIR, num_nodes=2), {"edges": "{i j k}"}, "edges are read as `{i j}`.*got `{i j k}`"),
+        (data.Data(num_nodes=2), {"features": {"z": "i"}}, "the data has no attribute `z`; it has num_nodes"),
+        (data.Data(x=torch.zeros(2, 1), z=torch.zeros(2)), {"features": {"z": "i"}}, "two of x, z belong to one tensor"),
+        (data.Data(num_nodes=2, z="carbon"), {"features": {"z": "i"}}, "z is no array of numbers"),
+        (data.Data(num_nodes=2, z=1.0), {"features": {"z": "i"}}, "z is one number, and a row for each entry is needed"),
+    ],
+)
+def test_data_that_does_not_fit_is_refused(graph, arguments, message):
+    with pytest.raises(IncidenceError, match=message):
+        from_pyg(graph, **arguments)
+
+
+def hetero(**edges: object) -> object:
+    graph = data.HeteroData()
+    graph["user"].num_nodes = 2
+    for relation, pattern in edges.items():
+        graph["user", relation, "user"].edge_index = PAIR
+        graph["user", relation, "user"].edge_pattern = pattern
+    return graph
+
+
+def test_hetero_data_that_does_not_fit_is_refused():
+    with pytest.raises(IncidenceError, match=r"two edge types are `\(i:user j:user\)` here. Rename a relation"):
+        from_pyg(hetero(one="(i:user j:user)", two="(i:user j:user)"))
+    nobody = data.HeteroData()
+    nobody["user"].name = "nobody"
+    with pytest.raises(IncidenceError, match="the number of nodes of `user` is not known"):
+        from_pyg(nobody)
+
+
+SORTS = {"user": 2, "movie": 1}
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (
+            Structure(SORTS, {"{u:user v:user} m:movie": [[0], [1], [0]]}),
+            "HeteroData holds pairs of nodes, and no `{u:user v:user} m:movie`",
+        ),
+        (Structure(SORTS, {"to=u:user m:movie": [[0], [0]]}), "and no `to=u:user m:movie`. Leave it out, or call it otherwise"),
+        (Structure(SORTS, {"u:user m:movie": [[0], [0]], "{u:user m:movie}": [[0], [0]]}), "two tensors are of the edge type"),
+        (Example(Structure(SORTS), {"": torch.zeros(1, 1)}), "no place for features of `the whole structure`"),
+        (
+            Example(Structure(SORTS, {"u:user m:movie": [[0], [0]]}), {}, {"u:user m:movie": torch.zeros(1)}),
+            "no place for a target of `u:user m",
+        ),
+        ("text", "to_pyg takes an Example or a Structure; got str"),
+    ],
+)
+def test_what_hetero_data_cannot_hold_is_refused(example, message):
+    with pytest.raises(IncidenceError, match=message):
+        to_pyg(example)
+
+
+def test_a_missing_library_is_a_sentence(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch_geometric.data", None)
+    with pytest.raises(ImportError, match=r"from_pyg needs torch_geometric, which is not installed: pip install 'incidence\[convert\]'"):
+        from_pyg(None)
