@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from incidence import geometry, nn, testing
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.errors import IncidenceError, PatternError, TooLargeError
-    from incidence.structure import Structure, collate, ones, uncollate
+    from incidence.structure import Group, Structure, collate, ones, uncollate
 
 _HOMES = {
     "algebra": "incidence",
     "errors": "incidence",
     "structure": "incidence",
     "EquivariantMap": "incidence.algebra",
+    "Group": "incidence.structure",
     "IncidenceError": "incidence.errors",
     "Pattern": "incidence.algebra",
     "PatternError": "incidence.errors",
@@ -40,6 +41,7 @@ _MODULES = ("algebra", "counting", "errors", "geometry", "nn", "structure", "tes
 
 __all__ = [
     "EquivariantMap",
+    "Group",
     "IncidenceError",
     "Pattern",
     "PatternError",

@@ -1,9 +1,11 @@
 """Structures: nodes and entries, batches, and the plans that layers work by. Index data only."""
 
 from incidence.structure import tree as tree  # registers structures with torch
+from incidence.structure.automorphisms import automorphisms
 from incidence.structure.batch import collate, uncollate
 from incidence.structure.features import ones
+from incidence.structure.group import Group
 from incidence.structure.plan import Plan
 from incidence.structure.structure import Structure
 
-__all__ = ["Plan", "Structure", "collate", "ones", "uncollate"]
+__all__ = ["Group", "Plan", "Structure", "automorphisms", "collate", "ones", "uncollate"]

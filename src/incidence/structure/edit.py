@@ -15,7 +15,7 @@ from incidence.structure.keys import code, rank
 from incidence.structure.structure import Structure, _permute_entries
 from incidence.structure.validate import as_index, as_rows, assert_entries
 
-__all__ = ["induced", "is_equal", "locate", "relabel", "select", "with_index"]
+__all__ = ["induced", "is_equal", "locate", "relabel", "rename", "select", "with_index"]
 
 
 def locate(structure: Structure, text: str | Pattern, query: object) -> Tensor:
@@ -81,10 +81,11 @@ def relabel(structure: Structure, permutation: Any) -> Structure:
         if structure.num_structures > 1 and not torch.equal(home, torch.bucketize(maps[sort], ptr[1:], right=True)):
             raise IncidenceError("relabel must keep every node of a batch in its structure.")
         maps[sort] = new.long()
-    return Structure._of(structure._node_ptr, {p: _rename(p, parts, maps) for p, parts in structure._index.items()}, structure._entry_ptr)
+    return Structure._of(structure._node_ptr, {p: rename(p, parts, maps) for p, parts in structure._index.items()}, structure._entry_ptr)
 
 
-def _rename(pattern: Pattern, parts: tuple[Tensor, ...], maps: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+def rename(pattern: Pattern, parts: tuple[Tensor, ...], maps: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+    """An index with node v of every sort called maps[sort][v]."""
     rows = [maps[pattern.sorts[name]][parts[0][row]] for row, name in enumerate(pattern.fixed_letters)]
     letters = torch.stack(rows) if rows else parts[0]
     faces = [face for face in pattern.faces if face.is_open]
@@ -109,7 +110,7 @@ def induced(structure: Structure, nodes: Any) -> Structure:
         counts[sort] = len(kept)
     index, entry_ptr = {}, {}
     for pattern, parts in structure._index.items():
-        moved = _rename(pattern, parts, maps)
+        moved = rename(pattern, parts, maps)
         is_kept = torch.ones(count_entries(pattern, parts), dtype=torch.bool, device=structure.device)
         if pattern.fixed_letters:
             is_kept &= (moved[0] >= 0).all(0)
