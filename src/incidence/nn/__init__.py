@@ -4,6 +4,7 @@ from incidence.nn.around import Activation, BatchNorm, Dropout, LayerNorm, Reado
 from incidence.nn.automorphism import AutomorphismLinear
 from incidence.nn.exchangeable import Exchangeable
 from incidence.nn.linear import Linear
+from incidence.nn.masked import MaskedLinear
 
 __all__ = [
     "Activation",
@@ -13,6 +14,7 @@ __all__ = [
     "Exchangeable",
     "LayerNorm",
     "Linear",
+    "MaskedLinear",
     "Readout",
     "Residual",
     "Sequential",

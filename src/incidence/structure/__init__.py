@@ -6,6 +6,19 @@ from incidence.structure.batch import collate, uncollate
 from incidence.structure.features import ones
 from incidence.structure.group import Group
 from incidence.structure.plan import Plan
+from incidence.structure.representations import carry, face_patterns, from_faces, to_faces
 from incidence.structure.structure import Structure
 
-__all__ = ["Group", "Plan", "Structure", "automorphisms", "collate", "ones", "uncollate"]
+__all__ = [
+    "Group",
+    "Plan",
+    "Structure",
+    "automorphisms",
+    "carry",
+    "collate",
+    "face_patterns",
+    "from_faces",
+    "ones",
+    "to_faces",
+    "uncollate",
+]

@@ -15,7 +15,7 @@ from incidence.structure.keys import code, rank
 from incidence.structure.structure import Structure, _permute_entries
 from incidence.structure.validate import as_index, as_rows, assert_entries
 
-__all__ = ["induced", "is_equal", "locate", "relabel", "rename", "select", "with_index"]
+__all__ = ["induced", "is_equal", "locate", "masked", "relabel", "rename", "select", "with_index"]
 
 
 def locate(structure: Structure, text: str | Pattern, query: object) -> Tensor:
@@ -144,6 +144,25 @@ def select(structure: Structure, text: str | Pattern, which: Any) -> Structure:
     counts = torch.bincount(home, minlength=structure.num_structures)
     ptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     return Structure._of(structure._node_ptr, index, {**structure._entry_ptr, spelt: ptr})
+
+
+def masked(structure: Structure, text: str | Pattern, keep: Any, name: str | None = None) -> Structure:
+    """The same structure with only the entries of one tensor that a mask keeps; or with these as a further tensor, if it gets a name."""
+    pattern = structure.resolve(text)
+    mask = as_rows(keep, structure.device)
+    count = structure.num_entries(pattern)
+    if mask.dtype != torch.bool or mask.shape != (count,):
+        came = f"{mask.dtype} of shape {list(mask.shape)}"
+        raise IncidenceError(f"masked needs a mask of the {count} entries of `{pattern}`, True for those to keep; got {came}.")
+    if not pattern.faces:
+        raise IncidenceError("the empty pattern has one entry for each structure, which cannot be masked.")
+    spelt = next((p for p in structure._index if p == pattern), pattern)
+    new = spelt if name is None else Pattern(f"{name}={spelt.unnamed()}")
+    if name is not None and any(p.name == name for p in structure._index):
+        raise IncidenceError(f"there is a tensor `{name}` already: give the masked one another name.")
+    counts = torch.bincount(structure.batch(pattern)[mask], minlength=structure.num_structures)
+    index = {**structure._index, new: _permute_entries(spelt, structure._stored(spelt), mask.nonzero()[:, 0])}
+    return Structure._of(structure._node_ptr, index, {**structure._entry_ptr, new: torch.cat([counts.new_zeros(1), counts.cumsum(0)])})
 
 
 def is_equal(one: Structure, other: Structure) -> bool:
