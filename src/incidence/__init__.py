@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from incidence import geometry, nn, testing
+    from incidence import geometry, nn, testing, theorems
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.errors import IncidenceError, PatternError, TooLargeError
-    from incidence.structure import Example, Structure, collate, ones, pack, uncollate
+    from incidence.structure import Example, Group, Structure, carry, collate, from_faces, ones, pack, to_faces, uncollate
 
 _HOMES = {
     "algebra": "incidence",
@@ -22,40 +22,50 @@ _HOMES = {
     "structure": "incidence",
     "EquivariantMap": "incidence.algebra",
     "Example": "incidence.structure",
+    "Group": "incidence.structure",
     "IncidenceError": "incidence.errors",
     "Pattern": "incidence.algebra",
     "PatternError": "incidence.errors",
     "Structure": "incidence.structure",
     "TooLargeError": "incidence.errors",
+    "carry": "incidence.structure",
     "collate": "incidence.structure",
     "counting": "incidence.algebra",
     "explain": "incidence.algebra",
+    "from_faces": "incidence.structure",
     "geometry": "incidence",
     "nn": "incidence",
     "ones": "incidence.structure",
     "pack": "incidence.structure",
     "testing": "incidence",
+    "theorems": "incidence",
+    "to_faces": "incidence.structure",
     "uncollate": "incidence.structure",
 }
 
-_MODULES = ("algebra", "counting", "errors", "geometry", "nn", "structure", "testing")
+_MODULES = ("algebra", "counting", "errors", "geometry", "nn", "structure", "testing", "theorems")
 
 __all__ = [
     "EquivariantMap",
     "Example",
+    "Group",
     "IncidenceError",
     "Pattern",
     "PatternError",
     "Structure",
     "TooLargeError",
+    "carry",
     "collate",
     "counting",
     "explain",
+    "from_faces",
     "geometry",
     "nn",
     "ones",
     "pack",
     "testing",
+    "theorems",
+    "to_faces",
     "uncollate",
 ]
 

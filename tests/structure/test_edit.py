@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incidence.algebra import EquivariantMap, Pattern
+from incidence.errors import IncidenceError
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
 from tests.nn.sparse_maps import ALL
@@ -252,3 +253,42 @@ def test_structures_with_the_same_entries_in_order_are_equal(one, other):
 )
 def test_structures_that_differ_are_not_equal(one: Any, other: Any):
     assert one != other
+
+
+def test_a_mask_keeps_some_entries_in_their_order():
+    s = Structure(3, {"{i j}": torch.tensor([[0, 1, 0], [1, 2, 2]]), "i j": torch.tensor([[0], [0]])})
+    kept = s.masked("{i j}", torch.tensor([True, False, True]))
+    assert kept["{i j}"].tolist() == [[0, 0], [1, 2]]
+    assert kept.num_entries("i j") == 1
+    assert kept == s.select("{i j}", [0, 2])
+
+
+def test_a_mask_with_a_name_adds_a_tensor():
+    s = Structure(3, {"{i j}": torch.tensor([[0, 1, 0], [1, 2, 2]])})
+    both = s.masked("{i j}", [True, False, False], name="strong")
+    assert both["strong"].tolist() == [[0], [1]]
+    assert both.num_entries("{i j}") == 3
+    assert both.masked("strong", [False]).num_entries("strong") == 0
+
+
+def test_nodes_and_open_faces_may_be_masked():
+    s = Structure(3, {"{i ...}": torch.tensor([[0, 1, 2, 0], [0, 0, 1, 1]])})
+    assert s.masked("i", [True, False, True])["i"].tolist() == [[0, 2]]
+    assert s.masked("{i ...}", [False, True])["{i ...}"].tolist() == [[2, 0], [0, 0]]
+
+
+def test_masked_batches_are_batches_of_masked_structures():
+    parts = [Structure.complete(n, ["{i j}"]) for n in (3, 2)]
+    masks = [torch.tensor([True, False, True]), torch.tensor([False])]
+    batch = collate(parts).masked("{i j}", torch.cat(masks))
+    assert all(batch[k] == parts[k].masked("{i j}", masks[k]) for k in range(2))
+
+
+def test_masks_that_do_not_fit_are_refused():
+    s = Structure.complete(3, ["{i j}"])
+    with pytest.raises(IncidenceError, match=r"masked needs a mask of the 3 entries of `\{i j\}`, True for those to keep; got torch.int64"):
+        s.masked("{i j}", [0, 1, 2])
+    with pytest.raises(IncidenceError, match="the empty pattern has one entry for each structure, which cannot be masked"):
+        s.masked("", [True])
+    with pytest.raises(IncidenceError, match="there is a tensor `strong` already"):
+        s.masked("{i j}", [True] * 3, name="strong").masked("{i j}", [True] * 3, name="strong")

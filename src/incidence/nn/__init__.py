@@ -1,6 +1,21 @@
-"""Layers: the complete linear layer, and what a network needs around it."""
+"""Layers: the complete linear layer, its kin for other groups, and what a network needs around them."""
 
 from incidence.nn.around import Activation, BatchNorm, Dropout, LayerNorm, Readout, Residual, Sequential
+from incidence.nn.automorphism import AutomorphismLinear
+from incidence.nn.exchangeable import Exchangeable
 from incidence.nn.linear import Linear
+from incidence.nn.masked import MaskedLinear
 
-__all__ = ["Activation", "BatchNorm", "Dropout", "LayerNorm", "Linear", "Readout", "Residual", "Sequential"]
+__all__ = [
+    "Activation",
+    "AutomorphismLinear",
+    "BatchNorm",
+    "Dropout",
+    "Exchangeable",
+    "LayerNorm",
+    "Linear",
+    "MaskedLinear",
+    "Readout",
+    "Residual",
+    "Sequential",
+]

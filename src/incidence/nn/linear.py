@@ -295,6 +295,18 @@ class Linear(nn.Module):
 
         return dense_layer(self, x, num_nodes)
 
+    def restrict_to(self, group: Any) -> Any:
+        """The layer of a smaller group, such as the automorphisms of a structure, that computes the same map: see `nn.transfer`."""
+        from incidence.nn.transfer import restrict
+
+        return restrict(self, group)
+
+    def project(self, group: Any, structure: Structure) -> Any:
+        """The layer of a larger group, `product`, that is nearest on the entries of a structure: see `nn.transfer`."""
+        from incidence.nn.transfer import project
+
+        return project(self, group, structure)
+
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""
         sides = zip((self.map.inputs, self.map.outputs), (self.in_channels, self.out_channels), strict=True)

@@ -15,7 +15,7 @@ from incidence.structure.keys import code, rank
 from incidence.structure.structure import Structure, _permute_entries
 from incidence.structure.validate import as_index, as_rows, assert_entries
 
-__all__ = ["induced", "is_equal", "locate", "relabel", "select", "with_index"]
+__all__ = ["induced", "is_equal", "locate", "masked", "relabel", "rename", "select", "with_index"]
 
 
 def locate(structure: Structure, text: str | Pattern, query: object) -> Tensor:
@@ -81,10 +81,11 @@ def relabel(structure: Structure, permutation: Any) -> Structure:
         if structure.num_structures > 1 and not torch.equal(home, torch.bucketize(maps[sort], ptr[1:], right=True)):
             raise IncidenceError("relabel must keep every node of a batch in its structure.")
         maps[sort] = new.long()
-    return Structure._of(structure._node_ptr, {p: _rename(p, parts, maps) for p, parts in structure._index.items()}, structure._entry_ptr)
+    return Structure._of(structure._node_ptr, {p: rename(p, parts, maps) for p, parts in structure._index.items()}, structure._entry_ptr)
 
 
-def _rename(pattern: Pattern, parts: tuple[Tensor, ...], maps: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+def rename(pattern: Pattern, parts: tuple[Tensor, ...], maps: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+    """An index with node v of every sort called maps[sort][v]."""
     rows = [maps[pattern.sorts[name]][parts[0][row]] for row, name in enumerate(pattern.fixed_letters)]
     letters = torch.stack(rows) if rows else parts[0]
     faces = [face for face in pattern.faces if face.is_open]
@@ -109,7 +110,7 @@ def induced(structure: Structure, nodes: Any) -> Structure:
         counts[sort] = len(kept)
     index, entry_ptr = {}, {}
     for pattern, parts in structure._index.items():
-        moved = _rename(pattern, parts, maps)
+        moved = rename(pattern, parts, maps)
         is_kept = torch.ones(count_entries(pattern, parts), dtype=torch.bool, device=structure.device)
         if pattern.fixed_letters:
             is_kept &= (moved[0] >= 0).all(0)
@@ -143,6 +144,25 @@ def select(structure: Structure, text: str | Pattern, which: Any) -> Structure:
     counts = torch.bincount(home, minlength=structure.num_structures)
     ptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     return Structure._of(structure._node_ptr, index, {**structure._entry_ptr, spelt: ptr})
+
+
+def masked(structure: Structure, text: str | Pattern, keep: Any, name: str | None = None) -> Structure:
+    """The same structure with only the entries of one tensor that a mask keeps; or with these as a further tensor, if it gets a name."""
+    pattern = structure.resolve(text)
+    mask = as_rows(keep, structure.device)
+    count = structure.num_entries(pattern)
+    if mask.dtype != torch.bool or mask.shape != (count,):
+        came = f"{mask.dtype} of shape {list(mask.shape)}"
+        raise IncidenceError(f"masked needs a mask of the {count} entries of `{pattern}`, True for those to keep; got {came}.")
+    if not pattern.faces:
+        raise IncidenceError("the empty pattern has one entry for each structure, which cannot be masked.")
+    spelt = next((p for p in structure._index if p == pattern), pattern)
+    new = spelt if name is None else Pattern(f"{name}={spelt.unnamed()}")
+    if name is not None and any(p.name == name for p in structure._index):
+        raise IncidenceError(f"there is a tensor `{name}` already: give the masked one another name.")
+    counts = torch.bincount(structure.batch(pattern)[mask], minlength=structure.num_structures)
+    index = {**structure._index, new: _permute_entries(spelt, structure._stored(spelt), mask.nonzero()[:, 0])}
+    return Structure._of(structure._node_ptr, index, {**structure._entry_ptr, new: torch.cat([counts.new_zeros(1), counts.cumsum(0)])})
 
 
 def is_equal(one: Structure, other: Structure) -> bool:

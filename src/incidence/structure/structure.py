@@ -444,6 +444,18 @@ class Structure:
 
         return select(self, text, which)
 
+    def masked(self, text: str | Pattern, keep: object, name: str | None = None) -> Structure:
+        """The same structure with only the entries of one tensor that a mask keeps, such as one that depends on features.
+
+        Args:
+            text: The tensor; a lone node pattern may be masked too.
+            keep: True for every entry to keep, shape [entries].
+            name: If given, the tensor stays as it is, and the kept entries are a further tensor of that name: the output of a layer.
+        """
+        from incidence.structure.edit import masked
+
+        return masked(self, text, keep, name)
+
     # ---- moving and keeping
 
     def dynamic_shapes(self) -> list[list[Any]]:

@@ -1,0 +1,190 @@
+r"""`AutomorphismLinear`: the complete linear layer of one given structure, equivariant to its automorphisms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from incidence.algebra.maps import EquivariantMap
+from incidence.errors import IncidenceError
+from incidence.nn.linear import as_channels
+from incidence.nn.sharing import make_lists, moved
+from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, assert_structure, per_tensor
+from incidence.structure import Group, Structure, automorphisms
+from incidence.structure.pairs import pair_orbits
+
+__all__ = ["AutomorphismLinear"]
+
+
+class AutomorphismLinear(nn.Module):
+    r"""Every linear map between tensors of one structure that commutes with a group that keeps it, such as $\mathrm{Aut}(X)$.
+
+    The weights are shared along the orbits o of the group on pairs of an output and an input entry,
+
+    $$y_e = b_{\mathrm{orbit}(e)} + \sum_o \Big(\sum_{f : (e, f) \in o} x_f\Big) W_o.$$
+
+    Elements of the group are never listed; memory is linear in the pairs of entries. The layer belongs to its structure: it takes
+    that structure, or a batch of copies of it.
+
+    Args:
+        structure: The structure.
+        text: The map, for example `i {i j k} -> i {i j k}`; all its tensors are tensors of the structure.
+        in_channels: For all inputs, or a dict by tensor.
+        out_channels: For all outputs, or a dict by tensor.
+        group: The group, or a list of generators; the automorphisms of the structure if not given.
+        bias: Whether to add a bias for each orbit of output entries.
+        device, dtype: Of the parameters.
+
+    Shape:
+        x: (entries, in_channels) in the order of the structure, or a dict of such; likewise the output.
+
+    Example:
+        >>> ring = Structure(6, {"(i j)": torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])})
+        >>> layer = AutomorphismLinear(ring, "i -> i", 4, 8)
+        >>> layer(torch.randn(6, 4), ring).shape, layer.weight.shape  # a convolution on the ring
+        (torch.Size([6, 8]), torch.Size([6, 4, 8]))
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        text: str | EquivariantMap,
+        in_channels: int | Mapping[str, int],
+        out_channels: int | Mapping[str, int],
+        group: Group | Iterable[Any] | None = None,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        assert_structure(structure)
+        self.map = text if isinstance(text, EquivariantMap) else EquivariantMap(text)
+        self.structure = structure
+        self.group = _as_group(structure, group)
+        for side in (self.map.inputs, self.map.outputs):
+            assert_distinct(side, self.map.text)
+        self.in_channels = [as_channels(c, "in_channels", 1) for c in per_tensor(self.map.inputs, in_channels, "in_channels")]
+        self.out_channels = [as_channels(c, "out_channels", 1) for c in per_tensor(self.map.outputs, out_channels, "out_channels")]
+        self.entry_orbits = [self.group.orbits(q, structure) for q in self.map.outputs]
+        self._pairs = [(s, t) for s in range(len(self.map.inputs)) for t in range(len(self.map.outputs))]
+        self.pair_orbits = {(s, t): pair_orbits(self.group, self.map.inputs[s], self.map.outputs[t], structure) for s, t in self._pairs}
+        self._lists = {(s, t): make_lists(self.pair_orbits[s, t], self.entry_orbits[t]) for s, t in self._pairs}
+        for s, t in self._pairs:
+            shape = len(self.pair_orbits[s, t]), self.in_channels[s], self.out_channels[t]
+            self.register_parameter(self.weight_name(s, t), nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+        for t, channels in enumerate(self.out_channels):
+            rows = int(self.entry_orbits[t].max()) + 1 if len(self.entry_orbits[t]) else 0
+            value = nn.Parameter(torch.empty(rows, channels, device=device, dtype=dtype)) if bias else None
+            self.register_parameter(self.bias_name(t), value)
+        self.reset_parameters()
+
+    # ---- parameters
+
+    @property
+    def _is_plain(self) -> bool:
+        return len(self._pairs) == 1
+
+    def weight_name(self, source: int, target: int) -> str:
+        """What the weight from one tensor to another is called."""
+        return "weight" if self._is_plain else f"weight_{source}_{target}"
+
+    def bias_name(self, target: int) -> str:
+        """What the bias of a tensor is called."""
+        return "bias" if self._is_plain else f"bias_{target}"
+
+    def reset_parameters(self) -> None:
+        """Draws the weights anew, so that all orbits of pairs add the same variance and the output has that of the input."""
+        with torch.no_grad():
+            for (s, t), orbits in self.pair_orbits.items():
+                home = self.entry_orbits[t][orbits.ys]
+                num_terms = orbits.sizes // torch.bincount(self.entry_orbits[t])[home].clamp(min=1)
+                num_orbits = sum(torch.bincount(self.entry_orbits[t][o.ys])[home] for (_, u), o in self.pair_orbits.items() if u == t)
+                weight = getattr(self, self.weight_name(s, t))
+                scale = (num_terms * num_orbits * self.in_channels[s]).clamp(min=1).double().rsqrt()
+                weight.normal_().mul_(scale.to(weight)[:, None, None])
+            for t in range(len(self.out_channels)):
+                bias = getattr(self, self.bias_name(t))
+                if bias is not None:
+                    bias.zero_()
+
+    # ---- computing
+
+    def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
+        """Applies the layer to features on its structure, or on a batch of copies of it.
+
+        Raises:
+            IncidenceError: It is another structure, or the features do not fit.
+        """
+        copies = self._num_copies(structure)
+        xs = as_list(self.map.inputs, x, structure, self.in_channels)
+        self._assert_dtype(xs)
+        # Copies become channels: (copies x entries, in) -> (entries, copies x in).
+        wide = [v.view(copies, -1, v.shape[1]).transpose(0, 1).flatten(1) for v in xs]
+        ys = []
+        for t, channels in enumerate(self.out_channels):
+            terms = [self._lists[s, t].apply(v, getattr(self, self.weight_name(s, t)), copies) for s, v in enumerate(wide)]
+            y = torch.stack(terms).sum(0) if len(terms) > 1 else terms[0]  # (entries, copies, out)
+            bias = getattr(self, self.bias_name(t))
+            y = y if bias is None else y + bias[self.entry_orbits[t]][:, None]
+            ys.append(y.transpose(0, 1).reshape(-1, channels))
+        return as_values(self.map.outputs, ys)
+
+    def _num_copies(self, structure: Structure) -> int:
+        assert_structure(structure)
+        if structure is self.structure:
+            return 1
+        key = f"copies {id(self.structure)}"
+        if structure.ready.get(key) is not self.structure:
+            if not all(part == self.structure for part in structure):
+                raise IncidenceError(
+                    f"this layer belongs to one structure, {self.structure!r}, and takes features on it or on a batch of copies of it; "
+                    f"got another: {structure!r}. Make a layer for that one, or use inc.nn.Linear, which fits all."
+                )
+            structure.ready[key] = self.structure
+        return structure.num_structures
+
+    def _assert_dtype(self, xs: list[Tensor]) -> None:
+        dtype = next(self.parameters()).dtype
+        for x in xs:
+            if x.dtype != dtype:
+                raise IncidenceError(
+                    f"the features are {x.dtype} and the layer is {dtype}: convert one, for example with layer.to({x.dtype})."
+                )
+
+    def restrict_to(self, group: Group) -> Any:
+        """The layer of a smaller group that computes the same map: see `incidence.nn.transfer.restrict`."""
+        from incidence.nn.transfer import restrict
+
+        return restrict(self, group)
+
+    def project(self, group: Group | str = "symmetric") -> Any:
+        """The layer of a larger group that is nearest on the entries of the structure: see `incidence.nn.transfer.project`."""
+        from incidence.nn.transfer import project
+
+        return project(self, group)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> AutomorphismLinear:
+        """Moves the parameters as torch does, and the structure with its lists along with them."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        device = next(self.parameters()).device
+        if device != self.structure.device:
+            self.structure = self.structure.to(device)
+            kept = (self.entry_orbits, self.pair_orbits, self._lists)
+            self.entry_orbits, self.pair_orbits, self._lists = (moved(value, device) for value in kept)
+        return self
+
+    def extra_repr(self) -> str:
+        """What the layer is, as it was written."""
+        count = sum(map(len, self.pair_orbits.values()))
+        has_bias = getattr(self, self.bias_name(0)) is not None
+        shown = [c[0] if len(set(c)) == 1 else c for c in (self.in_channels, self.out_channels)]
+        return f"{str(self.map)!r}, {shown[0]}, {shown[1]}, bias={has_bias}, orbits={count}, group of order {self.group.order}"
+
+
+def _as_group(structure: Structure, group: Group | Iterable[Any] | None) -> Group:
+    if group is None:
+        return automorphisms(structure)
+    return group if isinstance(group, Group) else Group(structure, group)

@@ -1,0 +1,138 @@
+r"""`Exchangeable`: the layer of relaxed symmetry, with every dimension of a tensor permuted on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from incidence.algebra.maps import EquivariantMap, Operation
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+from incidence.nn.linear import Linear
+from incidence.nn.tensors import Values, as_list, as_values, assert_structure, key_of, per_tensor
+from incidence.structure import Group, Structure
+from incidence.structure.relax import Relaxation
+
+__all__ = ["Exchangeable"]
+
+
+class Exchangeable(nn.Module):
+    r"""The layer that is equivariant to a product of symmetric groups, one for each dimension of a tensor.
+
+    A tensor of order D has $2^D$ operations: for every set P of dimensions, sum over those and copy along them,
+
+    $$y = b + \sum_{P \subseteq [D]} \mathrm{Bcast}(\mathrm{Pool}_P(x))\, W_P.$$
+
+    Sums run over the entries that are present, and only those are produced. This is `Linear` with a sort for each dimension: the faces
+    that index a dimension are the nodes of its sort. A dimension that stands in several tensors, such as the edges of
+    `i {i j}, {i j} {i j k}`, is one set. Tensors whose dimensions are letters with sorts, such as `u:user m:movie`, are taken as they
+    are, so that relational tables share what they name alike.
+
+    Args:
+        text: The number D of dimensions, for structures with one tensor of that order; or the tensors, `i {i j}`, which are both input
+            and output; or a map, `i {i j} -> i {i j}, {i j}`.
+        in_channels, out_channels, aggr, bias, operations, device, dtype: As for `Linear`.
+
+    Shape:
+        x: (entries, in_channels) in the order of the structure, or a dict of such; likewise the output.
+
+    Example:
+        >>> ratings = Structure({"user": 2, "movie": 3}, {"u:user m:movie": torch.tensor([[0, 0, 1], [0, 2, 1]])})
+        >>> layer = Exchangeable("u:user m:movie", 4, 8)
+        >>> layer(torch.randn(3, 4), ratings).shape, layer.num_operations
+        (torch.Size([3, 8]), 4)
+        >>> Exchangeable("i {i j} {i j k}", 4, 8).num_operations
+        8
+    """
+
+    def __init__(
+        self,
+        text: int | str | EquivariantMap,
+        in_channels: int | Mapping[str, int],
+        out_channels: int | Mapping[str, int],
+        aggr: str | Sequence[str] = "sum",
+        bias: bool = True,
+        operations: Callable[[Operation], bool] | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.order = _as_order(text)
+        self.map = _as_map(text)
+        self._relaxation = Relaxation(self.map.inputs + self.map.outputs, is_strict=self.order is not None)
+        split = len(self.map.inputs)
+        inputs, outputs = self._relaxation.patterns[:split], self._relaxation.patterns[split:]
+        widths_in = dict(zip(map(key_of, inputs), per_tensor(self.map.inputs, in_channels, "in_channels"), strict=True))
+        widths_out = dict(zip(map(key_of, outputs), per_tensor(self.map.outputs, out_channels, "out_channels"), strict=True))
+        relaxed = EquivariantMap.between(inputs, outputs)
+        self.linear = Linear(relaxed, widths_in, widths_out, aggr=aggr, bias=bias, operations=operations, device=device, dtype=dtype)
+
+    @property
+    def num_operations(self) -> int:
+        """The number of operations: 2^D for one tensor of order D to itself."""
+        return sum(map(len, self.linear._layout.kept.values()))
+
+    def relax(self, structure: Structure) -> Structure:
+        """The structure with a sort for each dimension, on which `linear` works; kept."""
+        assert_structure(structure)
+        key = f"relaxed {self.map!r} {self.order}"
+        if key not in structure.ready:
+            relaxation = self._relaxation
+            if self.order is not None:
+                relaxation = Relaxation([self._tensor(structure)] * 2, is_strict=True)
+            structure.ready[key] = relaxation.apply(structure)
+        relaxed: Structure = structure.ready[key]
+        return relaxed
+
+    def _tensor(self, structure: Structure) -> Pattern:
+        """The tensor meant by a number of dimensions."""
+        fitting = [p for p in structure.patterns if p.order == self.order]
+        if len(fitting) != 1:
+            there = ", ".join(f"`{p}`" for p in structure.patterns) or "none"
+            raise IncidenceError(
+                f"Exchangeable({self.order}) is for structures with one tensor of order {self.order}; there are: {there}. "
+                f"Say which one is meant, as in Exchangeable('u:user m:movie', ...)."
+            )
+        return fitting[0]
+
+    def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
+        """Applies the layer.
+
+        Raises:
+            IncidenceError: The features do not fit the structure or the layer.
+        """
+        relaxed = self.relax(structure)
+        if self.order is not None:
+            return self.linear(x, relaxed)
+        xs = as_list(self.map.inputs, x, structure, [None if c < 0 else c for c in self.linear.in_channels])
+        given = dict(zip(self.linear._input_keys, xs, strict=True))
+        y = self.linear(given, relaxed)
+        return as_values(self.map.outputs, [y] if isinstance(y, Tensor) else [y[key] for key in self.linear._output_keys])
+
+    def restrict_to(self, group: Group | str) -> Any:
+        """The layer of a smaller group that computes the same map: see `incidence.nn.transfer.restrict`."""
+        from incidence.nn.transfer import restrict
+
+        return restrict(self, group)
+
+    def extra_repr(self) -> str:
+        """What the layer is, as it was written."""
+        return f"{self.order if self.order is not None else str(self.map)!r}"
+
+
+def _as_order(text: object) -> int | None:
+    if isinstance(text, (str, EquivariantMap)):
+        return None
+    if isinstance(text, bool) or not isinstance(text, int) or not 1 <= text <= 8:
+        raise IncidenceError(f"Exchangeable takes a number of dimensions, 1 to 8, or the tensors as text; got {text!r}.")
+    return text
+
+
+def _as_map(text: int | str | EquivariantMap) -> EquivariantMap:
+    if isinstance(text, EquivariantMap):
+        return text
+    side = " ".join(f"d{k}:dim{k}" for k in range(text)) if isinstance(text, int) else text
+    return EquivariantMap(side if "->" in side else f"{side} -> {side}")

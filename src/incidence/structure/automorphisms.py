@@ -1,0 +1,88 @@
+r"""`automorphisms`: the relabellings of the nodes that keep every entry of a structure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from incidence.errors import IncidenceError, TooLargeError, need
+from incidence.structure.coloured import ColouredGraph, coloured_graph
+from incidence.structure.group import Group
+from incidence.structure.search import MAX_STEPS, find_symmetries
+from incidence.structure.structure import Structure
+
+__all__ = ["ENGINES", "automorphisms"]
+
+Found = tuple[NDArray[np.int64], int | None, float | None]
+"""Generators on the nodes, shape (number, nodes); the order, or its logarithm to six digits."""
+
+_MAX_DENSE = 20_000  # vertices: pynauty keeps a bit for every pair
+_EASY = 2_000  # steps of the search before pynauty is asked: a second or less
+
+
+def automorphisms(structure: Structure, engine: str = "auto") -> Group:
+    r"""The group $\mathrm{Aut}(X) = \{g : g.S = S \text{ for the entries } S \text{ of every tensor}\}$ of a structure.
+
+    Presence counts, not values; the order of entries does not. Nodes keep their sort.
+
+    Args:
+        structure: One structure, not a batch.
+        engine: `python`, the search that comes with the library; `pynauty`, which must be installed; or `auto`: the search, and
+            pynauty for what is hard for it, if pynauty is there.
+
+    Raises:
+        IncidenceError: A batch is given, or no such engine.
+        TooLargeError: The search gives up; pynauty may do it.
+
+    Example:
+        >>> import torch
+        >>> ring = Structure(5, {"{i j}": torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 0]])})
+        >>> automorphisms(ring).order
+        10
+    """
+    if not isinstance(structure, Structure):
+        raise IncidenceError(f"automorphisms takes a Structure; got {type(structure).__name__}.")
+    if structure.num_structures != 1:
+        raise IncidenceError(f"automorphisms is for one structure; got a batch of {structure.num_structures}: take batch[k].")
+    if engine not in ENGINES:
+        raise IncidenceError(f"no engine {engine!r} for automorphisms; there are: {', '.join(ENGINES)}.")
+    return Group._of(structure, *ENGINES[engine](coloured_graph(structure)))
+
+
+def _auto(graph: ColouredGraph) -> Found:
+    if graph.num_vertices > _MAX_DENSE or not find_spec("pynauty"):
+        return _search(graph)
+    try:
+        return _search(graph, _EASY)
+    except TooLargeError:
+        return _pynauty(graph)
+
+
+def _search(graph: ColouredGraph, max_steps: int = MAX_STEPS) -> Found:
+    found, order = find_symmetries(graph, max_steps)
+    generators = np.tile(np.arange(graph.num_nodes), (len(found), 1))
+    for row, moves in zip(generators, found, strict=True):
+        for a, b in moves.items():
+            if a < graph.num_nodes:
+                row[a] = b
+    return generators, order, None
+
+
+def _pynauty(graph: ColouredGraph) -> Found:
+    nauty = need("pynauty", "this engine for automorphisms", "symmetry")
+    if not graph.num_vertices:
+        return np.zeros((0, 0), dtype=np.int64), 1, None
+    adjacency = {v: [u for u in around if u > v] for v, around in enumerate(graph.neighbours())}
+    drawn = nauty.Graph(graph.num_vertices, adjacency_dict=adjacency, vertex_coloring=[set(cell) for cell in graph.cells()])
+    found, mantissa, exponent, _, _ = nauty.autgrp(drawn)
+    generators = np.array(found, dtype=np.int64).reshape(len(found), graph.num_vertices)[:, : graph.num_nodes]
+    # The order comes as a float times a power of ten: whole numbers below 10^10 are exact.
+    return generators, round(mantissa) if not exponent else None, log(mantissa) + exponent * log(10)
+
+
+ENGINES: dict[str, Callable[[ColouredGraph], Found]] = {"auto": _auto, "python": _search, "pynauty": _pynauty}
+"""Ways to find the symmetries of a coloured graph."""
