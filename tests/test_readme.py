@@ -10,7 +10,16 @@ from incidence.cli import main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ["README.md", "docs/structures.md", "docs/layers.md", "docs/geometry.md", "docs/solids.md", "docs/liftings.md", "docs/convert.md", "docs/paper.md"]
+PAGES = [
+    "README.md",
+    "docs/structures.md",
+    "docs/layers.md",
+    "docs/geometry.md",
+    "docs/solids.md",
+    "docs/liftings.md",
+    "docs/convert.md",
+    "docs/paper.md",
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
