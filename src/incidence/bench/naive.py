@@ -18,7 +18,8 @@ from incidence.algebra.words import Word, overlap_of, words
 from incidence.kernels.bags import bag_numbers
 from incidence.nn import Linear
 from incidence.structure import Structure
-from incidence.structure.plan import OrbitPlan, Plan, is_aligned
+from incidence.structure.lists import OrbitPlan
+from incidence.structure.plan import Plan, is_aligned
 
 __all__ = ["NaiveLayer"]
 

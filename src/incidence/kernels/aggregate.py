@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from incidence.kernels.bags import bag_sum
-from incidence.structure.plan import BySize, OrbitPlan
+from incidence.structure.lists import BySize, OrbitPlan
 
 __all__ = ["AGGREGATIONS", "Aggregation", "gather", "pool_sum"]
 

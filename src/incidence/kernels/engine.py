@@ -22,7 +22,7 @@ from torch import Tensor
 
 from incidence.kernels.aggregate import AGGREGATIONS, gather, pool_sum
 from incidence.kernels.bags import bag_sum, transposed_product
-from incidence.structure.plan import OrbitPlan
+from incidence.structure.lists import OrbitPlan
 
 __all__ = ["Program", "Side", "Table", "Term", "apply", "run", "run_backward", "slices"]
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from incidence.kernels.aggregate import Aggregation
-from incidence.structure.plan import OrbitPlan
+from incidence.structure.lists import OrbitPlan
 
 __all__ = ["pool_structures"]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from incidence.kernels.bags import bag_numbers
 from incidence.kernels.engine import Program, Side, Term, slices
-from incidence.structure.plan import OrbitPlan
+from incidence.structure.lists import OrbitPlan
 
 __all__ = ["MAX_SIZE", "Small", "apply_small", "make_small"]
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 from incidence.kernels.engine import Program, Side, Table, Term, run, run_backward
-from incidence.structure.plan import OrbitPlan
+from incidence.structure.lists import OrbitPlan
 from incidence.structure.tree import Flat
 
 __all__ = ["flatten", "traced_apply"]

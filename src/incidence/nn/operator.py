@@ -9,7 +9,8 @@ from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.words import overlap_of, words
 from incidence.kernels.bags import bag_numbers
 from incidence.structure import Structure
-from incidence.structure.plan import OrbitPlan, is_aligned
+from incidence.structure.lists import OrbitPlan
+from incidence.structure.plan import is_aligned
 
 __all__ = ["operator_matrix"]
 

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from incidence.structure.arrange import Mask
-from incidence.structure.plan import Array, OrbitPlan, Plan, Table, flatten, mask_lists, offsets_of, order_of, whole_lists
+from incidence.structure.lists import Array, OrbitPlan, Table, flatten, mask_lists, offsets_of, order_of, whole_lists
+from incidence.structure.plan import Plan
 
 __all__ = ["join_plans", "spans", "starts_of"]
 

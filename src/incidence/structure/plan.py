@@ -1,158 +1,33 @@
 r"""Plans: which keys the entries of a structure write to and read from.
 
 Every entry writes to all subsets of its nodes and reads from all subsets of its nodes. A plan lists, for every orbit of every
-tensor of a map, the *bags* of its entries: a bag is a key (a node set) with a word (in which classes its nodes lie). Pooling adds
-the entries of a bag; broadcasting adds the bags of an entry; backward is the same two with the sides swapped.
-
-Bags are numbered level by level: first one for each structure (the empty key), then for every level the keys, each with its words
-side by side, so that the pooled features of a level are a matrix of keys by (words x channels).
+tensor of a map, the bags of its entries, a bag being a subset with a word; see `lists`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, combinations
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import Class, Orbit
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, levels, num_open, words
-from incidence.structure.arrange import Arranged, Mask
-from incidence.structure.keys import code, group, ranges, rank
+from incidence.structure.arrange import Arranged
+from incidence.structure.keys import code, ranges, rank
+from incidence.structure.lists import Array, OrbitPlan, Table, flatten, mask_lists, offsets_of, order_of, whole_lists
 
 if TYPE_CHECKING:
     from incidence.structure.structure import Structure
 
-__all__ = ["OrbitPlan", "Plan", "Table", "build", "is_aligned", "tensors_of"]
-
-Array = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The bags of one bucket: entries of one orbit and given class sizes, which have as many bags each.
-
-    Attributes:
-        sizes: The number of nodes in each class.
-        widths: How many bags of each level an entry has.
-        bags: The bags of every entry, shape (entries, bags each), numbered as in the lists of the orbit.
-        masks: The masks of the node sets.
-        sets: How many sets of each mask each structure has, shape (masks, structures); on the host.
-    """
-
-    sizes: tuple[int, ...]
-    widths: tuple[int, ...]
-    bags: Tensor
-    masks: tuple[Mask, ...]
-    sets: Array
-
-
-class BySize:
-    """Bags by their size.
-
-    Attributes:
-        entries: For every size but 0, ascending, the entries of all bags of that size, shape (bags, size).
-        place: Where every bag stands among those; empty bags come after all others, at `num_filled`.
-        num_filled: How many bags are not empty.
-    """
-
-    def __init__(self, members: Tensor, ptr: Tensor) -> None:
-        self.entries: list[Tensor] = []
-        self.num_filled = 0
-        self.place = torch.empty(len(ptr) - 1, dtype=torch.long, device=ptr.device)
-        for size, bags in group(ptr.diff()):
-            if size:
-                self.entries.append(members[ptr[bags, None].long() + torch.arange(size, device=ptr.device)])
-                self.place[bags] = torch.arange(self.num_filled, self.num_filled + len(bags), device=ptr.device)
-                self.num_filled += len(bags)
-        self.place[ptr.diff() == 0] = self.num_filled
-
-
-@dataclass(frozen=True)
-class OrbitPlan:
-    """The lists of one orbit of one tensor.
-
-    Attributes:
-        start, stop: The rows of the orbit, in canonical order.
-        levels: The numbers of the levels, in the order of the bags.
-        num_slots: For every level, how many words a key has.
-        offsets: For every level, its first bag; the last number is the number of all bags.
-        read: The bags of every entry one after the other; shape (pairs,).
-        read_ptr: Where the bags of every entry start in `read`, and the end.
-        pool: The entries of every bag but those of structures, one after the other, counted from `start`.
-        pool_ptr: Where the entries of every such bag start in `pool`, and the end.
-        whole: The entries of every structure, and `whole_ptr` where they start; empty where there is one structure.
-        masks: The masks of the node sets, and `num_sets` how many sets have each.
-        tables: The same by bucket and structure, for batches.
-        nodes_at: A level of single nodes with the slot of a class and its size, where there is one: every entry stands in as many of
-            its bags as the class has nodes, so that sums over all entries can be taken from there.
-    """
-
-    start: int
-    stop: int
-    levels: tuple[int, ...]
-    num_slots: tuple[int, ...]
-    offsets: tuple[int, ...]
-    read: Tensor
-    read_ptr: Tensor
-    pool: Tensor
-    pool_ptr: Tensor
-    whole: Tensor
-    whole_ptr: Tensor
-    masks: tuple[Mask, ...]
-    num_sets: tuple[int, ...]
-    nodes_at: tuple[int, int, int] | None = None
-    tables: tuple[Table, ...] = ()
-
-    @property
-    def num_bags(self) -> int:
-        """The number of bags, empty ones included."""
-        return self.offsets[-1]
-
-    def parts(self) -> Iterator[Tensor]:
-        """The numbers of the lists in parts: for every mask the bags of its entries, column by column; members of bags; their starts."""
-        for table in self.tables:
-            lengths = [n * len(mask) for n, mask in zip(table.sets.sum(1).tolist(), table.masks, strict=True)]
-            yield from (rows.t().flatten() for rows in table.bags.split(lengths))
-        yield self.pool
-        yield self.pool_ptr[:-1]
-
-    @cached_property
-    def mask_of_entry(self) -> Tensor:
-        """The number of the mask of every entry."""
-        lengths = torch.tensor([n * len(mask) for n, mask in zip(self.num_sets, self.masks, strict=True)], device=self.read.device)
-        return torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
-
-    @cached_property
-    def bags_by_size(self) -> BySize:
-        """The bags by size, but those of structures."""
-        return BySize(self.pool, self.pool_ptr)
-
-    @cached_property
-    def structures_by_size(self) -> BySize:
-        """The bags of structures by size."""
-        if self.offsets[1] != 1:
-            return BySize(self.whole, self.whole_ptr if self.whole_ptr.numel() else self.whole_ptr.new_zeros(self.offsets[1] + 1))
-        every = torch.arange(self.stop - self.start, device=self.read.device)
-        return BySize(every, torch.tensor([0, len(every)], device=every.device))
-
-    @cached_property
-    def entries_by_width(self) -> list[tuple[int, int, int, int]]:
-        """Runs of entries with as many bags each: start and stop, where their bags start in `read`, and how many each has."""
-        widths, counts = torch.unique_consecutive(self.read_ptr.diff(), return_counts=True)
-        found, start, first = [], 0, 0
-        for width, count in zip(widths.tolist(), counts.tolist(), strict=True):
-            found.append((start, start + count, first, width))
-            start, first = start + count, first + count * width
-        return found
+__all__ = ["OrbitPlan", "Plan", "build", "is_aligned", "tensors_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,20 +183,6 @@ def make_shape(orbit: Orbit, own: Sequence[Level], all_levels: Sequence[Level], 
     return Shape(levels, slots, offsets_of(levels, slots, keys), _nodes_at(orbit, own, max_overlap))
 
 
-def offsets_of(levels: Sequence[int], slots: Sequence[int], keys: Array) -> tuple[int, ...]:
-    """Where the bags of every level start, and the end."""
-    totals = keys.sum(1).tolist()
-    return (0, *accumulate(totals[level] * num_slots for level, num_slots in zip(levels, slots, strict=True)))
-
-
-def order_of(rows: Sequence[Tensor]) -> Tensor | None:
-    """The rows in canonical order; None if they are."""
-    if not rows:
-        return None
-    order = torch.cat(list(rows)) if len(rows) > 1 else rows[0]
-    return None if bool((order == torch.arange(len(order), device=order.device)).all()) else order
-
-
 def _keys(arranged: Arranged, classes: Sequence[Class], level: Level, max_overlap: int) -> tuple[Tensor, Tensor]:
     """The nodes of all keys of a level in every entry, ascending, (entries, keys each, nodes); and their slots."""
     nodes, labels = arranged.bucket.nodes, arranged.bucket.labels
@@ -440,26 +301,3 @@ def _sets(part: _Found, num_structures: int) -> Array:
     counts = torch.bincount(run * num_structures + part.structure, minlength=len(masks) * num_structures)
     found: Array = _host(counts).reshape(len(masks), num_structures) // np.array([len(mask) for mask in masks])[:, None]
     return found
-
-
-def flatten(bags: Sequence[Tensor], dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The bags of all entries one after the other, and where those of each start."""
-    if not bags:
-        return torch.zeros(0, dtype=dtype, device=device), torch.zeros(1, dtype=dtype, device=device)
-    if len(bags) == 1:
-        count, width = bags[0].shape
-        return bags[0].flatten(), torch.arange(0, count * width + 1, width, dtype=dtype, device=device)
-    each = torch.cat([torch.full((len(b),), b.shape[1], device=b.device) for b in bags])
-    return torch.cat([b.flatten() for b in bags]), ranges(each).to(dtype)
-
-
-def whole_lists(number: Tensor, num_structures: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The entries of every structure, and where they start; nothing where there is one structure, or no entry."""
-    if num_structures == 1 or not len(number):
-        return (torch.zeros(0, dtype=dtype, device=number.device),) * 2
-    return number.sort(stable=True)[1].to(dtype), ranges(torch.bincount(number, minlength=num_structures)).to(dtype)
-
-
-def mask_lists(tables: Sequence[Table]) -> tuple[tuple[Mask, ...], tuple[int, ...]]:
-    """The masks of all buckets, and how many sets have each."""
-    return tuple(mask for t in tables for mask in t.masks), tuple(n for t in tables for n in t.sets.sum(1).tolist())
