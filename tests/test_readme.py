@@ -10,7 +10,7 @@ from incidence.cli import main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ["README.md", "docs/structures.md", "docs/layers.md", "docs/paper.md"]
+PAGES = ["README.md", "docs/structures.md", "docs/layers.md", "docs/paper.md", "docs/symmetry.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)
