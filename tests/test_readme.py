@@ -19,6 +19,7 @@ PAGES = [
     "docs/liftings.md",
     "docs/convert.md",
     "docs/paper.md",
+    "docs/symmetry.md",
 ]
 
 

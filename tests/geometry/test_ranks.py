@@ -174,6 +174,15 @@ def test_a_directed_face_contains_its_subsequences(given_):
         assert sorted(map(tuple, faces.boundary(high).T.tolist())) == below
 
 
+def test_an_undirected_face_contains_directed_ones_by_their_nodes():
+    faces = geometry.faces(Structure(3, {"(i j)": T([[0, 1, 2], [1, 0, 1]]), "{i j k}": T([[2], [1], [0]])}))
+    assert faces.boundary(2).tolist() == [[0, 1, 2], [0, 0, 0]]
+
+
+def test_a_symmetric_face_that_repeats_a_node_has_it_once():
+    assert geometry.faces(Structure(2, {"[i j]": T([[0, 1], [0, 0]])})).boundary(1).tolist() == [[0, 0, 1], [0, 1, 1]]
+
+
 @modest
 @given(ranked_sets, st.integers(0, 3), st.integers(0, 3))
 def test_faces_are_adjacent_iff_they_share_a_face(levels, rank, via):

@@ -161,6 +161,11 @@ def test_the_order_of_sorts_inside_an_unordered_face_is_immaterial():
     assert pairs.with_pattern("u:user {u:user n:movie}")["u:user {u:user n:movie}"].T.tolist() == [[1, 0], [1, 2]]
 
 
+def test_a_tensor_without_a_name_comes_before_those_with_one():
+    both = Structure(3, {"{i j ...}": T([[0, 1], [0, 0]]), "face={i ...}": T([[0, 1, 2], [0, 0, 0]])})
+    assert both.with_pattern("i {i ...}").num_entries("i {i ...}") == 2
+
+
 def test_open_faces_of_too_few_nodes_are_left_out():
     edges = Structure(4, {"{i ...}": T([[0, 1, 2, 3], [0, 0, 0, 1]])})
     assert edges.with_pattern("{i j ...}")["{i j ...}"].tolist() == [[0, 1, 2], [0, 0, 0]]
@@ -200,7 +205,7 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_listed():
         TooLargeError, match=r"`\{i j\} \{i k\}` has too many entries here: 9,999,900,000 combinations, and the limit is 1,000,000"
     ):
         star.with_pattern("{i j} {i k}", limit=10**6)
-    with pytest.raises(TooLargeError, match="limit is 50,000,000"):
+    with pytest.raises(TooLargeError, match="limit is 20,000,000"):
         star.with_pattern("i j")
 
 

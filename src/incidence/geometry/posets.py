@@ -117,8 +117,8 @@ def _assert_atomistic(
     level = Level(assemble(num_nodes, {_FACES: members}, is_preferred=True), _FACES)
     inside = contained(level, level)
     inside = inside[:, inside[0] != inside[1]]
-    covers = [(number[y], number[x]) for x in elements for y in lower[x] if rank[y] == rank[x] - 1 and rank[y]]
-    unknown = inside[:, ~_follows(inside, torch.tensor(covers).view(-1, 2).T, torch.tensor([rank[x] for x in elements]))]
+    told = torch.tensor([(number[y], number[x]) for x in elements for y in lower[x] if rank[y]], dtype=torch.long).view(-1, 2).T
+    unknown = inside[:, ~_follows(inside, told, len(elements))]
     if unknown.numel():
         one, other = (elements[k] for k in unknown[:, 0].tolist())
         raise IncidenceError(
@@ -130,10 +130,11 @@ def _assert_atomistic(
 _FACES = Pattern("{i ...}")
 
 
-def _follows(inside: Tensor, covers: Tensor, rank: Tensor) -> Tensor:
-    """Whether pairs (x, y) with the atoms of x among those of y follow: y covers x, or some z of which the same is asked one rank lower."""
-    below = inside[:, rank[inside[0]] < rank[inside[1]]]
-    spot, cover = pairs(below[1], covers[0], MAX_ENTRIES, "the poset has too many chains")
-    known = torch.cat([covers, torch.stack([below[0, spot], covers[1, cover]])], dim=1)
-    count = len(rank)
+def _follows(inside: Tensor, told: Tensor, count: int) -> Tensor:
+    """Whether pairs (x, y), the atoms of x among those of y, are relations told, or (x, z) is such a pair and z < y is told.
+
+    If all are, all are relations of the poset: the first that is none, by the rank of y, could not come from a lower (x, z).
+    """
+    spot, step = pairs(inside[1], told[0], MAX_ENTRIES, "the poset has too many chains")
+    known = torch.cat([told, torch.stack([inside[0, spot], told[1, step]])], dim=1)
     return is_among(inside[0] * count + inside[1], known[0] * count + known[1])

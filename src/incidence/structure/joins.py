@@ -12,8 +12,8 @@ from incidence.structure.keys import code, ranges
 
 __all__ = ["MAX_ENTRIES", "assert_few", "by_entry", "common_keys", "distinct", "expand", "is_among", "pairs"]
 
-MAX_ENTRIES = 50_000_000
-"""How many entries are looked for before a request is refused: some gigabytes."""
+MAX_ENTRIES = 20_000_000
+"""How many entries are looked for before a request is refused: pairs of edges then take 7 gigabytes while they are put in order."""
 
 
 def expand(starts: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
