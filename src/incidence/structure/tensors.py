@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -192,7 +193,10 @@ class Tensors:
         """How many nodes of a sort, or entries of a pattern, each structure has; on the host."""
         if what not in self._lengths:
             ptr = self._node_ptr[what] if isinstance(what, str) else self.entry_ptr(what)
-            self._lengths[what] = ptr.diff().cpu().numpy()
+            if len(ptr) == 2:
+                self._lengths[what] = np.array([self.counts[what] if isinstance(what, str) else self.num_entries(what)])
+            else:
+                self._lengths[what] = ptr.diff().cpu().numpy()
         return self._lengths[what]
 
     def pieces(self, pattern: Pattern, place: int) -> tuple[Tensor, Array]:
