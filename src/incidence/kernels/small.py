@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -108,14 +109,12 @@ def _orbit_of_entries(side: Side) -> Tensor | None:
 
 def apply_small(small: Small, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
     """The outputs of the layer; the same values as the engine, to rounding."""
-    ys: list[Tensor | None] = [
-        None if bias is None else bias if orbit is None else bias.index_select(0, orbit)
-        for bias, orbit in zip(biases, small.orbits, strict=True)
-    ]
-    for operator, (s, t), weight in zip(small.operators, small.pairs, weights, strict=True):
-        num_operations, num_in, num_out = weight.shape
-        terms = torch.mm(operator, xs[s]).view(-1, num_operations * num_in)
-        matrix = weight.reshape(num_operations * num_in, num_out)
-        before = ys[t]
-        ys[t] = torch.mm(terms, matrix) if before is None else torch.addmm(before, terms, matrix)
-    return [y for y in ys if y is not None]
+    ys: list[Any] = list(biases)
+    for number, orbit in enumerate(small.orbits):
+        if orbit is not None and ys[number] is not None:
+            ys[number] = ys[number].index_select(0, orbit)
+    for operator, (s, t), weight in zip(small.operators, small.pairs, weights):  # noqa: B905  every microsecond shows here
+        matrix = weight.flatten(0, 1)
+        terms = torch.mm(operator, xs[s]).view(-1, len(matrix))
+        ys[t] = torch.mm(terms, matrix) if ys[t] is None else torch.addmm(ys[t], terms, matrix)
+    return ys
