@@ -1,5 +1,7 @@
 """What a careless caller may do to a layer."""
 
+import pickle
+
 import pytest
 import torch
 
@@ -151,3 +153,62 @@ REFUSED = {
 def test_careless_input_gets_its_sentence(call, sentence):
     with pytest.raises(IncidenceError, match=sentence):
         call()
+
+
+def only_global(operation) -> bool:
+    return not any(map(any, operation.overlap))
+
+
+@pytest.mark.parametrize("aggr", ["max", "min"])
+@pytest.mark.parametrize("values", [[1.0, float("nan"), 3.0], [float("nan")] * 3, [float("inf"), 1.0, float("-inf")]])
+def test_what_is_not_a_number_shows_in_an_extremum_alone_as_in_a_batch(aggr, values):
+    path = Structure(5, {"{i j}": [[0, 1, 2], [1, 2, 3]]})
+    layer = Linear("{i j} -> i", 1, 1, aggr=aggr, bias=False, operations=only_global, dtype=torch.float64)
+    torch.nn.init.ones_(layer.weight)
+    x = torch.tensor(values, dtype=torch.float64)[:, None]
+    expected = x.amax() if aggr == "max" else x.amin()
+    for found in (layer(x, path), layer(torch.cat([x, x]), inc.collate([path, path]))):
+        torch.testing.assert_close(found, expected.expand_as(found), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 0.7])
+@pytest.mark.parametrize("count", [7, 11, 19])
+def test_the_deviation_of_equal_values_is_0_with_gradient_0(dtype, value, count):
+    layer = Linear("i -> ", 1, 1, aggr="std", bias=False, dtype=dtype)
+    torch.nn.init.ones_(layer.weight)
+    x = torch.full((count, 1), value, dtype=dtype, requires_grad=True)
+    y = layer(x, Structure(count))
+    y.sum().backward()
+    assert (y == 0).all()
+    assert (x.grad == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("aggr", "scale", "expected"), [("mean", 1.0, 1.0), ("sum", 0.9, 40352.0), ("std", 300.0, 300.0), ("std", 1e-4, 1e-4)]
+)
+def test_half_precision_overflows_only_where_the_result_does(aggr, scale, expected):
+    complete = Structure.complete(300, ["{i j}"])
+    layer = Linear("{i j} -> ", 1, 1, aggr=aggr, bias=False, dtype=torch.float16)
+    torch.nn.init.ones_(layer.weight)
+    spread = torch.ones(44850, 1) if aggr != "std" else torch.tensor([1.0, -1.0]).repeat(22425)[:, None]
+    x = (spread * scale).half()
+    for found in (layer(x, complete), layer(torch.cat([x, x]), inc.collate([complete, complete]))[:1]):
+        torch.testing.assert_close(found.float(), torch.tensor([[expected]]), rtol=2e-3, atol=0)
+
+
+@pytest.mark.parametrize("aggr", ["sum", "mean", "max", "min", "std"])
+def test_a_dense_layer_of_no_nodes_gives_the_bias(aggr):
+    layer = Linear("i -> ", 2, 3, aggr=aggr)
+    torch.nn.init.ones_(layer.bias)
+    assert torch.equal(layer.dense(torch.randn(2, 0, 2)), torch.ones(2, 3))
+
+
+def test_a_layer_that_met_many_masks_stays_small():
+    layer = Linear("(i j k) -> (i j k)", 1, 1)
+    before = len(pickle.dumps(layer))
+    for seed in range(80):
+        s = inc.testing.random_structure(4, ["(i j k)"], density=0.2 + seed / 200, generator=torch.Generator().manual_seed(seed))
+        layer(torch.ones(s.num_entries("(i j k)"), 1), s)
+    assert len(layer._layout.terms) <= 64
+    assert len(pickle.dumps(layer)) == before

@@ -34,14 +34,19 @@ def pool_sum(x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
 def _whole_sum(x: Tensor, local: Tensor, lists: OrbitPlan) -> Tensor:
     num_structures = lists.offsets[1]
     if num_structures == 1:  # one huge bag would be summed by one thread
-        if lists.nodes_at is None:
-            return x.sum(0, keepdim=True)
+        if lists.nodes_at is None or x.dtype != wide_of(x.dtype):
+            return x.sum(0, keepdim=True, dtype=wide_of(x.dtype)).to(x.dtype)
         at, slot, size = lists.nodes_at  # the sums at nodes are there already, and far fewer than the entries
         level = local[lists.offsets[at] - lists.offsets[1] : lists.offsets[at + 1] - lists.offsets[1]]
         return level.view(-1, lists.num_slots[at], x.shape[1])[:, slot].sum(0, keepdim=True).div_(size)
     if not lists.whole_ptr.numel():
         return x.new_zeros(num_structures, x.shape[1])
     return bag_sum(x, lists.whole, lists.whole_ptr)
+
+
+def wide_of(dtype: torch.dtype) -> torch.dtype:
+    """The type in which numbers of a type are added up: half precision would overflow."""
+    return dtype if dtype == torch.float64 else torch.float32
 
 
 def _counts(lists: OrbitPlan, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -53,7 +58,7 @@ def _counts(lists: OrbitPlan, like: Tensor) -> tuple[Tensor, Tensor]:
         whole = lists.whole_ptr.diff()
     else:
         whole = torch.zeros(num_structures, device=like.device)
-    wide = like.dtype if like.dtype == torch.float64 else torch.float32
+    wide = wide_of(like.dtype)
     return whole.to(wide)[:, None], lists.pool_ptr.diff().to(wide)[:, None]
 
 
@@ -100,8 +105,8 @@ class Mean(_Linear):
     """The mean over present entries."""
 
     def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor, Tensor]:
-        sums, counts = pool_sum(x, lists), _counts(lists, x)
-        whole, local = (s.div_(n.clamp(min=1)) for s, n in zip(sums, counts, strict=True))
+        sums, counts = pool_sum(x.to(wide_of(x.dtype)), lists), _counts(lists, x)
+        whole, local = (s.div_(n.clamp(min=1)).to(x.dtype) for s, n in zip(sums, counts, strict=True))
         return whole, local, x.new_empty(0)
 
     def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
@@ -120,16 +125,16 @@ class _NotLinear:
         local, of_local = self._statistics(x, lists.bags_by_size)
         one = self._from_nodes(local, of_local, lists)
         whole, of_whole = one if one is not None else self._statistics(x, lists.structures_by_size)
-        return whole, local, torch.cat([of_whole, of_local])
+        return whole.to(x.dtype), local.to(x.dtype), torch.cat([of_whole, of_local])
 
     def _statistics(self, x: Tensor, by_size: BySize) -> tuple[Tensor, Tensor]:
         """The statistic of every bag, and what to keep of it. Bags of one size are reduced along an axis: scattering is much slower."""
-        channels = x.shape[1]
-        found, kept = (x.new_empty(by_size.num_filled + 1, channels) for _ in range(2))
+        channels, wide = x.shape[1], wide_of(x.dtype)
+        found, kept = (x.new_empty(by_size.num_filled + 1, channels, dtype=wide) for _ in range(2))
         at = 0
         for entries in by_size.entries:
             for part in entries.split(max(1, _BLOCK // max(1, entries.shape[1] * channels))):
-                members = x.index_select(0, part.flatten()).view(*part.shape, channels)
+                members = x.index_select(0, part.flatten()).view(*part.shape, channels).to(wide)
                 self._reduce(members, found[at : at + len(part)], kept[at : at + len(part)])
                 at += len(part)
         found[at], kept[at] = 0, 0  # of empty bags
@@ -144,7 +149,7 @@ class _NotLinear:
 
     def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor, Tensor], lists: OrbitPlan) -> None:
         channels, is_one = x.shape[1], lists.offsets[1] == 1
-        one, other = self._factors(grad, torch.cat(pooled[:2]), pooled[2], lists)
+        one, other = (part.to(x.dtype) for part in self._factors(grad, torch.cat(pooled[:2]), pooled[2], lists))
         table = torch.cat([one, other], dim=1)  # (bags, 2 x channels)
         for rows, bags in _by_entry(lists, channels):
             if is_one:  # all read the same row
@@ -198,8 +203,9 @@ class Extremum(_NotLinear):
             return None
         at, slot, size = lists.nodes_at  # every entry stands in `size` of these bags
         part = slice(lists.offsets[at] - 1, lists.offsets[at + 1] - 1)
-        best, ties = (v[part].view(-1, lists.num_slots[at], v.shape[1])[:, slot] for v in (local, kept))
-        filled = best.masked_fill(ties == 0, float("-inf") if self._is_max else float("inf"))
+        counts = lists.pool_ptr.diff()[:, None]
+        best, ties, count = (v[part].view(-1, lists.num_slots[at], v.shape[1])[:, slot] for v in (local, kept, counts))
+        filled = best.masked_fill(count == 0, float("-inf") if self._is_max else float("inf"))
         whole = filled.amax(0, keepdim=True) if self._is_max else filled.amin(0, keepdim=True)
         return whole, ties.masked_fill(filled != whole, 0).sum(0, keepdim=True).div_(size)
 
@@ -207,12 +213,15 @@ class Extremum(_NotLinear):
 class Std(_NotLinear):
     """The standard deviation of the present entries (population); 0 with gradient 0 where they are all equal.
 
-    The entries are centred before they are squared: differences of large sums would lose all digits.
+    The entries are centred before they are squared: differences of large sums would lose all digits. Before that, one of them is taken
+    from all: the mean of equal numbers need not be that number, but the mean of zeros is 0.
     """
 
     def _reduce(self, members: Tensor, found: Tensor, kept: Tensor) -> None:
-        torch.mean(members, 1, out=kept)
+        first = members[:, :1].clone()
+        torch.mean(members.sub_(first), 1, out=kept)
         torch.mean(members.sub_(kept[:, None]).square_(), 1, out=found).sqrt_()
+        kept += first[:, 0]
 
     def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
         scale = pooled * torch.cat(_counts(lists, grad)).to(pooled.dtype)

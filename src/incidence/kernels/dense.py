@@ -101,6 +101,8 @@ class Source:
         if aggr == "sum":
             return total / repeats if repeats > 1 else total
         count = _reduce(is_there.to(total.dtype), axes).expand_as(total)
+        if not count.any():
+            return torch.zeros_like(total)
         if aggr in ("max", "min"):
             worst = float("-inf") if aggr == "max" else float("inf")
             filled = self._values.masked_fill(~is_there, worst)

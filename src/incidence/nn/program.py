@@ -17,6 +17,9 @@ from incidence.structure.plan import Plan, is_aligned
 __all__ = ["Layout", "make_program"]
 
 
+_MOST_KEPT = 64  # sets of masks that a layer remembers its terms for
+
+
 class Layout:
     """Where the operations of a map stand in the weights of a layer.
 
@@ -31,7 +34,10 @@ class Layout:
         self.pairs = tuple(kept)
         self._rows = {pair: {number: row for row, number in enumerate(numbers)} for pair, numbers in kept.items()}
         self.key = (equivariant_map, tuple(sorted(kept.items())))
-        self.terms: dict[Hashable, tuple[Term, ...]] = {}  # those made so far
+        self.terms: dict[Hashable, tuple[Term, ...]] = {}  # those made last
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "terms": {}}
 
     def rows(self, source: tuple[int, int], target: tuple[int, int]) -> dict[Matrix, int]:
         """The row of the weight for every overlap matrix of two orbits."""
@@ -67,6 +73,8 @@ def _make(layout: Layout, plan: Plan, aggr: tuple[str, ...]) -> Program:
     # The terms depend on the masks that occur and on nothing else of a structure: most batches of a data set have the same.
     key = device, plan.levels, tuple((lists.levels, lists.masks) for orbits in plan.orbits for lists in orbits)
     if key not in layout.terms:
+        while len(layout.terms) >= _MOST_KEPT:
+            layout.terms.pop(next(iter(layout.terms)), None)
         layout.terms[key] = tuple(
             _term(layout, plan, inputs, outputs, (s, a), (t, b), device)
             for s, p in enumerate(m.inputs)
