@@ -60,6 +60,12 @@ def test_the_order_that_the_search_counts_is_that_of_the_group_its_generators_ma
     assert inc.Group(group.structure, group.generators).order == group.order
 
 
+@pytest.mark.parametrize("case", KNOWN)
+def test_there_are_fewer_generators_than_nodes(case):
+    group = automorphisms(KNOWN[case][0](), "python")
+    assert len(group.generators) <= max(0, group.structure.total_nodes - 1)
+
+
 def keeps(tensors: list[tuple[inc.Pattern, set]], g: dict[str, tuple[int, ...]]) -> bool:
     return all(
         sort_faces([[(s, g[s][v]) for s, v in face] for face in entry], pattern) in listed
