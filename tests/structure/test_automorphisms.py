@@ -189,6 +189,10 @@ def test_what_is_too_hard_is_given_up_with_advice(monkeypatch):
     assert automorphisms(rings, engine("auto")).order == 6 * 8 * 10
 
 
+def test_many_symmetries_are_not_hard():
+    assert find_symmetries(coloured_graph(Structure.complete(20, ["{i j}"])), max_steps=1)[1] == factorial(20)
+
+
 def test_an_engine_that_is_not_installed_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynauty", None)
     with pytest.raises(MissingExtraError, match="needs pynauty, which is not installed"):
