@@ -199,3 +199,12 @@ def test_relaxed_maps_lie_among_the_exact_ones_and_the_product_does_not_keep_inc
 
 def permutations_of(n: int) -> list[tuple[int, ...]]:
     return list(permutations(range(n)))
+
+
+def test_layers_on_tables_are_traced():
+    ratings = random_structure({"user": 4, "movie": 3}, ["u:user m:movie"], 0.7, torch.Generator().manual_seed(0))
+    layer = Exchangeable("u:user m:movie", 2, 3)
+    layer.plan(ratings)
+    x = torch.randn(ratings.num_entries("u:user m:movie"), 2)
+    traced = torch.compile(layer, fullgraph=True, backend="eager")
+    assert torch.allclose(traced(x, ratings), layer(x, ratings), atol=1e-6)

@@ -60,6 +60,12 @@ def test_the_order_that_the_search_counts_is_that_of_the_group_its_generators_ma
     assert inc.Group(group.structure, group.generators).order == group.order
 
 
+@pytest.mark.parametrize("case", KNOWN)
+def test_there_are_fewer_generators_than_nodes(case):
+    group = automorphisms(KNOWN[case][0](), "python")
+    assert len(group.generators) <= max(0, group.structure.total_nodes - 1)
+
+
 def keeps(tensors: list[tuple[inc.Pattern, set]], g: dict[str, tuple[int, ...]]) -> bool:
     return all(
         sort_faces([[(s, g[s][v]) for s, v in face] for face in entry], pattern) in listed
@@ -181,6 +187,10 @@ def test_what_is_too_hard_is_given_up_with_advice(monkeypatch):
         find_symmetries(coloured_graph(rings), max_steps=1)
     monkeypatch.setattr(MODULE, "_EASY", 1)
     assert automorphisms(rings, engine("auto")).order == 6 * 8 * 10
+
+
+def test_many_symmetries_are_not_hard():
+    assert find_symmetries(coloured_graph(Structure.complete(20, ["{i j}"])), max_steps=1)[1] == factorial(20)
 
 
 def test_an_engine_that_is_not_installed_says_so(monkeypatch):

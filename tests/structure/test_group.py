@@ -2,6 +2,7 @@
 
 from itertools import product
 from math import factorial
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -48,6 +49,14 @@ def test_order_and_membership_are_those_of_the_elements_listed(case, random):
     for _ in range(20):
         permutation = random.sample(range(degree), degree)
         assert (permutation in group) == (tuple(permutation) in elements)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(3, 6).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.permutations(range(n)), min_size=2, max_size=3))))
+def test_the_proof_alone_completes_a_chain(case):
+    degree, generators = case
+    with patch("incidence.structure.chain._IN_A_ROW", 0):
+        assert Group(degree, generators).order == len(closure(degree, [tuple(g) for g in generators]))
 
 
 MATHIEU_24 = [

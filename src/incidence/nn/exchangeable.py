@@ -13,7 +13,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.nn.linear import Linear
 from incidence.nn.tensors import Values, as_list, as_values, assert_structure, key_of, per_tensor
-from incidence.structure import Group, Structure
+from incidence.structure import Group, Plan, Structure
 from incidence.structure.relax import Relaxation
 
 __all__ = ["Exchangeable"]
@@ -63,6 +63,7 @@ class Exchangeable(nn.Module):
         self.order = _as_order(text)
         self.map = _as_map(text)
         self._relaxation = Relaxation(self.map.inputs + self.map.outputs, is_strict=self.order is not None)
+        self._is_table = self.order is None and self._relaxation.is_trivial
         split = len(self.map.inputs)
         inputs, outputs = self._relaxation.patterns[:split], self._relaxation.patterns[split:]
         widths_in = dict(zip(map(key_of, inputs), per_tensor(self.map.inputs, in_channels, "in_channels"), strict=True))
@@ -78,6 +79,8 @@ class Exchangeable(nn.Module):
     def relax(self, structure: Structure) -> Structure:
         """The structure with a sort for each dimension, on which `linear` works; kept."""
         assert_structure(structure)
+        if self._is_table:
+            return structure
         key = f"relaxed {self.map!r} {self.order}"
         if key not in structure.ready:
             relaxation = self._relaxation
@@ -86,6 +89,10 @@ class Exchangeable(nn.Module):
             structure.ready[key] = relaxation.apply(structure)
         relaxed: Structure = structure.ready[key]
         return relaxed
+
+    def plan(self, structure: Structure) -> Plan:
+        """The index lists for a structure: see `Linear.plan`."""
+        return self.linear.plan(self.relax(structure))
 
     def _tensor(self, structure: Structure) -> Pattern:
         """The tensor meant by a number of dimensions."""
@@ -104,6 +111,8 @@ class Exchangeable(nn.Module):
         Raises:
             IncidenceError: The features do not fit the structure or the layer.
         """
+        if self._is_table:
+            return self.linear(x, structure)
         relaxed = self.relax(structure)
         if self.order is not None:
             return self.linear(x, relaxed)
