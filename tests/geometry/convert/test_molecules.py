@@ -226,6 +226,12 @@ def test_a_broken_record_is_named_and_may_be_passed_over(problem, broken, tmp_pa
     assert [str(error) for error in errors] == [message]
 
 
+def test_lines_are_counted_from_one(tmp_path):
+    (tmp_path / "file.sdf").write_text(WATER.replace("V2000", "V3000"))
+    with pytest.raises(IncidenceError, match=r"record 1, line 4: this is a V3000 record"):
+        list(read_sdf(tmp_path / "file.sdf"))
+
+
 def test_a_file_that_is_not_there_is_named_at_once(tmp_path):
     with pytest.raises(IncidenceError, match=r"there is no file .*nowhere"):
         read_sdf(tmp_path / "nowhere")
