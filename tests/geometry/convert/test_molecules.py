@@ -258,9 +258,9 @@ def test_what_a_file_cannot_hold_is_refused(item, message, tmp_path):
 def test_a_thousand_molecules_are_read_in_about_a_second(tmp_path):
     molecule = from_rdkit(chem.AddHs(chem.MolFromSmiles("CC(C)Cc1ccc(cc1)C(C)C(=O)O")))
     write_sdf([molecule] * 1000, tmp_path / "file.sdf")
-    start = time.perf_counter()
+    start = time.process_time()
     assert sum(len(m.atoms) for m in read_sdf(tmp_path / "file.sdf")) == 33000
-    assert time.perf_counter() - start < 5  # 0.3 s on an idle machine
+    assert time.process_time() - start < 5  # 0.3 s on an idle machine
 
 
 # ---- RDKit
