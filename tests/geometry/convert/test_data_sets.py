@@ -36,7 +36,7 @@ def read_tu(name: str) -> list[Example]:
     return examples
 
 
-@pytest.mark.parametrize("name", TU)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name == "NCI1" else name for name in TU])
 def test_tu_graphs_have_the_published_counts(name):
     graphs, classes, labels, nodes, most, edges = TU[name]
     examples = read_tu(name)

@@ -36,8 +36,10 @@ def random_graphs(max_nodes: int = 8, directed: bool = False) -> st.SearchStrate
 def faces(structure: Structure, text: str) -> list[frozenset[int]]:
     """The entries of lone undirected faces, each as a set of nodes, in order."""
     if structure.resolve(text).is_open:
-        node, entry = structure[text].tolist()
-        return [frozenset(v for v, e in zip(node, entry, strict=True) if e == k) for k in range(structure.num_entries(text))]
+        found: list[set[int]] = [set() for _ in range(structure.num_entries(text))]
+        for node, entry in structure[text].T.tolist():
+            found[entry].add(node)
+        return list(map(frozenset, found))
     return [frozenset(column) for column in structure[text].T.tolist()]
 
 

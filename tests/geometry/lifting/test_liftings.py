@@ -156,6 +156,12 @@ def test_loops_and_directions_do_not_matter_to_cliques_and_rings():
     assert lifting.rings(s).num_entries("ring") == 1
 
 
+def test_a_loop_is_no_step():
+    s = Structure(2, {"i j": [[0, 0], [0, 1]]})
+    assert lifting.paths(s).num_entries("(i j) (j k)") == 0
+    assert lifting.khop(s, 2)["hop2"].tolist() == [[0], [1]]
+
+
 @pytest.mark.parametrize(
     ("lift", "message"),
     [

@@ -14,7 +14,7 @@ from incidence.geometry.lifting.adjacency import spread
 from incidence.structure.keys import code, ranges
 from incidence.structure.structure import Structure, _permute_entries
 
-__all__ = ["attach", "attach_faces", "face_text", "letters", "named", "open_text"]
+__all__ = ["attach", "attach_faces", "face_text", "joined", "letters", "named", "open_text"]
 
 
 def letters(count: int, sort: str = DEFAULT_SORT) -> list[str]:
@@ -53,7 +53,7 @@ def attach(structure: Structure, found: Mapping[str, tuple[Tensor, ...]]) -> Str
         index[pattern] = _permute_entries(pattern, parts, home.sort(stable=True)[1])
         entry_ptr[pattern] = ranges(torch.bincount(home, minlength=structure.num_structures))
     ordered, _ = Structure._of(structure._node_ptr, index, entry_ptr).canonical()
-    return _joined(structure, ordered)
+    return joined(structure, ordered)
 
 
 def attach_faces(structure: Structure, found: Mapping[str, Sequence[Tensor]]) -> Structure:
@@ -78,7 +78,7 @@ def attach_faces(structure: Structure, found: Mapping[str, Sequence[Tensor]]) ->
         else:
             index[pattern] = (faces[0].T.contiguous(),)  # nodes ascend, so structures do
         entry_ptr[pattern] = ranges(torch.bincount(numbers, minlength=structure.num_structures))
-    return _joined(structure, Structure._of(structure._node_ptr, index, entry_ptr))
+    return joined(structure, Structure._of(structure._node_ptr, index, entry_ptr))
 
 
 def _in_order(rows: Tensor, num_nodes: int) -> Tensor:
@@ -96,7 +96,8 @@ def _incidences(faces: Sequence[Tensor], home: Tensor) -> Tensor:
     return torch.stack([nodes[starts[order][face] + place], face])
 
 
-def _joined(structure: Structure, new: Structure) -> Structure:
+def joined(structure: Structure, new: Structure) -> Structure:
+    """A structure with the tensors of another on the same nodes, which replace its own of the same meaning."""
     for pattern in new.patterns:
         _assert_name_is_free(structure, pattern)
     kept = {p: parts for p, parts in structure._index.items() if p not in new._index}

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from incidence.geometry.lifting.adjacency import Adjacency, adjacency, chunks, edge_pattern, is_directed
-from incidence.geometry.lifting.attach import attach, letters, named
+from incidence.geometry.lifting.attach import attach, attach_faces, face_text, letters, named
 from incidence.geometry.lifting.bounds import LIMIT, Bound, at_least
 from incidence.structure.structure import Structure
 
@@ -48,12 +48,10 @@ def khop(
     graph = adjacency(structure, pattern, directed=True)
     steps = reach(graph, k, Bound("khop", limit, "Lower k"))
     pairs = torch.cat(steps[-1:] if exact else steps, dim=1)
-    inside = " ".join(letters(2, sort))
+    name = name or f"hop{k}"
     if is_directed(pattern):
-        text = f"({inside})"
-    else:
-        text, pairs = f"{{{inside}}}", pairs[:, pairs[0] < pairs[1]]
-    return attach(structure, {named(name or f"hop{k}", text): (pairs,)})
+        return attach(structure, {named(name, f"({' '.join(letters(2, sort))})"): (pairs,)})
+    return attach_faces(structure, {named(name, face_text(2, sort)): [pairs[:, pairs[0] < pairs[1]].T]})
 
 
 def reach(graph: Adjacency, k: int, bound: Bound) -> list[Tensor]:
