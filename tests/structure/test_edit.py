@@ -287,7 +287,17 @@ def test_masked_batches_are_batches_of_masked_structures():
 def test_masks_that_do_not_fit_are_refused():
     s = Structure.complete(3, ["{i j}"])
     with pytest.raises(IncidenceError, match=r"masked needs a mask of the 3 entries of `\{i j\}`, True for those to keep; got torch.int64"):
-        s.masked("{i j}", [0, 1, 2])
+        s.masked("{i j}", torch.tensor([0, 1, 2]))
+    for mask, came in [
+        (None, "None"),
+        ("abc", "'abc'"),
+        ([0, 1, 2], r"\[0, 1, 2\]"),
+        ([[True], [True, False]], r"\[\[True\], \[True, False\]\]"),
+    ]:
+        with pytest.raises(IncidenceError, match=rf"True for those to keep; got {came}"):
+            s.masked("{i j}", mask)
+    with pytest.raises(IncidenceError, match=r"True for those to keep; got torch.bool of shape \[3, 1\]"):
+        s.masked("{i j}", torch.ones(3, 1, dtype=torch.bool))
     with pytest.raises(IncidenceError, match="the empty pattern has one entry for each structure, which cannot be masked"):
         s.masked("", [True])
     with pytest.raises(IncidenceError, match="there is a tensor `strong` already"):
