@@ -85,7 +85,7 @@ def test_masks_that_do_not_fit_are_refused():
     with pytest.raises(IncidenceError, match=r"masked needs a mask of the 3 entries of `i`.* got torch.float32 of shape \[3\]"):
         layer(torch.ones(3, 1), structure)
     layer = MaskedLinear("{i j} -> i", 1, 1, mask=lambda x, s: None)
-    with pytest.raises(IncidenceError, match="masked needs a mask of the 3 entries of `i`.* got None"):
+    with pytest.raises(IncidenceError, match=r"masked needs a mask of the 3 entries of `i`.* got None"):
         layer(torch.ones(3, 1), structure)
 
 

@@ -1,5 +1,6 @@
 """Structures from structures: finding, adding, renaming, restricting and choosing entries."""
 
+import re
 from typing import Any
 
 import pytest
@@ -288,13 +289,8 @@ def test_masks_that_do_not_fit_are_refused():
     s = Structure.complete(3, ["{i j}"])
     with pytest.raises(IncidenceError, match=r"masked needs a mask of the 3 entries of `\{i j\}`, True for those to keep; got torch.int64"):
         s.masked("{i j}", torch.tensor([0, 1, 2]))
-    for mask, came in [
-        (None, "None"),
-        ("abc", "'abc'"),
-        ([0, 1, 2], r"\[0, 1, 2\]"),
-        ([[True], [True, False]], r"\[\[True\], \[True, False\]\]"),
-    ]:
-        with pytest.raises(IncidenceError, match=rf"True for those to keep; got {came}"):
+    for mask in (None, "abc", [0, 1, 2], [[True], [True, False]]):
+        with pytest.raises(IncidenceError, match=f"True for those to keep; got {re.escape(repr(mask))}"):
             s.masked("{i j}", mask)
     with pytest.raises(IncidenceError, match=r"True for those to keep; got torch.bool of shape \[3, 1\]"):
         s.masked("{i j}", torch.ones(3, 1, dtype=torch.bool))

@@ -146,6 +146,8 @@ def test_what_cannot_be_split_or_carried_is_refused():
         face_patterns("{i ...}")
     with pytest.raises(IncidenceError, match=r"the features of 'i j' must have 9 rows, one for each entry; got \[4, 1\]"):
         to_faces(s, "i j", torch.ones(4, 1))
+    with pytest.raises(IncidenceError, match=r"the features of 'i j' must have shape \[entries, channels\]; got \[9\]: use x\[:, None\]"):
+        to_faces(s, "i j", torch.ones(9))
     with pytest.raises(IncidenceError, match=r"made of the face vectors 'i', '\(i j\)'; there are no values for '\(i j\)'"):
         from_faces(s, "i j", {"i": torch.ones(3, 1)})
     with pytest.raises(IncidenceError, match="by common letters, but `k` is not in"):

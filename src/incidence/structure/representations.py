@@ -62,7 +62,7 @@ def to_faces(structure: Structure, text: str | Pattern, x: Tensor | None = None)
     Args:
         structure: The structure.
         text: The tensor.
-        x: Its features, shape [entries, ...].
+        x: Its features, shape [entries, channels].
 
     Returns:
         A structure over the same nodes with the face vectors, entries in their former order; and the features of each, by its text or
@@ -87,6 +87,7 @@ def to_faces(structure: Structure, text: str | Pattern, x: Tensor | None = None)
             entry_ptr[new] = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         if x is not None:
             _assert_rows(x, structure.num_entries(pattern), str(pattern))
+            _assert_channels(x, str(pattern))
             values[new.name or str(new)] = x[rows]
     return Structure._of(structure._node_ptr, index, entry_ptr), values
 
@@ -115,8 +116,7 @@ def from_faces(structure: Structure, text: str | Pattern, values: Mapping[str, T
     for new, where, _ in _parts(structure, pattern):
         key = new.name or str(new)
         _assert_rows(values[key], len(where), key)
-        if values[key].ndim < 2:
-            raise IncidenceError(f"the features of {key!r} must have shape [entries, channels]; got {list(values[key].shape)}.")
+        _assert_channels(values[key], key)
         rows.append(where)
         parts[key] = values[key]
     _assert_alike(parts)
@@ -157,6 +157,11 @@ def _assert_rows(x: Tensor, rows: int, key: str) -> None:
     if not isinstance(x, Tensor) or x.ndim < 1 or x.shape[0] != rows:
         came = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
         raise IncidenceError(f"the features of {key!r} must have {rows} rows, one for each entry; got {came}.")
+
+
+def _assert_channels(x: Tensor, key: str) -> None:
+    if x.ndim < 2:
+        raise IncidenceError(f"the features of {key!r} must have shape [entries, channels]; got {list(x.shape)}: use x[:, None].")
 
 
 def _parts(structure: Structure, pattern: Pattern) -> Iterator[tuple[Pattern, Tensor, Tensor]]:
