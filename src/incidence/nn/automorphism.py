@@ -187,10 +187,10 @@ class AutomorphismLinear(nn.Module):
 def _as_group(structure: Structure, group: Group | Iterable[Any] | None) -> Group:
     if group is None:
         return automorphisms(structure)
-    if isinstance(group, str) or not isinstance(group, (Group, Iterable)):
+    is_list = isinstance(group, Iterable) and not isinstance(group, str) and getattr(group, "ndim", 1) > 0
+    if not is_list and not isinstance(group, Group):
         raise IncidenceError(
-            f"group= is a Group or a list of generators, permutations of the nodes; got {group!r}. "
-            f"All relabellings are inc.Group.symmetric(structure)."
+            f"group= is a Group or a list of generators, permutations of the nodes; got {group!r}. Leave it out for all automorphisms."
         )
     if not isinstance(group, Group):
         return Group(structure, group)
