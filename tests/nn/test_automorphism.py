@@ -1,5 +1,6 @@
 """The layer of one structure: parameters shared along the orbits of its automorphisms on pairs of entries."""
 
+import re
 from itertools import permutations
 
 import pytest
@@ -149,7 +150,19 @@ def test_gradients_are_those_of_the_definition():
     def run(v, w, b):
         return torch.func.functional_call(layer, {"weight": w, "bias": b}, (v, bipyramid))
 
-    assert torch.autograd.gradcheck(run, (x, layer.weight, layer.bias))
+    assert torch.autograd.gradcheck(run, (x, layer.weight, layer.bias), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(run, (x, layer.weight, layer.bias))
+
+
+def test_jacobians_by_torch_func_are_the_shared_matrix():
+    ring = solids.directed_cycle(5)
+    layer = AutomorphismLinear(ring, "i -> i", 1, 1)
+    matrix = layer.weight[layer.pair_orbits[0, 0].number, 0, 0]
+    for jacobian in (torch.func.jacrev, torch.func.jacfwd):
+        found = jacobian(lambda v: layer(v[:, None], ring)[:, 0])(torch.randn(5))
+        assert torch.allclose(found, matrix, atol=1e-6)
+    xs = torch.randn(3, 5, 1)
+    assert torch.allclose(torch.func.vmap(lambda v: layer(v, ring))(xs), torch.stack([layer(v, ring) for v in xs]), atol=1e-6)
 
 
 def test_a_batch_of_copies_gives_what_each_copy_gives():
@@ -216,6 +229,31 @@ def test_other_structures_types_and_too_many_pairs_are_refused(monkeypatch):
     monkeypatch.setattr("incidence.structure.pairs._MAX_PAIRS", 100)
     with pytest.raises(TooLargeError, match=r"have 144 pairs of entries here; at most 100"):
         AutomorphismLinear(solids.cube(), "{i j} -> {i j}", 1, 1)
+
+
+@pytest.mark.parametrize("group", [Group.symmetric(8), [[1, 0, 2, 3, 4, 5, 6, 7]]])
+def test_groups_that_do_not_keep_every_tensor_of_the_structure_are_refused(group):
+    with pytest.raises(IncidenceError, match=r"generator [01] does not keep the entries of `\(i j\)`"):
+        AutomorphismLinear(solids.directed_cycle(8), "i -> i", 1, 1, group=group)
+
+
+def test_a_group_given_by_its_nodes_alone_may_keep_the_structure():
+    ring = solids.directed_cycle(8)
+    turn = Group(8, [[2, 3, 4, 5, 6, 7, 0, 1]])
+    assert len(AutomorphismLinear(ring, "i -> i", 1, 1, group=turn).weight) == 16
+
+
+@pytest.mark.parametrize("group", [5, "symmetric", 1.5, torch.tensor(5)])
+def test_what_is_no_group_is_refused(group):
+    with pytest.raises(
+        IncidenceError, match=f"group= is a Group or a list of generators, permutations of the nodes; got {re.escape(repr(group))}"
+    ):
+        AutomorphismLinear(solids.cube(), "i -> i", 1, 1, group=group)
+
+
+def test_what_is_no_structure_is_refused_where_it_stands():
+    with pytest.raises(IncidenceError, match=r"the first argument is a Structure; got NoneType. Call AutomorphismLinear\(structure, text"):
+        AutomorphismLinear(None, "i -> i", 1, 1)
 
 
 def test_the_layer_says_what_it_is():

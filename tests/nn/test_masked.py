@@ -84,3 +84,17 @@ def test_masks_that_do_not_fit_are_refused():
     layer = MaskedLinear("{i j} -> i", 1, 1, mask=lambda x, s: x[:, 0])
     with pytest.raises(IncidenceError, match=r"masked needs a mask of the 3 entries of `i`.* got torch.float32 of shape \[3\]"):
         layer(torch.ones(3, 1), structure)
+    layer = MaskedLinear("{i j} -> i", 1, 1, mask=lambda x, s: None)
+    with pytest.raises(IncidenceError, match=r"masked needs a mask of the 3 entries of `i`.* got None"):
+        layer(torch.ones(3, 1), structure)
+
+
+def test_a_mask_may_be_a_list():
+    structure = Structure.complete(3, ["{i j}"])
+    layer = MaskedLinear("{i j} -> i", 1, 1, mask=lambda x, s: [True, False, True])
+    assert (layer(torch.randn(3, 1), structure)[:, 0] != 0).tolist() == [True, False, True]
+
+
+def test_strange_options_are_refused_in_the_name_of_the_layer():
+    with pytest.raises(TypeError, match="MaskedLinear got an unexpected keyword argument 'foo'"):
+        MaskedLinear("i -> i", 2, 2, foo=1)

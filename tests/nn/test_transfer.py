@@ -200,9 +200,34 @@ def test_layers_without_bias_and_in_single_precision_stay_so():
     assert small.project().bias is None
 
 
-def test_a_linear_layer_restricted_to_all_relabellings_is_itself():
+def test_a_linear_layer_restricted_to_all_relabellings_is_a_copy():
     layer = Linear("i -> i", 1, 1)
-    assert layer.restrict_to("symmetric") is layer
+    copy = layer.restrict_to("symmetric")
+    assert copy is not layer
+    assert torch.equal(copy.weight, layer.weight)
+    with torch.no_grad():
+        copy.weight.add_(1)
+    assert not torch.equal(copy.weight, layer.weight)
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_carried_layers_train_if_the_layer_did(is_training):
+    cube = solids.cube()
+    layer = Linear("{i j} -> {i j}", 1, 1).train(is_training)
+    small = layer.restrict_to(automorphisms(cube))
+    trivial = small.restrict_to(Group(cube))
+    carried = [small, layer.restrict_to("symmetric"), layer.project("product", cube), small.project(), trivial.project(small.group)]
+    assert [new.training for new in carried] == [is_training] * 5
+
+
+def test_groups_of_carried_layers_need_only_keep_the_tensors_of_the_map():
+    ring = solids.directed_cycle(5)
+    large = AutomorphismLinear(ring, "i -> i", 1, 1).project(Group.symmetric(5))
+    assert large.structure is ring
+    assert len(large.weight) == 2
+    part = large.restrict_to(Group(5, [[1, 0, 2, 3, 4]]))
+    x = torch.randn(5, 1)
+    assert torch.allclose(part(x, ring), large(x, ring), atol=1e-6)
 
 
 def test_what_cannot_be_carried_is_refused_and_says_why():
@@ -227,6 +252,12 @@ def test_what_cannot_be_carried_is_refused_and_says_why():
         layer.project(group, cube)
     with pytest.raises(IncidenceError, match="give project the structure whose entries count"):
         project(Linear("i j -> i j", 1, 1), "product")
+    with pytest.raises(IncidenceError, match="give project the structure whose entries count"):
+        layer.project("product")
+    with pytest.raises(IncidenceError, match=r"structure= is a Structure; got int. Call layer.project\('product', structure\)"):
+        layer.project("product", 5)
+    with pytest.raises(IncidenceError, match="no group is larger than the product"):
+        Exchangeable("i {i j}", 1, 1).project("product", cube)
     with pytest.raises(IncidenceError, match="no group is larger than the product"):
         project(Exchangeable("i j", 1, 1), "symmetric")
     with pytest.raises(IncidenceError, match="`i {i ...} -> i {i ...}` has open faces".replace("{", r"\{").replace("}", r"\}")):

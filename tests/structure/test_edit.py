@@ -1,5 +1,6 @@
 """Structures from structures: finding, adding, renaming, restricting and choosing entries."""
 
+import re
 from typing import Any
 
 import pytest
@@ -287,7 +288,12 @@ def test_masked_batches_are_batches_of_masked_structures():
 def test_masks_that_do_not_fit_are_refused():
     s = Structure.complete(3, ["{i j}"])
     with pytest.raises(IncidenceError, match=r"masked needs a mask of the 3 entries of `\{i j\}`, True for those to keep; got torch.int64"):
-        s.masked("{i j}", [0, 1, 2])
+        s.masked("{i j}", torch.tensor([0, 1, 2]))
+    for mask in (None, "abc", [0, 1, 2], [[True], [True, False]]):
+        with pytest.raises(IncidenceError, match=f"True for those to keep; got {re.escape(repr(mask))}"):
+            s.masked("{i j}", mask)
+    with pytest.raises(IncidenceError, match=r"True for those to keep; got torch.bool of shape \[3, 1\]"):
+        s.masked("{i j}", torch.ones(3, 1, dtype=torch.bool))
     with pytest.raises(IncidenceError, match="the empty pattern has one entry for each structure, which cannot be masked"):
         s.masked("", [True])
     with pytest.raises(IncidenceError, match="there is a tensor `strong` already"):

@@ -146,12 +146,43 @@ def test_what_cannot_be_split_or_carried_is_refused():
         face_patterns("{i ...}")
     with pytest.raises(IncidenceError, match=r"the features of 'i j' must have 9 rows, one for each entry; got \[4, 1\]"):
         to_faces(s, "i j", torch.ones(4, 1))
+    with pytest.raises(IncidenceError, match=r"the features of 'i j' must have shape \[entries, channels\]; got \[9\]: use x\[:, None\]"):
+        to_faces(s, "i j", torch.ones(9))
     with pytest.raises(IncidenceError, match=r"made of the face vectors 'i', '\(i j\)'; there are no values for '\(i j\)'"):
         from_faces(s, "i j", {"i": torch.ones(3, 1)})
     with pytest.raises(IncidenceError, match="by common letters, but `k` is not in"):
         carry(s, "k", "{i j}", torch.ones(3, 1))
     with pytest.raises(IncidenceError, match="open faces have no letters to carry by"):
         carry(Structure(2, {"{i ...}": torch.tensor([[0, 1], [0, 0]])}), "i", "{i ...}", torch.ones(2, 1))
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (None, r"made of the face vectors 'i', '\(i j\)': give a dict with their features; got NoneType"),
+        ({"i": torch.ones(3, 1), "(i j)": torch.ones(6, 1), "k": torch.ones(6, 1)}, r"'\(i j\)'; 'k' is none of them"),
+        ({"i": torch.ones(3, 1), "(i j)": torch.ones(6, 2)}, r"the features of 'i' are \[3, 1\].*those of '\(i j\)' are \[6, 2\]"),
+        ({"i": torch.ones(3, 1), "(i j)": torch.ones(6, 1).double()}, r"'i' are .*torch.float32 on cpu, those of .*torch.float64 on cpu"),
+        ({"i": torch.ones(3), "(i j)": torch.ones(6)}, r"the features of 'i' must have shape \[entries, channels\]; got \[3\]"),
+    ],
+)
+def test_face_vectors_that_do_not_fit_together_are_refused(values, sentence):
+    with pytest.raises(IncidenceError, match=sentence):
+        from_faces(Structure.complete(3, ["i j"]), "i j", values)
+
+
+def test_what_is_no_structure_is_refused():
+    with pytest.raises(IncidenceError, match=r"the first argument is a Structure; got NoneType. Call to_faces\(structure, text, x\)"):
+        to_faces(None, "i j", torch.ones(9, 1))
+    with pytest.raises(IncidenceError, match=r"the first argument is a Structure; got int. Call from_faces\(structure, text, values\)"):
+        from_faces(5, "i j", {})
+
+
+def test_a_layer_on_face_vectors_that_look_alike_names_them():
+    s = Structure.complete(3, ["i j k"])
+    faces, parts = to_faces(s, "i j k", torch.randn(27, 1))
+    layer = Linear("i, orbit1=(i j), orbit2=(i j) -> i", 1, 2)
+    assert layer({key: parts[key] for key in ("i", "orbit1", "orbit2")}, faces).shape == (3, 2)
 
 
 def test_the_front_door_has_them():

@@ -44,6 +44,12 @@ def test_the_constants_depend_on_the_number_of_nodes_and_may_vanish():
     assert [terms[k]({"node": 2}) for k in (0, 1)] == [4, 0]
 
 
+@pytest.mark.parametrize("numbers", [("a", 1, 1, 1, 0), (2.5, 2, 2, 1, 1), (2, 2, 2, 1, None), (2, 2, 2, True, 1)])
+def test_sizes_that_are_no_whole_numbers_are_refused(numbers):
+    with pytest.raises(IncidenceError, match="multiplication_rule takes five whole numbers"):
+        multiplication_rule(*numbers)
+
+
 def test_operators_that_keep_too_many_nodes_are_refused():
     with pytest.raises(IncidenceError, match="an operator keeps at most as many nodes as its faces have"):
         multiplication_rule(1, 2, 2, 2, 1)

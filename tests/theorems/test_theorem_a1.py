@@ -142,5 +142,12 @@ def test_bad_arguments_are_refused():
         theorem_a1([])
     with pytest.raises(IncidenceError, match="layers is a number of relaxed layers, at least 1; got 0"):
         theorem_a1(complete(3), layers=0)
+    for layers in ("2", 1.5, True):
+        with pytest.raises(IncidenceError, match=f"layers is a number of relaxed layers, at least 1; got {layers!r}"):
+            theorem_a1(complete(3), layers)
+    with pytest.raises(IncidenceError, match="theorem_a1 takes a graph, or a list of graphs"):
+        theorem_a1(None)
+    with pytest.raises(IncidenceError, match="every graph needs a node; got one without nodes"):
+        theorem_a1([complete(3), complete(0)])
     with pytest.raises(IncidenceError, match=r"no index for `\{i j\}` here"):
         theorem_a1(structure_of(3, {"(i j)": [(0, 1)]}))

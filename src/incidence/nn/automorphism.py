@@ -34,7 +34,7 @@ class AutomorphismLinear(nn.Module):
         text: The map, for example `i {i j k} -> i {i j k}`; all its tensors are tensors of the structure.
         in_channels: For all inputs, or a dict by tensor.
         out_channels: For all outputs, or a dict by tensor.
-        group: The group, or a list of generators; the automorphisms of the structure if not given.
+        group: The group, or a list of generators, which keep all tensors of the structure; its automorphisms if not given.
         bias: Whether to add a bias for each orbit of output entries.
         device, dtype: Of the parameters.
 
@@ -60,7 +60,7 @@ class AutomorphismLinear(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        assert_structure(structure)
+        assert_structure(structure, "the first argument", "AutomorphismLinear(structure, text, in_channels, out_channels)")
         self.map = text if isinstance(text, EquivariantMap) else EquivariantMap(text)
         self.structure = structure
         self.group = _as_group(structure, group)
@@ -187,4 +187,14 @@ class AutomorphismLinear(nn.Module):
 def _as_group(structure: Structure, group: Group | Iterable[Any] | None) -> Group:
     if group is None:
         return automorphisms(structure)
-    return group if isinstance(group, Group) else Group(structure, group)
+    is_list = isinstance(group, Iterable) and not isinstance(group, str) and getattr(group, "ndim", 1) > 0
+    if not is_list and not isinstance(group, Group):
+        raise IncidenceError(
+            f"group= is a Group or a list of generators, permutations of the nodes; got {group!r}. Leave it out for all automorphisms."
+        )
+    if not isinstance(group, Group):
+        return Group(structure, group)
+    if group.structure is not structure:
+        for pattern in structure.patterns:
+            group.permutations(pattern, structure)  # refuses generators that do not keep the entries
+    return group

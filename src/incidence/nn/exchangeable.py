@@ -127,6 +127,12 @@ class Exchangeable(nn.Module):
 
         return restrict(self, group)
 
+    def project(self, group: Group | str, structure: Structure | None = None) -> Any:
+        """Refused, for no group is larger than the product: see `incidence.nn.transfer.project`."""
+        from incidence.nn.transfer import project
+
+        return project(self, group, structure)
+
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""
         return f"{self.order if self.order is not None else str(self.map)!r}"

@@ -280,7 +280,7 @@ class Linear(nn.Module):
         """The matrix of one operation on a structure, (output entries, input entries), as a sparse tensor in float64."""
         from incidence.nn.operator import operator_matrix
 
-        assert_structure(structure)
+        assert_structure(structure, call="layer.operator(number, structure)")
         if isinstance(number, bool) or not isinstance(number, int) or not -self.map.dimension <= number < self.map.dimension:
             raise IncidenceError(f"operations are numbered 0 to {self.map.dimension - 1}; got {number!r}.")
         return operator_matrix(self.map, self.map.operations[number], structure)
@@ -305,7 +305,7 @@ class Linear(nn.Module):
 
         return restrict(self, group)
 
-    def project(self, group: Any, structure: Structure) -> Any:
+    def project(self, group: Any, structure: Structure | None = None) -> Any:
         """The layer of a larger group, `product`, that is nearest on the entries of a structure: see `nn.transfer`."""
         from incidence.nn.transfer import project
 

@@ -3,6 +3,7 @@ r"""`MaskedLinear`: a linear layer whose output is there only where a mask says 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from incidence.errors import IncidenceError
 from incidence.nn.linear import Linear
 from incidence.nn.tensors import Values, as_list, as_values, assert_structure, key_of, per_tensor
 from incidence.structure import Structure
+from incidence.structure.edit import as_mask
 
 __all__ = ["MaskedLinear"]
 
@@ -27,8 +29,8 @@ class MaskedLinear(nn.Module):
     Args:
         text: The map, as for `Linear`.
         in_channels, out_channels: As for `Linear`.
-        mask: A function of the input and the structure that gives a boolean tensor, True for the output entries to produce; for several
-            outputs, a dict of such by tensor. By default the output keeps the support of the input: entries with a feature that is
+        mask: A function of the input and the structure that gives a boolean tensor or list, True for the output entries to produce; for
+            several outputs, a dict of such by tensor. By default the output keeps the support of the input: entries with a feature that is
             not 0. Then every output is an input too.
         **options: What else `Linear` takes.
 
@@ -53,6 +55,9 @@ class MaskedLinear(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
+        for name in options:
+            if name not in signature(Linear).parameters:
+                raise TypeError(f"MaskedLinear got an unexpected keyword argument {name!r}; it takes mask= and what Linear takes.")
         self.map = text if isinstance(text, EquivariantMap) else EquivariantMap(text, options.pop("max_overlap", 1))
         if mask is None and (strange := [q for q in self.map.outputs if q not in self.map.inputs]):
             raise IncidenceError(f"`{strange[0]}` is no input of `{self.map}`, so it has no support to keep: give a mask.")
@@ -89,7 +94,8 @@ class MaskedLinear(nn.Module):
             xs = [x] if isinstance(x, Tensor) else list(x.values())
             support = {key_of(p): (v.detach() != 0).any(1) for p, v in zip(self.map.inputs, xs, strict=True)}
             return [support[key_of(q)] for q in self.map.outputs]
-        return per_tensor(self.map.outputs, self.mask(x, structure), "the mask")
+        given = per_tensor(self.map.outputs, self.mask(x, structure), "the mask")
+        return [as_mask(structure, structure.resolve(q), keep) for q, keep in zip(self.map.outputs, given, strict=True)]
 
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""

@@ -45,6 +45,10 @@ class Lists:
     blocks: tuple[_Block, ...]
     place: Tensor
 
+    def transposed(self) -> Lists:
+        """With the bags of every input in the place of the inputs of every bag."""
+        return replace(self, pool=self.read, pool_ptr=self.read_ptr, read=self.pool, read_ptr=self.pool_ptr)
+
     def apply(self, x: Tensor, weight: Tensor, copies: int) -> Tensor:
         """The sums of every bag, times the weights; shape (outputs, copies, out)."""
         sums: Tensor = _BagSum.apply(x, self)  # type: ignore[no-untyped-call]
@@ -61,17 +65,30 @@ class Lists:
 
 
 class _BagSum(torch.autograd.Function):
-    """Sums over bags, with the transposed lists for the gradient."""
+    """Sums over bags. Their gradient is one too, of the transposed lists, so that all derivatives are there."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, lists: Lists) -> Tensor:
-        ctx.lists = lists
+    def forward(x: Tensor, lists: Lists) -> Tensor:
         return bag_sum(x.contiguous(), lists.pool, lists.pool_ptr)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Lists], output: Tensor) -> None:
+        ctx.lists = inputs[1]
+
+    @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return bag_sum(grad.contiguous(), ctx.lists.read, ctx.lists.read_ptr), None
+        return _BagSum.apply(grad, ctx.lists.transposed()), None  # type: ignore[no-untyped-call]
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
+        return _BagSum.apply(tangent, ctx.lists)  # type: ignore[no-untyped-call, no-any-return]
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int, None], x: Tensor, lists: Lists) -> tuple[Tensor, int]:
+        # What is mapped over becomes channels.
+        wide = x.movedim(in_dims[0], 1)
+        sums: Tensor = _BagSum.apply(wide.flatten(1), lists)  # type: ignore[no-untyped-call]
+        return sums.view(-1, *wide.shape[1:]), 1
 
 
 def make_lists(orbits: PairOrbits, entry_orbit: Tensor) -> Lists:

@@ -71,10 +71,10 @@ def keys_in_order(text: str, keys: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(per_tensor(EquivariantMap(text).inputs, {key: key for key in keys}, "the input"))
 
 
-def assert_structure(structure: object) -> None:
+def assert_structure(structure: object, what: str = "the second argument", call: str = "layer(x, structure)") -> None:
     """Refuses what is no structure where one belongs."""
     if not isinstance(structure, Structure):
-        raise IncidenceError(f"the second argument is a Structure; got {type(structure).__name__}. Call layer(x, structure).")
+        raise IncidenceError(f"{what} is a Structure; got {type(structure).__name__}. Call {call}.")
 
 
 def as_list(patterns: Sequence[Pattern], x: object, structure: Structure, channels: Sequence[int | None]) -> list[Tensor]:

@@ -9,6 +9,7 @@ problem, each type weighted by the number of its pairs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from incidence.nn.exchangeable import Exchangeable
 from incidence.nn.linear import Linear
 from incidence.nn.operator import operator_matrix
 from incidence.nn.samples import Samples
+from incidence.nn.tensors import assert_structure
 from incidence.structure import Group, Structure
 from incidence.structure.keys import rank
 
@@ -55,12 +57,16 @@ def restrict(layer: Layer, group: Group | str) -> Layer:
         (2, 5, True)
     """
     _assert_sum(layer)
+    return _restricted(layer, group).train(layer.training)
+
+
+def _restricted(layer: Layer, group: Group | str) -> Layer:
     if isinstance(group, Group):
         return _to_group(layer, group)
     if group != "symmetric":
         raise IncidenceError(f"a layer is restricted to a Group, or to 'symmetric'; got {group!r}. To a larger group it is projected.")
     if isinstance(layer, Linear):
-        return layer
+        return deepcopy(layer)
     if isinstance(layer, AutomorphismLinear):
         raise IncidenceError("the symmetric group is larger than the group of this layer: use project('symmetric').")
     return _to_symmetric(layer)
@@ -88,7 +94,7 @@ def project(layer: Layer, group: Group | str, structure: Structure | None = None
     if isinstance(layer, Exchangeable):
         raise IncidenceError("no group is larger than the product: there is nothing to project an Exchangeable layer to.")
     if isinstance(group, Group):
-        return _to_larger(layer, group)
+        return _to_larger(layer, group).train(layer.training)
     if group not in GROUPS or (isinstance(layer, Linear) and group == "symmetric"):
         to = "'product'" if isinstance(layer, Linear) else "a Group, 'symmetric' or 'product'"
         raise IncidenceError(f"a layer `{layer.map}` of this kind is projected to {to}; got {group!r}.")
@@ -96,7 +102,8 @@ def project(layer: Layer, group: Group | str, structure: Structure | None = None
         structure = layer.structure
     if structure is None:
         raise IncidenceError("give project the structure whose entries count: on another one another layer may be nearest.")
-    return _nearest(layer, group, structure)
+    assert_structure(structure, "structure=", f"layer.project({group!r}, structure)")
+    return _nearest(layer, group, structure).train(layer.training)
 
 
 # ---- what all kinds of layers have in common
@@ -188,6 +195,7 @@ def _copy_biases(old: Layer, new: Layer, structure: Structure) -> None:
 def _to_group(layer: Layer, group: Group) -> AutomorphismLinear:
     if isinstance(layer, AutomorphismLinear):
         _assert_part(group, layer.group, "restrict_to takes a part of the group of the layer")
+        group = _moved_to(group, layer.structure)
     structure = layer.structure if isinstance(layer, AutomorphismLinear) else group.structure
     small = AutomorphismLinear(structure, layer.map, group=group, **_arguments(layer))
     for s, t in _pairs(layer):
@@ -199,6 +207,11 @@ def _to_group(layer: Layer, group: Group) -> AutomorphismLinear:
         _weight(small, s, t).copy_(values)
     _copy_biases(layer, small, structure)
     return small
+
+
+def _moved_to(group: Group, structure: Structure) -> Group:
+    """The group on the nodes of a structure: what is carried needs a group that keeps the tensors of the map, not all of them."""
+    return Group._of(structure, group._rows, group.__dict__.get("order"), group._log_order)
 
 
 def _combined(values: Tensor, weight: Tensor) -> Tensor:
@@ -239,7 +252,7 @@ def _to_larger(layer: Linear | AutomorphismLinear, group: Group) -> Automorphism
     if isinstance(layer, Linear):
         raise IncidenceError("a Linear layer respects all relabellings: no group of nodes is larger. Use restrict_to, or 'product'.")
     _assert_part(layer.group, group, "project takes a group that has that of the layer as a part")
-    large = AutomorphismLinear(layer.structure, layer.map, group=group, **_arguments(layer))
+    large = AutomorphismLinear(layer.structure, layer.map, group=_moved_to(group, layer.structure), **_arguments(layer))
     for s, t in _pairs(layer):
         small, into = layer.pair_orbits[s, t], large.pair_orbits[s, t]
         number = into.number[small.ys, small.xs]

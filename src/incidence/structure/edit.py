@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import repr as shortened
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from incidence.structure.keys import code, rank
 from incidence.structure.structure import Structure, _permute_entries
 from incidence.structure.validate import as_index, as_rows, assert_entries
 
-__all__ = ["induced", "is_equal", "locate", "masked", "relabel", "rename", "select", "with_index"]
+__all__ = ["as_mask", "induced", "is_equal", "locate", "masked", "relabel", "rename", "select", "with_index"]
 
 
 def locate(structure: Structure, text: str | Pattern, query: object) -> Tensor:
@@ -146,14 +147,19 @@ def select(structure: Structure, text: str | Pattern, which: Any) -> Structure:
     return Structure._of(structure._node_ptr, index, {**structure._entry_ptr, spelt: ptr})
 
 
+def as_mask(structure: Structure, pattern: Pattern, keep: Any) -> Tensor:
+    """A mask of the entries of a tensor, from a boolean tensor or a list."""
+    mask, count = as_rows(keep, structure.device), structure.num_entries(pattern)
+    if mask.dtype != torch.bool or mask.shape != (count,):
+        came = f"{keep.dtype} of shape {list(keep.shape)}" if hasattr(keep, "dtype") and hasattr(keep, "shape") else shortened(keep)
+        raise IncidenceError(f"masked needs a mask of the {count} entries of `{pattern}`, True for those to keep; got {came}.")
+    return mask
+
+
 def masked(structure: Structure, text: str | Pattern, keep: Any, name: str | None = None) -> Structure:
     """The same structure with only the entries of one tensor that a mask keeps; or with these as a further tensor, if it gets a name."""
     pattern = structure.resolve(text)
-    mask = as_rows(keep, structure.device)
-    count = structure.num_entries(pattern)
-    if mask.dtype != torch.bool or mask.shape != (count,):
-        came = f"{mask.dtype} of shape {list(mask.shape)}"
-        raise IncidenceError(f"masked needs a mask of the {count} entries of `{pattern}`, True for those to keep; got {came}.")
+    mask = as_mask(structure, pattern, keep)
     if not pattern.faces:
         raise IncidenceError("the empty pattern has one entry for each structure, which cannot be masked.")
     spelt = next((p for p in structure._index if p == pattern), pattern)

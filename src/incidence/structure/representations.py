@@ -62,11 +62,12 @@ def to_faces(structure: Structure, text: str | Pattern, x: Tensor | None = None)
     Args:
         structure: The structure.
         text: The tensor.
-        x: Its features, shape [entries, ...].
+        x: Its features, shape [entries, channels].
 
     Returns:
         A structure over the same nodes with the face vectors, entries in their former order; and the features of each, by its text or
-        name (none without x).
+        name (none without x). Face vectors that look alike are named `orbit1`, `orbit2`, ...; a layer on them is written with the
+        patterns of the structure, as in `Linear("i, orbit1=(i j), orbit2=(i j) -> i", 1, 1)`.
 
     Example:
         >>> s = Structure(2, {"i j": torch.tensor([[0, 0, 1], [0, 1, 1]])})
@@ -74,6 +75,7 @@ def to_faces(structure: Structure, text: str | Pattern, x: Tensor | None = None)
         >>> {key: part[:, 0].tolist() for key, part in parts.items()}
         {'i': [5.0, 7.0], '(i j)': [6.0]}
     """
+    _assert_structure(structure, "to_faces(structure, text, x)")
     pattern = structure.resolve(text)
     index: dict[Pattern, tuple[Tensor, ...]] = {}
     entry_ptr, values = {}, {}
@@ -85,6 +87,7 @@ def to_faces(structure: Structure, text: str | Pattern, x: Tensor | None = None)
             entry_ptr[new] = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         if x is not None:
             _assert_rows(x, structure.num_entries(pattern), str(pattern))
+            _assert_channels(x, str(pattern))
             values[new.name or str(new)] = x[rows]
     return Structure._of(structure._node_ptr, index, entry_ptr), values
 
@@ -96,27 +99,69 @@ def from_faces(structure: Structure, text: str | Pattern, values: Mapping[str, T
         structure: The structure that has the tensor.
         text: The tensor.
         values: The features of every face vector, as `to_faces` gives them.
+
+    Raises:
+        IncidenceError: Face vectors are missing or unknown, or their features do not fit together.
+
+    Example:
+        >>> s = Structure(2, {"i j": torch.tensor([[0, 0, 1], [0, 1, 1]])})
+        >>> from_faces(s, "i j", {"i": torch.tensor([[5.0], [7.0]]), "(i j)": torch.tensor([[6.0]])})[:, 0].tolist()
+        [5.0, 6.0, 7.0]
     """
+    _assert_structure(structure, "from_faces(structure, text, values)")
     pattern = structure.resolve(text)
-    rows, parts = [], []
+    _assert_keys(pattern, values)
+    rows: list[Tensor] = []
+    parts: dict[str, Tensor] = {}
     for new, where, _ in _parts(structure, pattern):
         key = new.name or str(new)
-        if key not in values:
-            raise IncidenceError(f"`{pattern}` is made of the face vectors {_keys(pattern)}; there are no values for {key!r}.")
         _assert_rows(values[key], len(where), key)
+        _assert_channels(values[key], key)
         rows.append(where)
-        parts.append(values[key])
-    return torch.cat(parts)[torch.cat(rows).argsort()]
+        parts[key] = values[key]
+    _assert_alike(parts)
+    return torch.cat(list(parts.values()))[torch.cat(rows).argsort()]
 
 
-def _keys(pattern: Pattern) -> str:
-    return ", ".join(repr(p.name or str(p)) for p in face_patterns(pattern))
+def _assert_structure(structure: object, call: str) -> None:
+    if not isinstance(structure, Structure):
+        raise IncidenceError(f"the first argument is a Structure; got {type(structure).__name__}. Call {call}.")
+
+
+def _assert_keys(pattern: Pattern, values: object) -> None:
+    keys = [p.name or str(p) for p in face_patterns(pattern.unnamed())]
+    made = f"`{pattern}` is made of the face vectors {', '.join(map(repr, keys))}"
+    if not isinstance(values, Mapping):
+        raise IncidenceError(f"{made}: give a dict with their features; got {type(values).__name__}.")
+    for key in keys:
+        if key not in values:
+            raise IncidenceError(f"{made}; there are no values for {key!r}.")
+    for key in values:
+        if key not in keys:
+            raise IncidenceError(f"{made}; {key!r} is none of them.")
+
+
+def _assert_alike(parts: Mapping[str, Tensor]) -> None:
+    """All face vectors have the channels and the type of the first."""
+    (first, x), *others = parts.items()
+    for key, y in others:
+        if y.shape[1:] != x.shape[1:] or y.dtype != x.dtype or y.device != x.device:
+            seen = [f"{list(v.shape)}, {v.dtype} on {v.device}" for v in (x, y)]
+            raise IncidenceError(
+                f"face vectors of one tensor have the same channels and type; the features of {first!r} are {seen[0]}, "
+                f"those of {key!r} are {seen[1]}."
+            )
 
 
 def _assert_rows(x: Tensor, rows: int, key: str) -> None:
     if not isinstance(x, Tensor) or x.ndim < 1 or x.shape[0] != rows:
         came = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
         raise IncidenceError(f"the features of {key!r} must have {rows} rows, one for each entry; got {came}.")
+
+
+def _assert_channels(x: Tensor, key: str) -> None:
+    if x.ndim < 2:
+        raise IncidenceError(f"the features of {key!r} must have shape [entries, channels]; got {list(x.shape)}: use x[:, None].")
 
 
 def _parts(structure: Structure, pattern: Pattern) -> Iterator[tuple[Pattern, Tensor, Tensor]]:

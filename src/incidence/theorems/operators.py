@@ -57,6 +57,10 @@ def multiplication_rule(source: int, middle: int, target: int, first: int, secon
         {0: <4>, 1: <N - 2>}
     """
     m, mid, n, i, j = source, middle, target, first, second
+    if not all(isinstance(v, int) and not isinstance(v, bool) for v in (m, mid, n, i, j)):
+        raise IncidenceError(
+            f"multiplication_rule takes five whole numbers: the sizes of the faces and the nodes kept; got {(m, mid, n, i, j)}."
+        )
     if min(m, mid, n, i, j) < 0 or i > min(m, mid) or j > min(mid, n):
         raise IncidenceError(
             f"W^({m}->{mid})_{i} followed by W^({mid}->{n})_{j}: an operator keeps at most as many nodes as its faces have."

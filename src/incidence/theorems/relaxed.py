@@ -8,7 +8,7 @@ one such layer gives. Products of spans are the spans of products: there are as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -67,10 +67,13 @@ def theorem_a1(graphs: Structure | Sequence[Structure], layers: int = 2) -> Comp
         >>> found.relaxed, found.exact, found.stacked, found.missing_once, found.is_equal
         (8, 9, 9, ('y[{i a}] = sum_j x[{i j}]',), True)
     """
-    listed = [graphs] if isinstance(graphs, Structure) else list(graphs)
+    is_list = isinstance(graphs, Iterable) and not isinstance(graphs, Structure)
+    listed: list[Structure] = [*graphs] if is_list else [graphs]  # type: ignore[list-item]
     if not listed or not all(isinstance(g, Structure) and g.num_structures == 1 for g in listed):
         raise IncidenceError("theorem_a1 takes a graph, or a list of graphs: structures with the edges `{i j}`.")
-    if layers < 1:
+    if any(not g.total_nodes for g in listed):
+        raise IncidenceError("theorem_a1 compares maps of node and edge features: every graph needs a node; got one without nodes.")
+    if isinstance(layers, bool) or not isinstance(layers, int) or layers < 1:
         raise IncidenceError(f"layers is a number of relaxed layers, at least 1; got {layers!r}.")
     sizes = [(g.num_entries("i"), g.num_entries("{i j}")) for g in listed]
     names, exact = _exact(listed, sizes)
