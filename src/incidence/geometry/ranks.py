@@ -152,7 +152,10 @@ class Faces:
         return self._known[key] if rank < other else self._known[key].flip(0)
 
     def boundary(self, rank: int) -> Tensor:
-        """The faces one rank below in every face of a rank: rows (face of rank - 1, face of rank), by the latter."""
+        """The faces one rank below in every face of a rank: rows (face of rank - 1, face of rank), by the latter.
+
+        They are those whose nodes are all in it, chords of a polygon included.
+        """
         self.assert_above(rank)
         return self.incidence(rank - 1, rank)
 
@@ -204,7 +207,8 @@ class Faces:
         """Whether no face lacks a face of its boundary.
 
         A face of fixed size has all its subfaces. In a face of mixed size the faces one rank below have all its nodes, and
-        each face two ranks below lies in two or more of them.
+        each face two ranks below lies in exactly two of them. So a polygon with a chord, an edge of other faces between two of its
+        nodes, is not closed: a structure has node sets, which do not tell a chord from a side.
         """
         return all(manifolds.has_boundary_faces(self, rank) for rank in range(1, self.top + 1))
 
