@@ -47,7 +47,7 @@ class ExactCloud:
     """
 
     def __init__(self, points: NDArray[Any]) -> None:
-        largest = max(abs(int(points.max())), abs(int(points.min())))
+        largest = max(abs(int(points.max(initial=0))), abs(int(points.min(initial=0))))
         self.points = points.astype(np.int64 if largest < 2**60 else object)
         self.points = self.points - self.points[:1]
 

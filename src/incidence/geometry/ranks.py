@@ -17,6 +17,7 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry import manifolds
+from incidence.geometry.assemble import assert_structure
 from incidence.geometry.containment import Level, contained
 from incidence.geometry.orientation import signs
 from incidence.structure import Structure
@@ -46,6 +47,9 @@ def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces
         >>> sphere.boundary(2)[:, :3].tolist()  # the edges 0, 1 and 3 lie in triangle 0
         [[0, 1, 3], [0, 0, 0]]
     """
+    assert_structure("faces", structure)
+    if ranks is not None and not isinstance(ranks, Mapping):
+        raise IncidenceError(f"faces: ranks maps ranks to tensors, as in {{2: 'face'}}; got {ranks!r}.")
     sort = "node" if "node" in structure.counts else next(iter(structure.counts))
     found = _chosen(structure, ranks) if ranks is not None else _found(structure, sort)
     nodes = structure.resolve(Pattern(f"i:{sort}"))
@@ -172,6 +176,7 @@ class Faces:
             via: The rank of what they share. Above `rank`, both are contained in it. If not given, `rank` - 1, and 1 for nodes, which
                 have nothing below.
         """
+        self.level(rank)
         through = via if via is not None else abs(rank - 1)
         if through == rank:
             raise IncidenceError(f"faces of rank {rank} are adjacent via faces of another rank; got via={via!r}.")
