@@ -278,3 +278,7 @@ def test_all_fullerenes_are_simple_polytopes_with_12_pentagons():
         s = geometry.polytope_from_facets(polygons)
         assert f_vector(s) == (n, 3 * n // 2, n // 2 + 2)
         assert np.bincount(list(map(len, polygons))).tolist() == [0, 0, 0, 0, 0, 12] + [n // 2 - 10] * (n > 20)
+
+
+def test_the_120_cell_comes_back_from_its_coordinates():
+    assert f_vector(geometry.polytope(geometry.coordinates("120-cell"))) == (600, 1200, 720, 120)

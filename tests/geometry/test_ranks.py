@@ -387,3 +387,13 @@ def test_faces_that_cannot_be_adjacent_are_refused():
 def test_names_of_the_package_are_functions_whatever_was_loaded_before():
     names = ["align", "densify", "directed_complex", "faces", "graph", "hypergraph", "point_cloud", "poset", "simplicial_complex", "table"]
     assert all(callable(getattr(geometry, name)) for name in names)
+
+
+def test_a_polygon_with_a_chord_is_not_closed_and_the_chord_is_named():
+    folded = geometry.faces(polygons("abcd", "ace"))
+    assert not folded.is_closed
+    assert not folded.is_manifold
+    with pytest.raises(IncidenceError, match=r"the edge \{0 2\} is a chord of face 1 of rank 2"):
+        folded.signs(2)
+    with pytest.raises(IncidenceError, match=r"some of the edges \{0 1\}, \{0 2\}, .* are chords of face"):
+        geometry.faces(polygons("abcd", "ace", "bdf")).signs(2)

@@ -264,3 +264,15 @@ def test_a_sort_that_is_not_there_is_refused():
 def test_rows_become_entries():
     pairs = attach(SOLID, Pattern("pair={i j} {k l}"), T([[0], [1], [2], [3]]), [(Pattern("{i j}"), T([0])), (Pattern("{i j}"), T([2]))])
     assert pairs["pair"].tolist() == [[0], [1], [2], [3]]
+
+
+def test_the_orbits_of_a_long_path_are_listed_once_for_all_its_shapes(monkeypatch):
+    from incidence.algebra import orbit
+
+    calls = []
+    listed = orbit.orbits
+    monkeypatch.setattr(orbit, "orbits", lambda pattern: calls.append(str(pattern)) or listed(pattern))
+    square = Structure(4, {"{i j}": [[0, 1, 2, 0], [1, 2, 3, 3]]})
+    text = "{a b} {b c} {c d} {d e} {e f} {f p}"
+    assert square.with_pattern(text).num_entries(text) == 252
+    assert calls == [text]

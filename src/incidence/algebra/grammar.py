@@ -30,6 +30,7 @@ __all__ = [
     "Kind",
     "Letter",
     "Tensor",
+    "is_letter",
     "make_face",
     "parse",
 ]
@@ -122,6 +123,18 @@ class _Marked(NamedTuple):
 _TOKEN = re.compile(rf"\s+|->|\.\.\.|[A-Za-z_][A-Za-z0-9_]*|[{re.escape(_BRACKETS)}:=,]")
 _LETTER = re.compile(r"[A-Za-z][0-9]*")
 _WORD = re.compile(r"[A-Za-z_]")
+
+
+def is_letter(text: str) -> bool:
+    """Whether a word is a letter of a pattern, and so no name of a tensor.
+
+    Example:
+        >>> is_letter("i2"), is_letter("bond")
+        (True, False)
+    """
+    return _LETTER.fullmatch(text) is not None
+
+
 _LOOKALIKES = {"→": "->", "⟶": "->", "↦": "->", ">": "->", "…": "...", "≔": "="}
 _STRAY = {
     ".": "write `...`, in one piece",
@@ -239,7 +252,7 @@ class _Parser:
     def name(self, token: _Token) -> str:
         if not _WORD.match(token.text):
             self.fail(token.start, f"`{token.text}` is not a name", "write `name=pattern`, for example `bond={i j}`")
-        if _LETTER.fullmatch(token.text):
+        if is_letter(token.text):
             hint = f"`{token.text}` is a letter, and names must differ from letters: `{token.text}_name={{i j}}`"
             self.fail(token.start, f"`{token.text}` cannot be a name", hint)
         return token.text

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.geometry.assemble import assert_structure
 from incidence.geometry.graphs import read_hyperedges
 from incidence.structure import Structure
 
@@ -44,11 +45,15 @@ def align(structure: Structure, pattern: str | Pattern, entries: Any, features: 
         >>> align(s, "{i j}", edges, torch.tensor([5.0, 7.0, 9.0]), reduce="mean")
         tensor([8., 5.])
     """
+    assert_structure("align", structure)
     found = structure.resolve(pattern)
     if reduce is not None and reduce not in _REDUCE:
         raise IncidenceError(f"reduce must be one of {', '.join(map(repr, _REDUCE))}, or None; got {reduce!r}.")
     rows = structure.locate(pattern, _members(found, entries))
-    values = torch.as_tensor(features, device=structure.device)
+    try:
+        values = torch.as_tensor(features, device=structure.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise IncidenceError(f"align: features must be numbers, a row for each entry; got {type(features).__name__}.") from None
     if not values.ndim or len(values) != len(rows):
         raise IncidenceError(
             f"features must have a row for each of the {len(rows)} entries of `{found}` given; got shape {list(values.shape)}."

@@ -10,10 +10,11 @@ from torch import Tensor
 from incidence.algebra.grammar import KINDS, Letter, make_face
 from incidence.algebra.grammar import Tensor as Written
 from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
 from incidence.structure import Structure
 from incidence.structure.entries import count_entries
 
-__all__ = ["assemble", "lone_face"]
+__all__ = ["assemble", "assert_structure", "lone_face"]
 
 _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
@@ -28,6 +29,12 @@ def lone_face(size: int, opening: str = "{") -> Pattern:
     """
     names = [f"{_LETTERS[p % 26]}{p // 26 + 1 if p >= 26 else ''}" for p in range(size)]
     return Pattern._of(Written(None, (make_face(KINDS[opening], tuple(Letter(name, "node") for name in names)),)))
+
+
+def assert_structure(who: str, given: object) -> None:
+    """Refuses what is no structure."""
+    if not isinstance(given, Structure):
+        raise IncidenceError(f"{who} takes a Structure; got {type(given).__name__}.")
 
 
 def assemble(num_nodes: int, index: dict[Pattern, tuple[Tensor, ...]], is_preferred: bool = False) -> Structure:

@@ -86,6 +86,8 @@ def _as_k(k: int, num_points: int) -> int:
         count = 0 if isinstance(k, bool) else index_of(k)
     except TypeError:
         count = 0
+    if num_points < 2:
+        raise IncidenceError(f"k must be less than the number of points, and there is {'one' if num_points else 'none'}. Give more points.")
     if not 1 <= count < num_points:
         raise IncidenceError(f"k must be an integer from 1 to {num_points - 1}, as there are {num_points} points; got {k!r}.")
     return count

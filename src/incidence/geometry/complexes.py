@@ -13,7 +13,7 @@ from torch import Tensor
 
 from incidence.algebra.grammar import MAX_LETTERS
 from incidence.errors import IncidenceError
-from incidence.geometry.assemble import assemble, lone_face
+from incidence.geometry.assemble import assemble, assert_structure, lone_face
 from incidence.geometry.node_sets import NodeSets, as_count, different, read_sets
 from incidence.structure import Structure, collate
 from incidence.structure.joins import MAX_ENTRIES, assert_few
@@ -137,5 +137,6 @@ def densify(structure: Structure) -> Structure:
         >>> densify(simplicial_complex([[0, 1, 2], [3]]))
         Structure(num_nodes=4, '{i j}': 6 entries, '{i j k}': 4 entries)
     """
+    assert_structure("densify", structure)
     texts = [str(pattern) for pattern in structure.patterns]
     return collate([Structure.complete(one.counts, texts, device=one.device) for one in structure])

@@ -47,7 +47,7 @@ class ExactCloud:
     """
 
     def __init__(self, points: NDArray[Any]) -> None:
-        largest = max(abs(int(points.max())), abs(int(points.min())))
+        largest = max(abs(int(points.max(initial=0))), abs(int(points.min(initial=0))))
         self.points = points.astype(np.int64 if largest < 2**60 else object)
         self.points = self.points - self.points[:1]
 
@@ -134,29 +134,36 @@ class RoundedCloud:
         if self.dimension == 1:
             return _ends(self.points[:, 0])
         hull = _simplices(self.points)
-        group = self._joined(hull.simplices, hull.neighbors)
+        group = self._joined(hull.simplices, hull.neighbors, hull.equations)
         parts = [np.unique(hull.simplices[rows]) for rows in _rows_of(group)]
         for corners in parts:
             self._assert_flat(corners)
         return [mask_of(corners.tolist()) for corners in parts]
 
-    def _joined(self, simplices: NDArray[np.int64], neighbours: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A number for every simplex, equal for those that are joined."""
+    def _joined(self, simplices: NDArray[np.int64], neighbours: NDArray[np.int64], planes: NDArray[np.float64]) -> NDArray[np.int64]:
+        """A number for every simplex, equal for those that are joined.
+
+        Parts of one facet of Qhull have one hyperplane. Some of them are so thin that they are flat with a part of any facet beside them:
+        they follow Qhull alone.
+        """
         graph, csgraph = (need(f"scipy.{name}", "the convex hull of points", "geometry") for name in ("sparse", "sparse.csgraph"))
         one = np.repeat(np.arange(len(simplices)), neighbours.shape[1])
         other = neighbours.reshape(-1)
         one, other = one[one < other], other[one < other]
         apex = (neighbours[other] == one[:, None]).argmax(axis=1)  # which corner of the other is not shared
         corners = np.concatenate([simplices[one], simplices[other, apex][:, None]], axis=1)  # (pairs, dimensions + 1)
-        is_flat = self._residuals(self.points[corners]) <= self.reach
+        is_one = (planes[one] == planes[other]).all(axis=1)
+        is_thin = self._residuals(self.points[simplices], 2) <= self.reach
+        is_thin &= np.bincount(np.concatenate([one[is_one], other[is_one]]), minlength=len(simplices)) > 0
+        is_flat = is_one | ((self._residuals(self.points[corners]) <= self.reach) & ~is_thin[one] & ~is_thin[other])
         links = graph.coo_array((np.ones(is_flat.sum()), (one[is_flat], other[is_flat])), shape=(len(simplices),) * 2)
         group: NDArray[np.int64] = csgraph.connected_components(links, directed=False)[1]
         return group
 
-    def _residuals(self, sets: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How far the points of each set lie from the hyperplane that fits them best."""
+    def _residuals(self, sets: NDArray[np.float64], codimension: int = 1) -> NDArray[np.float64]:
+        """How far the points of each set lie from the hyperplane, or one of a smaller dimension, that fits them best."""
         centred = sets - sets.mean(axis=-2, keepdims=True)
-        normal = np.linalg.svd(centred, full_matrices=False)[2][..., -1:, :]
+        normal = np.linalg.svd(centred, full_matrices=False)[2][..., -codimension, None, :]
         residuals: NDArray[np.float64] = np.abs((centred * normal).sum(axis=-1)).max(axis=-1)
         return residuals
 

@@ -29,7 +29,7 @@ def has_boundary_faces(faces: Faces, rank: int) -> bool:
     found = faces.boundary(rank)
     if is_simplicial(lower, upper):
         return found.shape[1] == len(upper.csr[0])  # as many subfaces as nodes
-    if rank > 1 and bool((between(faces, rank)[2] < 2).any()):
+    if rank > 1 and bool((between(faces, rank)[2] != 2).any()):
         return False
     nodes, ptr = lower.csr
     which, spot = expand(ptr[found[0]], lower.sizes[found[0]])

@@ -65,11 +65,13 @@ class NodeSets:
         is_bad = (self.nodes < 0) | (self.nodes >= num_nodes)
         if is_bad.any():
             bad = int(is_bad.nonzero()[0])
+            node = int(self.nodes[bad])
             where = self.place.format(int(torch.searchsorted(self.ptr, bad, right=True)) - 1)
             range_ = f"0 to {num_nodes - 1}" if num_nodes else "from 0, and there are none"
             raise IncidenceError(
-                f"{where} has the node {int(self.nodes[bad])}: nodes are numbered {range_} (num_nodes is {num_nodes}). "
-                f"Correct it, or raise num_nodes."
+                f"{where} has the node {node}: nodes are numbered {range_} (num_nodes is {num_nodes}). Correct it, or raise num_nodes."
+                if node >= 0
+                else f"{where} has the negative node {node}: nodes are numbered from 0. Correct it."
             )
         for rows, nodes in self.by_size():
             ordered = nodes.sort(dim=1)[0]

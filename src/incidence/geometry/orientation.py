@@ -63,12 +63,28 @@ def between(faces: Faces, rank: int) -> tuple[Tensor, Tensor, Tensor]:
     return one[order], other[order], torch.unique_consecutive(ordered, return_counts=True)[1]
 
 
+def _refuse_chord(faces: Faces, rank: int, crowded: Tensor) -> None:
+    """Names the edges of a polygon both of whose nodes have more than two edges there; given are places in the boundary, one a node."""
+    found, times = crowded.unique(return_counts=True)
+    if rank != 2 or not (times == 2).any():
+        return
+    edges, owner = faces.boundary(2)[:, found[times == 2]]
+    nodes, ptr = faces.level(1).csr
+    names = [f"{{{nodes[ptr[e]]} {nodes[ptr[e + 1] - 1]}}}" for e in edges[owner == owner[0]].tolist()]
+    what = f"the edge {names[0]} is a chord" if len(names) == 1 else f"some of the edges {', '.join(names)} are chords"
+    raise IncidenceError(
+        f"{what} of face {int(owner[0])} of rank 2 (`{faces.tensors[2]}`): its node set contains it, and does not tell it from a "
+        f"side, so it has no orientation. Cut the face in two along the chord."
+    )
+
+
 def _propagated(faces: Faces, rank: int) -> Tensor:
     below, upper = signs(faces, rank - 1), faces.boundary(rank)
     place, place_below, counts = between(faces, rank)
     if (counts != 2).any():
         odd = place[(counts != 2).repeat_interleave(counts)]
         is_open = torch.bincount(upper[1, odd], minlength=faces.level(rank).count) > 0
+        _refuse_chord(faces, rank, place[(counts > 2).repeat_interleave(counts)])
         raise IncidenceError(
             f"{_name(faces, rank, is_open)} has no closed boundary: a face of rank {rank - 2} in it lies in other than two of its faces of "
             f"rank {rank - 1}. Add what is missing."

@@ -18,6 +18,8 @@ from incidence.structure import Structure
 
 __all__ = ["corners", "polytope", "polytope_from_facets"]
 
+_FAR = 2**1000
+
 
 def polytope(points: Any, *, tolerance: float | None = None, flat: bool = False) -> Structure:
     r"""The polytope with given corners: all faces of their convex hull.
@@ -159,13 +161,16 @@ def _as_points(points: Any) -> NDArray[Any]:
         values = as_array(points)
         if values.dtype.kind not in "iu" and not (values.dtype.kind == "O" and all(isinstance(v, int) for v in values.flat)):
             values = values.astype(np.float64) if values.dtype.kind in "fO" else np.zeros(())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = np.zeros(())
     if values.ndim != 2:
         raise IncidenceError(f"points must be a matrix of numbers, shape [nodes, dimensions]; got {_what(points)}.")
     if values.shape[0] < 2 or values.shape[1] < 1:
         raise IncidenceError(f"a polytope has at least 2 corners in at least 1 dimension; got points of shape {list(values.shape)}.")
     is_finite = np.isfinite(values).all(axis=1) if values.dtype.kind == "f" else np.ones(len(values), dtype=bool)
+    if values.dtype.kind == "O" and np.abs(values).max() >= _FAR:
+        bad = int(np.flatnonzero((np.abs(values) >= _FAR).any(axis=1))[0])
+        raise IncidenceError(f"point {bad} has a coordinate of 2^1000 or more, too large for double precision. Scale the points down.")
     if not is_finite.all():
         bad = int(np.flatnonzero(~is_finite)[0])
         raise IncidenceError(f"point {bad} is {_shown(values, bad)}: coordinates must be finite numbers.")
@@ -177,7 +182,7 @@ def _what(points: Any) -> str:
 
 
 def _cloud(values: NDArray[Any], tolerance: float | None) -> ExactCloud | RoundedCloud:
-    if tolerance is not None and not 0 <= tolerance < 0.1:
+    if tolerance is not None and (not isinstance(tolerance, (int, float, np.number)) or not 0 <= tolerance < 0.1):
         raise IncidenceError(f"tolerance must be at least 0 and below 0.1, as a part of the size of all points; got {tolerance!r}.")
     # Doubles that are integers are meant as such, as long as doubles can tell all integers apart.
     if values.dtype.kind != "f" or bool((np.abs(values) < 2**53).all() and (values == np.rint(values)).all()):

@@ -17,6 +17,7 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry import manifolds
+from incidence.geometry.assemble import assert_structure
 from incidence.geometry.containment import Level, contained
 from incidence.geometry.orientation import signs
 from incidence.structure import Structure
@@ -46,6 +47,9 @@ def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces
         >>> sphere.boundary(2)[:, :3].tolist()  # the edges 0, 1 and 3 lie in triangle 0
         [[0, 1, 3], [0, 0, 0]]
     """
+    assert_structure("faces", structure)
+    if ranks is not None and not isinstance(ranks, Mapping):
+        raise IncidenceError(f"faces: ranks maps ranks to tensors, as in {{2: 'face'}}; got {ranks!r}.")
     sort = "node" if "node" in structure.counts else next(iter(structure.counts))
     found = _chosen(structure, ranks) if ranks is not None else _found(structure, sort)
     nodes = structure.resolve(Pattern(f"i:{sort}"))
@@ -152,7 +156,10 @@ class Faces:
         return self._known[key] if rank < other else self._known[key].flip(0)
 
     def boundary(self, rank: int) -> Tensor:
-        """The faces one rank below in every face of a rank: rows (face of rank - 1, face of rank), by the latter."""
+        """The faces one rank below in every face of a rank: rows (face of rank - 1, face of rank), by the latter.
+
+        They are those whose nodes are all in it, chords of a polygon included.
+        """
         self.assert_above(rank)
         return self.incidence(rank - 1, rank)
 
@@ -169,6 +176,7 @@ class Faces:
             via: The rank of what they share. Above `rank`, both are contained in it. If not given, `rank` - 1, and 1 for nodes, which
                 have nothing below.
         """
+        self.level(rank)
         through = via if via is not None else abs(rank - 1)
         if through == rank:
             raise IncidenceError(f"faces of rank {rank} are adjacent via faces of another rank; got via={via!r}.")
@@ -204,7 +212,8 @@ class Faces:
         """Whether no face lacks a face of its boundary.
 
         A face of fixed size has all its subfaces. In a face of mixed size the faces one rank below have all its nodes, and
-        each face two ranks below lies in two or more of them.
+        each face two ranks below lies in exactly two of them. So a polygon with a chord, an edge of other faces between two of its
+        nodes, is not closed: a structure has node sets, which do not tell a chord from a side.
         """
         return all(manifolds.has_boundary_faces(self, rank) for rank in range(1, self.top + 1))
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from incidence.algebra.grammar import is_letter
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry.node_sets import as_count, different
@@ -96,6 +97,8 @@ Numbers = dict[Any, int]  # the node of every value
 def _read(tables: Mapping[str, Any]) -> Iterator[tuple[Pattern, Columns]]:
     for name, columns in tables.items():
         title = name or "table"
+        if isinstance(name, str) and is_letter(name):
+            raise IncidenceError(f"table: the table {name!r} has the name of a letter. Give it two letters or more, as in '{name}_table'.")
         letters = _letters(title, list(columns))
         lists = [_as_list(column) for column in columns.values()]
         for (key, _), column in zip(columns.items(), lists, strict=True):

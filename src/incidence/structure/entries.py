@@ -65,26 +65,28 @@ def _fixed(pattern: Pattern, index: Tensor, offsets: Mapping[str, int]) -> Itera
         partitions = group(code(same, [2] * len(same))[0])
     else:
         partitions = [(0, torch.arange(index.shape[1], device=index.device))]
-    by_orbit: dict[int, list[tuple[Tensor, Tensor]]] = {}
+    by_orbit: dict[tuple[int, tuple[int, ...]], list[tuple[Tensor, Tensor]]] = {}
     for _, rows in partitions:
         if not len(rows):
             continue
         first = index[:, rows[0]].tolist()
         equal = tuple((p, q) for p, q in pairs if first[p] == first[q])
-        orbit, letters = _arrangement(str(pattern), equal)
+        orbit, sizes, letters = _arrangement(str(pattern), equal)
         shifts = [offsets[pattern.sorts[pattern.letters[p]]] for p in letters]
         columns = [
             index[p] + shift if len(rows) == index.shape[1] else index[p, rows] + shift for p, shift in zip(letters, shifts, strict=True)
         ]
         nodes = torch.stack(columns, dim=1) if columns else index.new_zeros(len(rows), 0)
-        by_orbit.setdefault(orbit, []).append((rows, nodes))
-    for orbit, parts in by_orbit.items():
-        sizes = tuple(c.size or 0 for c in pattern.orbits[orbit].classes)
+        by_orbit.setdefault((orbit, sizes), []).append((rows, nodes))
+    for (orbit, sizes), parts in by_orbit.items():
         rows, nodes = (torch.cat([part[i] for part in parts]) if len(parts) > 1 else parts[0][i] for i in (0, 1))
         yield Bucket(orbit, sizes, rows, _sorted_in_classes(nodes, sizes))
 
 
-# Both speak of positions of letters, so they are remembered by the text of a pattern and not by its meaning.
+Node = tuple[Signature, str]  # what tells the class of a node: its faces, and its sort
+
+
+# These speak of positions of letters, so they are remembered by the text of a pattern and not by its meaning.
 @lru_cache(maxsize=1024)
 def _may_coincide(text: str) -> tuple[tuple[int, int], ...]:
     """Pairs of letters that may stand for one node: of one sort, and in no face of distinct nodes together."""
@@ -96,8 +98,8 @@ def _may_coincide(text: str) -> tuple[tuple[int, int], ...]:
 
 
 @lru_cache(maxsize=4096)
-def _arrangement(text: str, equal: tuple[tuple[int, int], ...]) -> tuple[int, tuple[int, ...]]:
-    """The orbit of the entries in which exactly these pairs of letters coincide, and a letter for each node, by class."""
+def _arrangement(text: str, equal: tuple[tuple[int, int], ...]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """The orbit of the entries in which exactly these pairs of letters coincide, its class sizes, and a letter for each node, by class."""
     pattern = Pattern(text)
     block = list(range(len(pattern.letters)))
     for p, q in equal:
@@ -106,11 +108,20 @@ def _arrangement(text: str, equal: tuple[tuple[int, int], ...]) -> tuple[int, tu
     for p, name in enumerate(pattern.letters):
         places.setdefault(block[p], []).extend(pattern.signatures[name])
     nodes = {p: (tuple(sorted(place)), pattern.sorts[pattern.letters[p]]) for p, place in places.items()}
-    wanted = dict(Counter(nodes.values()))
-    for number, orbit in enumerate(pattern.orbits):
-        if {(c.faces, c.sort): c.size for c in orbit.classes} == wanted:
-            return number, tuple(p for c in orbit.classes for p, node in nodes.items() if node == (c.faces, c.sort))
-    raise AssertionError(f"letters {equal} of {pattern} that coincide are in no orbit")
+    counts = Counter(nodes.values())
+    number, classes = _numbered(text)[frozenset(counts.items())]
+    return (
+        number,
+        tuple(counts[wanted] for wanted in classes),
+        tuple(p for wanted in classes for p, node in nodes.items() if node == wanted),
+    )
+
+
+@lru_cache(maxsize=64)
+def _numbered(text: str) -> dict[frozenset[tuple[Node, int]], tuple[int, tuple[Node, ...]]]:
+    """From the classes of an orbit with their sizes to its number and its classes in order; a long pattern has many orbits."""
+    listed = [[((c.faces, c.sort), c.size or 0) for c in orbit.classes] for orbit in Pattern(text).orbits]
+    return {frozenset(classes): (number, tuple(node for node, _ in classes)) for number, classes in enumerate(listed)}
 
 
 def _sorted_in_classes(nodes: Tensor, sizes: Sequence[int]) -> Tensor:

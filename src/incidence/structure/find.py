@@ -33,6 +33,8 @@ def with_pattern(structure: Structure, text: str | Pattern, faces: Mapping[Any, 
     pattern = Pattern(text)
     if not pattern.faces:
         raise IncidenceError("the empty pattern has one entry for each structure: there is nothing to find.")
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        raise IncidenceError(f"with_pattern: limit must be an integer from 0, the number of entries to look for at most; got {limit!r}.")
     search = _Search(structure, pattern, sources(structure, pattern, faces), limit)
     found = search.join(search.reduced([search.table(number) for number in range(pattern.order)]))
     rows = [found[number] for number in range(pattern.order)]

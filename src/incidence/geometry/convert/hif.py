@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
         ...     read_hif(f"{folder}/small.hif.json").structure
         Structure(num_nodes=3, '{i ...}': 2 entries)
     """
+    if not isinstance(path, (str, PathLike)):
+        raise IncidenceError(f"read_hif takes the path of a file; got {path!r}.")
     content = _load(Path(path))
     kind = content.get("network-type", "undirected")
     text = pattern or (content.get("metadata") or {}).get("pattern") or _TYPES.get(kind)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
-from incidence.geometry.convert.exchange import as_array, assert_held, by_meaning, single, stacked
+from incidence.geometry.convert.exchange import as_array, as_rows, assert_held, by_meaning, single, stacked
 from incidence.geometry.lifting.adjacency import is_directed, is_edge
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
@@ -25,8 +25,8 @@ def from_networkx(
     graph: Any,
     edges: str | None = None,
     *,
-    node_features: Sequence[str] = ("features",),
-    edge_features: Sequence[str] = ("features",),
+    node_features: Sequence[str] | None = None,
+    edge_features: Sequence[str] | None = None,
 ) -> Example:
     r"""Reads a graph: nodes in the order of `graph.nodes`, whatever they are called, and edges in the order of `graph.edges`.
 
@@ -37,8 +37,9 @@ def from_networkx(
         graph: The graph.
         edges: How edges are read: `{i j}` or `(i j)`, if not given; `[i j]` or `i j` if there are loops; for a multigraph with `e:edge`
             beside.
-        node_features: The attributes of nodes that are the features of `i`, joined as channels. Those that are missing everywhere are none.
-        edge_features: The attributes of edges that are the features of the edges.
+        node_features: The attributes of nodes that are the features of `i`, joined as channels; if not given, `features`, if
+            nodes have it.
+        edge_features: The attributes of edges that are the features of the edges, in the same way.
 
     Raises:
         IncidenceError: There are loops where none can be, or an attribute is missing somewhere or is no number.
@@ -65,9 +66,9 @@ def from_networkx(
         counts["edge"] = len(listed)
         pairs = torch.cat([pairs, torch.arange(len(listed))[None]])
     features = {
-        "i": _attributes([data for _, data in graph.nodes(data=True)], node_features, "nodes"),
-        "pos=i": _attributes([data for _, data in graph.nodes(data=True)], ["pos"], "nodes"),
-        str(pattern): _attributes([data for *_, data in listed], edge_features, "edges"),
+        "i": _attributes([data for _, data in graph.nodes(data=True)], node_features, "nodes", graph.graph.get("empty:i")),
+        "pos=i": _attributes([data for _, data in graph.nodes(data=True)], None, "nodes", graph.graph.get("empty:pos=i"), "pos"),
+        str(pattern): _attributes([data for *_, data in listed], edge_features, "edges", graph.graph.get("empty:edges")),
     }
     found = {key: x for key, x in features.items() if x is not None}
     return Example(Structure(counts, {str(pattern): pairs}), found, graph.graph.get("target"))
@@ -91,11 +92,14 @@ def _pair(pattern: Pattern, is_multi: bool) -> Pattern | None:
     return pair if fits and is_edge(pair) else None
 
 
-def _attributes(data: list[dict[str, Any]], names: Sequence[str], what: str) -> Tensor | None:
+def _attributes(data: list[dict[str, Any]], names: Sequence[str] | None, what: str, empty: Any, default: str = "features") -> Tensor | None:
+    """The features of nodes or edges; where there are none, those that `to_networkx` has kept."""
+    if not data:
+        return None if empty is None else as_rows(empty, "from_networkx", default)
     parts = []
-    for name in names:
+    for name in [default] if names is None else names:
         values = [own[name] for own in data if name in own]
-        if not values:
+        if not values and names is None:
             continue
         if len(values) < len(data):
             raise IncidenceError(
@@ -150,6 +154,9 @@ def to_networkx(example: Example | Structure, edges: str | None = None) -> Any:
         rows = as_array(features[pattern], "to_networkx")
         for *_, data in graph.edges(data=True):
             data["features"] = rows[data["entry"]]
+    for text, key in (("i", "i"), ("pos=i", "pos=i"), (str(pattern), "edges")):
+        if Pattern(text) in features and not len(features[Pattern(text)]):
+            graph.graph[f"empty:{key}"] = as_array(features[Pattern(text)], "to_networkx")  # no node or edge could keep their shape
     if isinstance(example.target, Tensor):
         graph.graph["target"] = example.target
     return graph

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from incidence.algebra.grammar import is_letter
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry.convert.exchange import as_rows, both_ways, once
@@ -58,7 +59,7 @@ def _text(data: Any, kind: tuple[str, str, str]) -> str:
     source, relation, target = kind
     faces = f"(i:{source} j:{source})" if source == target else f"i:{source} j:{target}"
     others = [other for other in data.edge_types if other[1] == relation]
-    name = relation if len(others) == 1 else f"{source}_{relation}_{target}"
+    name = relation if len(others) == 1 and not is_letter(relation) else f"{source}_{relation}_{target}"
     return faces if relation == _UNNAMED else f"{name}={faces}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Iterable, Iterator
+from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
@@ -52,6 +53,8 @@ def read_sdf(path: Any, errors: list[IncidenceError] | None = None) -> Iterator[
         ...     list(read_sdf(f"{folder}/water.sdf"))
         [Molecule('water', 1 atoms, 0 bonds, properties=[])]
     """
+    if not isinstance(path, (str, PathLike)):
+        raise IncidenceError(f"read_sdf takes the path of a file; got {path!r}.")
     path = Path(path)
     if not path.is_file():
         raise IncidenceError(f"there is no file {path}.")
@@ -59,6 +62,7 @@ def read_sdf(path: Any, errors: list[IncidenceError] | None = None) -> Iterator[
 
 
 def _molecules(path: Path, errors: list[IncidenceError] | None) -> Iterator[Molecule]:
+    number = 0
     with _open(path) as file:
         for number, (start, lines) in enumerate(_records(file), 1):
             try:
@@ -70,6 +74,8 @@ def _molecules(path: Path, errors: list[IncidenceError] | None) -> Iterator[Mole
                 errors.append(error)
                 continue
             yield molecule
+    if not number:
+        raise IncidenceError(f"{path} has no record: an SDF file has at least one molecule.")
 
 
 def _open(path: Path) -> IO[str]:

@@ -37,7 +37,8 @@ def from_trimesh(mesh: Any) -> Example:
     faces = torch.from_numpy(np.array(mesh.faces, dtype=np.int64)).view(-1, 3)
     _assert_proper(faces)
     index = {"{i j}": _edges(faces, len(mesh.vertices)), "{i j k}": faces.T}
-    features = {"pos=i": torch.from_numpy(np.array(mesh.vertices)).view(-1, 3)}
+    # trimesh has coordinates in double precision; to_trimesh leaves word of another.
+    features = {"pos=i": torch.from_numpy(np.array(mesh.vertices, dtype=mesh.metadata.get("pos_dtype", np.float64))).view(-1, 3)}
     for text, attributes in (("i", mesh.vertex_attributes), ("{i j k}", mesh.face_attributes)):
         if "features" in attributes:
             features[text] = torch.from_numpy(np.array(attributes["features"]))
@@ -94,6 +95,8 @@ def to_trimesh(example: Example | Structure) -> Any:
         if own.shape[1] != structure.num_entries("{i j}") or bool((structure.locate("{i j}", own) < 0).any()):
             raise IncidenceError("to_trimesh: the edges of a mesh are those of its triangles, and these are others. Leave out `{i j}`.")
     mesh = trimesh.Trimesh(vertices=as_array(at, "to_trimesh"), faces=as_array(faces, "to_trimesh"), process=False)
+    if at.dtype != torch.float64:
+        mesh.metadata["pos_dtype"] = str(at.dtype).removeprefix("torch.")
     for text, attributes in (("i", mesh.vertex_attributes), ("{i j k}", mesh.face_attributes)):
         if Pattern(text) in features:
             attributes["features"] = as_array(features[Pattern(text)], "to_trimesh")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 from incidence.errors import IncidenceError
@@ -91,4 +92,17 @@ def as_transform(lifting: Callable[..., Structure], *, read: str = "{i j}", as_d
     """
     if not callable(lifting):
         raise IncidenceError(f"as_transform takes a lifting, as in as_transform(lifting.rings, max_length=6); got {lifting!r}.")
+    _assert_options(lifting, options)
     return Transform(lifting, read, as_data, options)
+
+
+def _assert_options(lifting: Callable[..., Structure], options: dict[str, Any]) -> None:
+    try:
+        asked = signature(lifting)
+    except (TypeError, ValueError):  # a builtin does not tell
+        return
+    try:
+        asked.bind_partial(None, **options)
+    except TypeError as error:
+        known = ", ".join(list(asked.parameters)[1:])
+        raise IncidenceError(f"as_transform: {getattr(lifting, '__name__', lifting)} takes the options {known}; {error}.") from None

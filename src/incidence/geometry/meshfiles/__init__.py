@@ -41,6 +41,10 @@ def read_soup(source: Any, file_format: str | None = None) -> Soup:
     Raises:
         IncidenceError: There is no such file or format, or the file is broken; the message says where.
     """
+    if file_format is not None and not isinstance(file_format, str):
+        raise IncidenceError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {file_format!r}.")
+    if source == "":
+        raise IncidenceError("the path of the mesh is empty: give the path of a mesh file.")
     data, name, suffix = _from_file(source) if hasattr(source, "read") else _from_path(Path(source))
     wanted = (file_format or suffix).lower().removeprefix(".")
     if wanted not in FORMATS:

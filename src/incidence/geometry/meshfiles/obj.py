@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from operator import itemgetter
 
 import numpy as np
 
+from incidence.errors import IncidenceError
 from incidence.geometry.meshfiles.soup import Integers, Soup, damaged, shown
 from incidence.geometry.meshfiles.table import Table, coordinates, numbers
 
@@ -31,12 +33,24 @@ def read_obj(data: bytes, name: str) -> Soup:
     points, faces = (_of_kind(kind, keys, lines, name) for kind in (b"v", b"f"))
     sizes, nodes = _polygons(faces)
     before = np.searchsorted(points.places, faces.places)  # how many points stand before each face
+    _assert_before(faces, sizes, nodes, before)
     nodes = np.where(nodes < 0, nodes + np.repeat(before, sizes), nodes - 1)  # -1 is the last of them
     return Soup(name, coordinates(points, [1, 2, 3]), sizes, nodes, first=1, point_lines=points.places, face_lines=faces.places)
 
 
+def _assert_before(faces: Table, sizes: Integers, nodes: Integers, before: Integers) -> None:
+    is_bad = nodes < -np.repeat(before, sizes)
+    if is_bad.any():
+        spot = int(is_bad.argmax())
+        face = int(np.repeat(np.arange(len(sizes)), sizes)[spot])
+        raise IncidenceError(
+            f"{faces.place(face)}: a face names point {int(nodes[spot])}, counted back from the last, but {int(before[face]):,} points "
+            f"stand before it. Correct the face."
+        )
+
+
 def _lines(data: bytes) -> list[bytes]:
-    lines = data.splitlines()
+    lines = data.removeprefix(BOM_UTF8).splitlines()
     # A backslash at the end continues a line; the lines it takes are left empty, so that all keep their numbers.
     for number in range(len(lines) - 2, -1, -1) if b"\\" in data else ():
         if lines[number].endswith(b"\\"):
