@@ -97,6 +97,7 @@ OFF_VARIANTS = {
     "comments": b"# made by hand\nOFF\n# counts\n3 1 0\n\n0 0 0 # a\n1 0 0\n0 1 0\n3 0 1 2\n",
     "colours of points": b"COFF\n3 1 0\n0 0 0 255 0 0 255\n1 0 0 255 0 0 255\n0 1 0 255 0 0 255\n3 0 1 2\n",
     "colours of faces": b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2 0.5 0.5 0.5\n",
+    "a name for a colour": b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2 dark_red\n",
 }
 
 
@@ -136,6 +137,14 @@ def test_ply_passes_over_all_but_points_and_polygons(order):
     assert found.points.tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
     assert polygons(found) == [[0, 1, 2]]
     assert found.kept.tolist() == [0]
+
+
+@pytest.mark.parametrize("name", ["ply", "ply little endian"])
+def test_the_lines_of_a_ply_header_may_end_as_on_windows(name):
+    head, end, body = w.WRITERS[name][1](w.PYRAMID_POINTS, w.PYRAMID_FACES).partition(b"end_header\n")
+    found = read((head + end).replace(b"\n", b"\r\n") + body, "ply")
+    assert found.points.tolist() == w.PYRAMID_POINTS
+    assert polygons(found) == w.PYRAMID_FACES
 
 
 def test_medit_allows_comments_two_dimensions_and_other_keywords():

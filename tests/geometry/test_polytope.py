@@ -175,6 +175,14 @@ def test_corners_are_the_points_that_no_others_surround(points):
     assert [everything[k] for k in kept] == [p for p in different if is_corner(p)]
 
 
+def test_corners_of_rounded_points_are_found_up_to_the_tolerance_and_in_what_they_span():
+    square = [[0.1, 0.1, 0.3], [0.9, 0.1, 0.3], [0.9, 0.9, 0.3], [0.1, 0.9, 0.3]]
+    inside = [[0.5, 0.1, 0.3], [0.5, 0.5, 0.3], [0.1, 0.1, 0.30000001]]  # on an edge, in the middle, and a corner again
+    assert geometry.corners([inside[0], *square, *inside[1:]]).tolist() == [1, 2, 3, 4]
+    assert geometry.corners([[0.5, 0.5]] * 3).tolist() == [0]
+    assert f_vector(geometry.polytope(square, flat=True)) == (4, 4)
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(2, 5), st.integers(0, 6), st.integers(0, 2**32 - 1))
 def test_random_points_on_a_sphere_make_simplicial_polytopes(dimension, more, seed):

@@ -108,6 +108,9 @@ def cube_facets(n):
     return [[v for v in range(2**n) if v >> bit & 1 == side] for bit in range(n) for side in (0, 1)]
 
 
+# Two caps of five triangles around corners that are both called 10, and the ten triangles between them.
+PINCHED = [[v, (v + 1) % 5, 10] for v in range(5)] + [[v + 5, (v + 1) % 5 + 5, 10] for v in range(5)]
+PINCHED += [[v, (v + 1) % 5, v + 5] for v in range(5)] + [[(v + 1) % 5, v + 5, (v + 1) % 5 + 5] for v in range(5)]
 TORUS = [[v % 7, (v + step) % 7, (v + 3) % 7] for v in range(7) for step in (1, 2)]
 TETRAHEDRON = list(combinations(range(4), 3))
 
@@ -125,6 +128,12 @@ TETRAHEDRON = list(combinations(range(4), 3))
         pytest.param([*TETRAHEDRON, (2, 1, 0)], r"all nodes of facet 0, \[0, 1, 2\], lie in facet 4 as well\. Remove facet 0", id="twice"),
         pytest.param([*TETRAHEDRON, (1, 3)], r"all nodes of facet 4, \[1, 3\], lie in facet \d as well", id="one in another"),
         pytest.param(TETRAHEDRON[:3], r"node 1 is no corner: the facets that contain it have other nodes in common", id="one missing"),
+        pytest.param(
+            [[a, b, c] for a, b, c in product((0, 1), (2, 3), (4, 5))][1:],
+            r"between \[\d\] and \[\d, \d, \d\] there must be 2 faces, and there are 1",
+            id="an octahedron with a hole",
+        ),
+        pytest.param(PINCHED, r"no chain of neighbours one rank above \[10\] leads from", id="an icosahedron with two corners made one"),
         pytest.param([[0], [1], [2]], r"between \[\] and \[0, 1, 2\] there must be 2 faces, and there are 3", id="three ends of a segment"),
         pytest.param(TORUS, r"by rank, \(7, 21, 14\), have the alternating sum 0 instead of 2 \(Euler's relation\)", id="a torus"),
         pytest.param(

@@ -35,6 +35,8 @@ class Mesh:
     Example:
         >>> square = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
         >>> m = read_mesh((square, [[2, 3, 0], [0, 1, 2]]))
+        >>> m
+        Mesh(4 points, 2 faces)
         >>> m.structure
         Structure(num_nodes=4, '{i j}': 5 entries, '{i j k}': 2 entries)
         >>> m.face_rows  # face 0 of the caller is row 1 of the structure
@@ -47,6 +49,10 @@ class Mesh:
     structure: Structure
     face_pattern: str
     kept: Tensor
+
+    def __repr__(self) -> str:
+        cells = f", {len(self.tetrahedra):,} tetrahedra" if len(self.tetrahedra) else ""
+        return f"Mesh({len(self.points):,} points, {len(self.faces):,} faces{cells})"
 
     @property
     def face_index(self) -> Tensor:
@@ -185,7 +191,7 @@ def _as_soup(source: Any, file_format: str | None) -> Soup:
         if not len(soup.sizes) and not len(soup.tetrahedra):
             raise IncidenceError(f"{soup.name} has {len(soup.points):,} points and no faces: use `point_cloud` for points alone.")
         return soup
-    if type(source).__module__.split(".")[0] == "trimesh":
+    if any(kind.__module__.split(".")[0] == "trimesh" for kind in type(source).__mro__):
         if not hasattr(source, "faces"):
             raise IncidenceError(f"a mesh is one trimesh.Trimesh; got {type(source).__name__}. Join its parts first, as with `to_mesh()`.")
         source = (np.array(source.vertices), np.array(source.faces))

@@ -123,7 +123,8 @@ def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[Lattice, list[int]]
     facets = cloud.facets()
     loose = loose_nodes(facets, len(cloud.points))
     kept = sorted(set(range(len(cloud.points))) - set(loose))
-    masks = facets if not loose else [mask_of([k for k, node in enumerate(kept) if facet >> node & 1]) for facet in facets]
+    number = {node: k for k, node in enumerate(kept)}
+    masks = [mask_of([number[node] for node in nodes_of(facet) if node in number]) for facet in facets] if loose else facets
     try:
         if len(masks) < 2 or loose_nodes(transposed(masks, len(kept)), len(masks)):
             raise NotPolytopeError("some facets are missing, or lie in others.")
