@@ -106,7 +106,7 @@ def test_complexes_of_different_dimension_make_a_batch():
     ("faces", "how", "message"),
     [
         ([[0, 1], [2, 3, 2]], {}, r"\[1\] is \(2, 3, 2\): the node 2 stands twice, and the nodes of a face are distinct"),
-        ([[0, 1], [2, -3]], {}, r"\[1\] has the node -3"),
+        ([[0, 1], [2, -3]], {}, r"\[1\] has the negative node -3: nodes are numbered from 0"),
         ([[0, 1], [2, 3]], {"num_nodes": 3}, r"\[1\] has the node 3: nodes are numbered 0 to 2"),
         ([[0, 1], []], {}, r"\[1\] is empty"),
         ([], {}, "is empty, so nothing tells the number of nodes. Give num_nodes"),

@@ -100,7 +100,7 @@ def test_nodes_of_values_are_looked_up():
         ({"user": [1, 7]}, {"user": [7, 1, 7]}, r"nodes\['user'\] has 7 twice"),
         ({"user": [1, 7]}, {"movie": 3}, "nodes: no column has the sort `movie`; there are: user"),
         ({"user": {1, 2}}, None, "a column is a list of values"),
-        ({"r": {"user": [1]}, "s": {"user": [1]}}, None, "`r` is a letter, and names must differ from letters"),
+        ({"r": {"user": [1]}, "s": {"user": [1]}}, None, "the table 'r' has the name of a letter"),
     ],
 )
 def test_columns_that_make_no_table_are_refused(columns, nodes, message):

@@ -114,7 +114,7 @@ molecules = st.integers(0, 8).flatmap(
 
 
 @few
-@given(st.lists(molecules, max_size=3))
+@given(st.lists(molecules, min_size=1, max_size=3))
 def test_what_is_written_is_read(tmp_path, items):
     write_sdf(items, tmp_path / "file.sdf")
     assert list(read_sdf(tmp_path / "file.sdf")) == items
@@ -155,11 +155,15 @@ def test_short_lines_line_ends_and_data_items_are_understood(end, last, tmp_path
     assert repr(water) == "Molecule('water', 3 atoms, 2 bonds, properties=['SOL', 'ID', 'smiles'])"
 
 
-def test_a_compressed_file_and_an_empty_one_are_read(tmp_path):
+def test_a_compressed_file_is_read(tmp_path):
     (tmp_path / "water.sdf.gz").write_bytes(gzip.compress(WATER.encode()))
     assert len(list(read_sdf(tmp_path / "water.sdf.gz"))) == 1
-    (tmp_path / "empty.sdf").write_text("")
-    assert list(read_sdf(tmp_path / "empty.sdf")) == []
+
+
+def test_a_file_without_molecules_is_not_written(tmp_path):
+    with pytest.raises(IncidenceError, match="there is no molecule to write"):
+        write_sdf([], tmp_path / "empty.sdf")
+    assert not (tmp_path / "empty.sdf").exists()
 
 
 def test_charges_isotopes_and_radicals_of_both_kinds(tmp_path):

@@ -43,7 +43,7 @@ def read_sdf(path: Any, errors: list[IncidenceError] | None = None) -> Iterator[
             raised.
 
     Raises:
-        IncidenceError: A record is broken; the message names the file, the record and the line.
+        IncidenceError: A record is broken, or there is none; the message names the file, the record and the line.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -225,14 +225,17 @@ def write_sdf(molecules: Iterable[Molecule | Example], path: Any) -> None:
     Positions are written with four decimals, as the format has it.
 
     Raises:
-        IncidenceError: A molecule has more atoms or bonds than the format can count, or a position too large for it.
+        IncidenceError: There is no molecule, or one has more atoms or bonds than the format can count, or a position too large for it.
     """
+    number = 0
     with whole_file(path) as file:
         for number, given in enumerate(molecules, 1):
             molecule = Molecule.of(given)
             if max(len(molecule.atoms), molecule.bonds.shape[1]) > 999:
                 raise IncidenceError(f"write_sdf: molecule {number} has more than 999 atoms or bonds, which V2000 cannot count.")
             file.write(("\n".join(_record(molecule, number)) + "\n").encode(errors="surrogateescape"))
+        if not number:
+            raise IncidenceError("write_sdf: there is no molecule to write, and an SDF file has at least one.")
 
 
 def _record(molecule: Molecule, number: int) -> list[str]:
