@@ -137,7 +137,7 @@ def test_a_hypergraph_without_hyperedges_keeps_its_tensor():
         ([[0, 1], []], r"faces\[1\] is empty: a face has at least one node"),
         ([[0, 1], [2, 2, 1]], r"faces\[1\] is \(2, 2, 1\): the node 2 stands twice"),
         ([[0, 1], [2, 5]], r"faces\[1\] has the node 5: nodes are numbered 0 to 4 \(num_nodes is 5\)"),
-        ([[0, -1]], r"faces\[0\] has the node -1"),
+        ([[0, -1]], r"faces\[0\] has the negative node -1: nodes are numbered from 0"),
         ([[0, 1], [3], [1, 0]], r"faces\[0\] and faces\[2\] have the same nodes. Give duplicates='merge'"),
         ([[0, 1], 3], r"faces\[1\] must be a list of nodes, which are integers; got 3"),
         ([[0, 1], [0.5]], r"faces\[1\] must be a list of nodes, which are integers; got \[0.5\]"),
