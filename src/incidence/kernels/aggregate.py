@@ -17,7 +17,7 @@ from incidence.structure.lists import BySize, OrbitPlan
 
 __all__ = ["AGGREGATIONS", "Aggregation", "gather", "pool_sum"]
 
-_BLOCK = 1 << 19  # numbers of a temporary
+_BLOCK = 1 << 20  # numbers of a temporary: half of it is a third slower, and so is twice of it
 
 
 def gather(z: Tensor, lists: OrbitPlan) -> Tensor:

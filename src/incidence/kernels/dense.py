@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from math import factorial, prod
 
@@ -52,19 +52,23 @@ class DenseOrbit:
 
 def _distinct(orbit: DenseOrbit, num_nodes: dict[str, int], device: torch.device) -> Tensor:
     """Where all nodes of one sort differ; shape [1, N, .., N, 1]."""
-    size = len(orbit.sorts)
-    is_fine = torch.ones((1,) * (size + 2), dtype=torch.bool, device=device)
-    for p, q in combinations(range(size), 2):
+    return _mask(orbit, tuple(num_nodes[sort] for sort in orbit.sorts), device)
+
+
+@lru_cache(maxsize=16)
+@torch.inference_mode(False)
+def _mask(orbit: DenseOrbit, shape: tuple[int, ...], device: torch.device) -> Tensor:
+    is_fine = torch.ones((1,) * (len(shape) + 2), dtype=torch.bool, device=device)
+    for p, q in combinations(range(len(shape)), 2):
         if orbit.sorts[p] == orbit.sorts[q]:
-            is_fine = is_fine & (_axis(orbit, p, num_nodes, device) != _axis(orbit, q, num_nodes, device))
-    shape = [1, *(num_nodes[sort] for sort in orbit.sorts), 1]
-    return is_fine.expand(shape)
+            is_fine = is_fine & (_axis(shape, p, device) != _axis(shape, q, device))
+    return is_fine.expand(1, *shape, 1)
 
 
-def _axis(orbit: DenseOrbit, p: int, num_nodes: dict[str, int], device: torch.device) -> Tensor:
-    shape = [1] * (len(orbit.sorts) + 2)
-    shape[p + 1] = num_nodes[orbit.sorts[p]]
-    return torch.arange(shape[p + 1], device=device).view(shape)
+def _axis(shape: tuple[int, ...], p: int, device: torch.device) -> Tensor:
+    view = [1] * (len(shape) + 2)
+    view[p + 1] = shape[p]
+    return torch.arange(shape[p], device=device).view(view)
 
 
 class Source:
@@ -187,19 +191,30 @@ def write_orbits(values: Sequence[tuple[DenseOrbit, Tensor]], like: Tensor, num_
         num_nodes: Of every sort.
     """
     y: Tensor | None = None
-    is_entry = torch.zeros(1, *like.shape[1:-1], 1, dtype=torch.bool, device=like.device)
     for orbit, value in sorted(values, key=lambda item: -len(item[0].sorts)):
-        is_there = _distinct(orbit, num_nodes, like.device)
         for placement in _different(orbit.placements):
-            spots = _on_diagonal(is_entry, placement)
-            spots |= is_there
             if y is None and len(set(placement)) == len(placement):
                 y = value.permute(0, *(1 + node for node in placement), value.ndim - 1).contiguous()
                 continue
             y = torch.zeros_like(like) if y is None else y
             _on_diagonal(y, placement).copy_(value)
     y = torch.zeros_like(like) if y is None else y
-    return y if bool(is_entry.all()) else y.masked_fill(~is_entry, 0)
+    no_entry = _no_entry(tuple(orbit for orbit, _ in values), tuple(num_nodes.items()), tuple(like.shape[1:-1]), like.device)
+    return y if no_entry is None else y.masked_fill(no_entry, 0)
+
+
+@lru_cache(maxsize=16)
+@torch.inference_mode(False)
+def _no_entry(
+    orbits: tuple[DenseOrbit, ...], num_nodes: tuple[tuple[str, int], ...], shape: tuple[int, ...], device: torch.device
+) -> Tensor | None:
+    """The positions that are no assignment of any entry, shape [1, N, .., N, 1]; None if there is none."""
+    is_entry = torch.zeros(1, *shape, 1, dtype=torch.bool, device=device)
+    for orbit in orbits:
+        for placement in _different(orbit.placements):
+            spots = _on_diagonal(is_entry, placement)
+            spots |= _distinct(orbit, dict(num_nodes), device)
+    return None if bool(is_entry.all()) else ~is_entry
 
 
 def _different(placements: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
