@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "align": "incidence.geometry.align",
+    "align": "incidence.geometry.alignment",
     "automorphisms": "incidence.structure.automorphisms",
     "convert": "incidence.geometry",
     "coordinates": "incidence.geometry.catalogue",
