@@ -36,8 +36,8 @@ class Reader:
     read: Callable[..., Iterator[Read]]
 
 
-# name: (module, function, one line for --help). A loader is called as loader(name, folder, **options) and gives a DataSet; folder is None if
-# the user named none.
+# name: (module, function, one line for --help). A loader is called as loader(name, folder, **options) and gives a DataSet; folder is None
+# if the user named none.
 DATA_SETS: dict[str, tuple[str, str, str]] = {}
 
 # name: (module, the name of its Reader)
