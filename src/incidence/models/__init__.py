@@ -1,0 +1,7 @@
+"""Networks: composition of layers, each on one screen."""
+
+from incidence.models.net import IncidenceNet
+from incidence.models.predictor import Predictor
+from incidence.models.presets import PRESETS, Preset, find, make
+
+__all__ = ["PRESETS", "IncidenceNet", "Predictor", "Preset", "find", "make"]

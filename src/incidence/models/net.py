@@ -1,0 +1,198 @@
+"""`IncidenceNet`: residual blocks of complete layers between any tensors of any structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from incidence.algebra.maps import EquivariantMap, Operation
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError, PatternError
+from incidence.models.parts import NORMS, PerTensor, Sum, activation
+from incidence.nn import Activation, Dropout, Linear, Readout, Residual, Sequential
+from incidence.nn.tensors import Values, key_of, per_tensor
+from incidence.structure import Structure
+
+__all__ = ["IncidenceNet", "side"]
+
+Aggr = str | Sequence[str]
+
+
+class IncidenceNet(nn.Module):
+    r"""A network from some tensors of a structure to others: complete layers, residual blocks, and a head for each output.
+
+    Every hidden layer is the complete equivariant map between the hidden tensors, so nodes, edges and faces all talk to each other in
+    every block:
+
+        encoder     complete layer from the inputs to the hidden tensors, norm, activation
+        block       complete layer, norm, activation, a linear map of every entry, norm, activation, dropout; added to its input
+        head        for the empty pattern: statistics of all hidden tensors, norm, two linear maps;
+                    for any other: complete layer, norm, activation, a linear map of every entry
+
+    Args:
+        text: The map, for example `i, {i j} -> ` for one output a structure, `i, {i j} -> i` for one a node.
+        in_channels: For all inputs, or by tensor; -1 to take it from the first batch.
+        out_channels: For all outputs, or by tensor.
+        through: The hidden tensors; by default those of the inputs. Order 3 from a matrix is `i j -> ` through `i j k`.
+        hidden: Channels of the hidden tensors.
+        depth: Number of blocks.
+        aggr: How layers pool: `sum`, `mean`, `max`, `min`, `std`, or a list of them.
+        whole: How layers pool over the whole structure; `mean` does not grow with it. `aggr` if None.
+        norm: `batch`, `layer` or `none`.
+        activation: `relu`, `gelu`, `silu`, `elu` or `tanh`.
+        dropout: In blocks and heads.
+        head_dropout: In heads, if it differs.
+        readout: Statistics for outputs of whole structures.
+        max_overlap: With open faces: how many matched nodes may lie in one.
+
+    Example:
+        >>> s = Structure(3, {"{i j}": [[0, 1], [1, 2]]})
+        >>> net = IncidenceNet("i, {i j} -> ", {"i": 4, "{i j}": 1}, out_channels=2, hidden=8, depth=2)
+        >>> net({"i": torch.randn(3, 4), "{i j}": torch.ones(2, 1)}, s).shape
+        torch.Size([1, 2])
+    """
+
+    def __init__(
+        self,
+        text: str,
+        in_channels: int | Mapping[str, int] = -1,
+        out_channels: int | Mapping[str, int] = 1,
+        *,
+        through: str | None = None,
+        hidden: int = 48,
+        depth: int = 3,
+        aggr: Aggr = "sum",
+        whole: str | None = "mean",
+        norm: str = "batch",
+        activation: str = "relu",
+        dropout: float = 0.1,
+        head_dropout: float | None = None,
+        readout: Aggr = ("sum", "mean"),
+        max_overlap: int = 1,
+    ) -> None:
+        super().__init__()
+        self.map = EquivariantMap(text, max_overlap)
+        self.in_channels: list[int] = per_tensor(self.map.inputs, in_channels, "in_channels")
+        self.out_channels: list[int] = per_tensor(self.map.outputs, out_channels, "out_channels")
+        self.through = through if through is not None else side(self.map.inputs)
+        self._style = _Style(hidden, aggr, whole, norm, activation, dropout, max_overlap)
+        self.encoder = Sequential(
+            self._style.layer(f"{side(self.map.inputs)} -> {self.through}", in_channels), *self._style.after(self.through)
+        )
+        self.blocks = Sequential(*(Residual(self._style.block(self.through)) for _ in range(depth)))
+        head_dropout = dropout if head_dropout is None else head_dropout
+        outputs = zip(self.map.outputs, self.out_channels, strict=True)
+        self.heads = nn.ModuleList(self._style.head(self.through, p, width, readout, head_dropout) for p, width in outputs)
+
+    def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
+        """The outputs: a tensor, or a dict of tensors if the map has several. Features of other tensors are left alone."""
+        hidden = self.blocks(self.encoder(self._inputs(x), structure), structure)
+        ys = [head(hidden, structure) for head in self.heads]
+        return ys[0] if len(ys) == 1 else {key_of(p): y for p, y in zip(self.map.outputs, ys, strict=True)}
+
+    def _inputs(self, x: Values | Mapping[str, Tensor]) -> Any:
+        if not isinstance(x, Mapping):
+            return x
+        xs = self.select(x)
+        return xs[0] if len(xs) == 1 else dict(zip(map(key_of, self.map.inputs), xs, strict=True))
+
+    def select(self, x: Mapping[str, Tensor]) -> list[Tensor]:
+        """The features that the network reads, in the order of its map, whatever their spelling.
+
+        Raises:
+            IncidenceError: One is missing.
+        """
+        found = {_pattern(key): value for key, value in x.items()} | {p: x[key_of(p)] for p in self.map.inputs if key_of(p) in x}
+        missing = [p for p in self.map.inputs if p not in found]
+        if missing:
+            given = ", ".join(map(repr, x))
+            raise IncidenceError(f"the network reads `{missing[0]}`, which has no features here; there are: {given}. Lift the data first.")
+        return [found[p] for p in self.map.inputs]
+
+    @torch.no_grad()
+    def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> IncidenceNet:
+        """Scales the weights of all layers to a first batch, one layer after the other; see `nn.Linear.calibrate`."""
+        hooks = [m.register_forward_pre_hook(_calibrate) for m in self.modules() if isinstance(m, Linear)]
+        was_training = self.training
+        try:
+            self.train()(x, structure)
+        finally:
+            for hook in hooks:
+                hook.remove()
+            self.train(was_training)
+        for module in self.modules():
+            if isinstance(module, nn.BatchNorm1d):
+                module.reset_running_stats()  # they have seen weights that are no more
+        return self
+
+
+class _Style:
+    """How every part of one network is made."""
+
+    def __init__(self, hidden: int, aggr: Aggr, whole: str | None, norm: str, function: str, dropout: float, max_overlap: int) -> None:
+        if norm not in NORMS:
+            raise IncidenceError(f"norm is one of {', '.join(NORMS)}; got {norm!r}.")
+        self.hidden, self.aggr, self.norm, self.dropout, self.max_overlap = hidden, aggr, norm, dropout, max_overlap
+        self.whole = whole if whole is not None and whole != aggr else None
+        self.function = activation(function)
+
+    def layer(self, text: str, in_channels: int | Mapping[str, int] | None = None) -> nn.Module:
+        """A complete layer; pooling over whole structures may differ from pooling around nodes."""
+        arguments = text, self.hidden if in_channels is None else in_channels, self.hidden
+        if self.whole is None or not _has_whole(text, self.max_overlap):
+            return Linear(*arguments, aggr=self.aggr, max_overlap=self.max_overlap)
+        near = Linear(*arguments, aggr=self.aggr, max_overlap=self.max_overlap, operations=_is_near)
+        far = Linear(*arguments, aggr=self.whole, bias=False, max_overlap=self.max_overlap, operations=_is_far)
+        return Sum(near, far)
+
+    def after(self, text: str) -> list[nn.Module]:
+        return [*NORMS[self.norm](text, self.hidden), Activation(self.function)]
+
+    def block(self, text: str) -> Sequential:
+        layer = self.layer(f"{text} -> {text}")
+        return Sequential(layer, *self.after(text), PerTensor(text, self.hidden, self.hidden), *self.after(text), Dropout(self.dropout))
+
+    def head(self, text: str, output: Pattern, channels: int, readout: Aggr, dropout: float) -> nn.Module:
+        if output.faces:
+            to = side((output,))
+            return Sequential(self.layer(f"{text} -> {to}"), *self.after(to), Dropout(dropout), PerTensor(to, self.hidden, channels))
+        statistics = Readout(text, list(readout) if not isinstance(readout, str) else readout)
+        width = statistics.out_channels(self.hidden)
+        norm, between = NORMS[self.norm]("", width), Activation(self.function)
+        return Sequential(statistics, *norm, nn.Linear(width, self.hidden), between, nn.Dropout(dropout), nn.Linear(self.hidden, channels))
+
+
+def side(patterns: Sequence[Pattern]) -> str:
+    """The tensors of one side, as they are written in a map."""
+    return ", ".join(map(str, patterns))
+
+
+@lru_cache(maxsize=256)
+def _pattern(key: str) -> Pattern | None:
+    """The pattern that a key means; None for the name of a tensor."""
+    try:
+        return Pattern(key)
+    except PatternError:
+        return None
+
+
+def _is_far(operation: Operation) -> bool:
+    """Whether an operation matches no node: it pools over whole structures."""
+    return not any(map(any, operation.overlap))
+
+
+def _is_near(operation: Operation) -> bool:
+    return not _is_far(operation)
+
+
+def _has_whole(text: str, max_overlap: int) -> bool:
+    """Whether a map pools over whole structures, and does anything else beside."""
+    return len({_is_far(operation) for operation in EquivariantMap(text, max_overlap).operations}) == 2
+
+
+def _calibrate(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
+    layer.calibrate(*arguments)  # type: ignore[operator]

@@ -1,0 +1,92 @@
+"""`Predictor`: a network with the scales of its data, so that it takes raw features and gives values in their units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from incidence.algebra.pattern import Pattern
+from incidence.models.net import IncidenceNet
+from incidence.nn.tensors import key_of
+from incidence.structure import Structure
+
+__all__ = ["Predictor"]
+
+
+class Predictor(nn.Module):
+    """A network between standardised features and standardised targets.
+
+    Every column of the features is shifted and scaled to mean 0 and deviation 1 over the training data, then clamped; a column that
+    is constant there is only shifted. Targets that are numbers are treated alike. The scales are saved with the weights.
+
+    Args:
+        net: The network.
+        is_regression: Whether its outputs are numbers with scales, rather than scores of classes.
+        clamp: How many deviations a feature may be off.
+    """
+
+    def __init__(self, net: IncidenceNet, is_regression: bool = True, clamp: float = 6.0) -> None:
+        super().__init__()
+        self.net, self.is_regression, self.clamp = net, is_regression, clamp
+        for number, width in enumerate(net.in_channels):
+            self.register_buffer(f"shift_{number}", torch.zeros(width))
+            self.register_buffer(f"scale_{number}", torch.ones(width))
+        self.register_buffer("target_shift", torch.zeros(net.out_channels[0]))
+        self.register_buffer("target_scale", torch.ones(net.out_channels[0]))
+
+    target_shift: Tensor
+    target_scale: Tensor
+
+    @torch.no_grad()
+    def fit_scales(self, features: Sequence[Mapping[str, Tensor]], targets: Iterable[Tensor] = ()) -> Predictor:
+        """Takes the scales from the training data; rows of a target that are not numbers are left out."""
+        for number, pattern in enumerate(self.net.map.inputs):
+            key = next(key for key in features[0] if Pattern(key) == pattern)
+            self._set(f"shift_{number}", f"scale_{number}", torch.cat([x[key] for x in features]))
+        rows = [t.reshape(-1, len(self.target_shift)) for t in targets] if self.is_regression else []
+        if rows:
+            self._set("target_shift", "target_scale", torch.cat(rows))
+        return self
+
+    def _set(self, shift: str, scale: str, rows: Tensor) -> None:
+        rows = rows.double()
+        mean = rows.nanmean(0)
+        deviation = (rows - mean).square().nanmean(0).sqrt()
+        getattr(self, shift).copy_(mean.nan_to_num())
+        getattr(self, scale).copy_(torch.where(deviation > 1e-6 * mean.abs().clamp(min=1e-6), deviation, 1.0))
+
+    def standardise(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The features that the network reads, on its scale."""
+        xs = self.net.select(features)
+        scaled = {}
+        for number, (pattern, x) in enumerate(zip(self.net.map.inputs, xs, strict=True)):
+            shift, scale = getattr(self, f"shift_{number}"), getattr(self, f"scale_{number}")
+            scaled[key_of(pattern)] = ((x - shift) / scale).clamp(-self.clamp, self.clamp)
+        return scaled
+
+    def forward(self, features: Mapping[str, Tensor], structure: Structure) -> Tensor:
+        """What the network gives: numbers on its scale, or scores of classes; shape (rows, out_channels)."""
+        y: Tensor = self.net(self.standardise(features), structure)
+        return y
+
+    def scaled(self, target: Tensor) -> Tensor:
+        """Targets on the scale of the network."""
+        return (target - self.target_shift) / self.target_scale
+
+    @torch.no_grad()
+    def predict(self, features: Mapping[str, Tensor], structure: Structure) -> Tensor:
+        """Numbers in their units, or probabilities of classes; shape (rows, out_channels)."""
+        y = self.forward(features, structure)
+        return y * self.target_scale + self.target_shift if self.is_regression else y.softmax(-1)
+
+    def calibrate(self, features: Mapping[str, Tensor], structure: Structure) -> Predictor:
+        """Scales the weights of the network to a first batch."""
+        self.net.calibrate(self.standardise(features), structure)
+        return self
+
+    def state(self) -> dict[str, Any]:
+        """All tensors, for a file."""
+        return {key: value.detach().cpu().contiguous() for key, value in self.state_dict().items()}

@@ -1,0 +1,96 @@
+"""Networks by name: which tensors they read, what they work on, and settings that learned well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from incidence.algebra.maps import EquivariantMap
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError, PatternError
+from incidence.models.net import IncidenceNet
+from incidence.nn.tensors import key_of
+
+__all__ = ["PRESETS", "Preset", "find", "make"]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A kind of network.
+
+    Attributes:
+        inputs: The tensors it reads; None for all that have features.
+        about: For whom it is.
+        lift: What adds the tensors to plain graphs or points: a name in `incidence.data.LIFTS`.
+        settings: Of `IncidenceNet`.
+    """
+
+    inputs: str | None
+    about: str
+    lift: str = "none"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+_MESH = {"hidden": 32, "aggr": "mean", "readout": ("mean", "max"), "head_dropout": 0.3}
+_GRAPH = {"hidden": 32, "dropout": 0.2}
+_HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
+
+PRESETS: dict[str, Preset] = {
+    "graph": Preset("i, {i j}", "graphs: nodes and edges", settings=_GRAPH),
+    "matrix": Preset("i j", "graphs as node-node matrices: order 2, all 15 operations", "matrix", _GRAPH),
+    "triangles": Preset("i, {i j}, {i j k}", "graphs: nodes, edges and triangles", "cliques", _GRAPH),
+    "rings": Preset("i, {i j}, ring={i ...}", "graphs: nodes, edges and rings", "rings", _GRAPH),
+    "order3": Preset("i j", "small graphs: order 3, from the matrix alone", "triples", {"through": "i j k", "hidden": 16, "depth": 1}),
+    "molecule": Preset("i, {i j}", "molecules: atoms and bonds"),
+    "molecule-rings": Preset("i, {i j}, ring={i ...}", "molecules: atoms, bonds and rings"),
+    "molecule-3d": Preset(
+        "i, {i j}, contact={i j}, angle=i {j k}", "molecules in space: distances and angles, which do not move with the molecule", "space"
+    ),
+    "mesh": Preset("i, {i j}, {i j k}", "triangle meshes: vertices, edges and faces", settings=_MESH),
+    "hypergraph": Preset("i, {i ...}", "hypergraphs: nodes and hyperedges of any size", settings=_HYPERGRAPH),
+    "relational": Preset(None, "tables with keys, or anything else: all tensors that have features"),
+}
+
+
+def make(
+    name: str, in_channels: Mapping[str, int], out_channels: int | Mapping[str, int] = 1, at: str = "", **settings: Any
+) -> IncidenceNet:
+    """A network by name, or by the tensors it reads.
+
+    Args:
+        name: A preset, such as `mesh`, or tensors, such as `i, {i j}`.
+        in_channels: Channels of the features, by tensor; a preset takes those that it reads.
+        out_channels: Numbers to predict for each row.
+        at: The pattern whose entries have an output each; empty for one of the whole structure.
+        settings: Of `IncidenceNet`, in place of those of the preset.
+
+    Example:
+        >>> net = make("mesh", {"i": 4, "{i j}": 6, "{i j k}": 7, "pos=i": 3}, out_channels=30)
+        >>> net.map
+        EquivariantMap('i, {i j}, {i j k} -> ')
+    """
+    preset = find(name)
+    inputs = ", ".join(in_channels) if preset.inputs is None else preset.inputs
+    text = f"{inputs} -> {at}"
+    given = {Pattern(key): width for key, width in in_channels.items()}
+    patterns = EquivariantMap(text).inputs
+    missing = [p for p in patterns if p not in given]
+    if missing:
+        has = ", ".join(f"`{key}`" for key in in_channels)
+        raise IncidenceError(
+            f"the model {name!r} reads `{missing[0]}`, and the data has features of {has}: lift it, or choose another model."
+        )
+    return IncidenceNet(text, {key_of(p): given[p] for p in patterns}, out_channels, **{**preset.settings, **settings})
+
+
+def find(name: str) -> Preset:
+    """A preset by name; tensors are a preset of their own, without settings."""
+    if name in PRESETS:
+        return PRESETS[name]
+    try:
+        EquivariantMap(f"{name} -> ")
+    except PatternError as error:
+        known = ", ".join(PRESETS)
+        raise IncidenceError(f"no model {name!r}; there are: {known}. Or name the tensors that it reads, such as 'i, {{i j}}'.") from error
+    return Preset(name, "the tensors that were named")
