@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -71,6 +71,7 @@ class DataSet:
         about: Where the data comes from, its terms, what the target is.
         is_transductive: Whether there is one structure, and splits number the entries of its target.
         metric: The metric that the literature reports: `rmse`, `mae`, `accuracy`.
+        augment: Changes the examples of a training batch a little, with a generator; None if there is no such thing.
     """
 
     name: str
@@ -82,21 +83,55 @@ class DataSet:
     about: str = ""
     is_transductive: bool = False
     metric: str = "rmse"
+    augment: Callable[[list[Example], torch.Generator], list[Example]] | None = None
 
-    def parts(self, number: int = 0) -> Parts:
-        """The three parts of a split, packed together so that a plan is made once.
+    def split(self, number: int = 0, validation: float = 0.0, seed: int = 0) -> Split:
+        """A split; where it has no part for validation, one is drawn from its part for training.
+
+        Args:
+            number: Which split or fold.
+            validation: Which part of the training data to draw, between 0 and 1; each class is represented as in the whole.
+            seed: Of the drawing.
 
         Raises:
-            IncidenceError: There is no such split.
+            IncidenceError: There is no such split, or the fraction is none.
         """
         if not 0 <= number < len(self.splits):
             raise IncidenceError(f"the data set {self.name!r} has splits 0 to {len(self.splits) - 1}; got {number}.")
         split = self.splits[number]
+        if not 0 <= validation < 1:
+            raise IncidenceError(f"the part for validation is a number from 0 up to 1; got {validation}.")
+        if len(split.validation) or not validation:
+            return split
+        held = _draw(split.train, self._classes(split.train), validation, seed)
+        return Split(split.train[~held], split.train[held], split.test)
+
+    def _classes(self, rows: Tensor) -> Tensor:
+        """The class of every row, as far as there is one."""
+        if self.task.kind != "classification" or (self.task.at and not self.is_transductive):
+            return torch.zeros(len(rows), dtype=torch.long)
+        targets = [e.target for e in self.examples]
+        if isinstance(targets[0], dict):
+            return targets[0][self.task.at][rows]
+        return torch.stack([t for t in targets if isinstance(t, Tensor)]).flatten()[rows]
+
+    def parts(self, split: Split) -> Parts:
+        """The three parts of a split, packed together so that a plan is made once."""
         if self.is_transductive:
             [example] = self.examples
             return Parts(*([_only(example, self.task, rows)] if len(rows) else [] for rows in split))
         packed = pack(list(self.examples))
         return Parts(*([packed[k] for k in rows.tolist()] for rows in split))
+
+
+def _draw(rows: Tensor, classes: Tensor, fraction: float, seed: int) -> Tensor:
+    """Which rows are drawn: the given fraction of every class, at least one row in all."""
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
+    held = torch.zeros(len(rows), dtype=torch.bool)
+    spread = order[classes[order].argsort(stable=True)]  # shuffled inside, class after class
+    count = max(1, round(fraction * len(rows)))
+    held[spread[(torch.arange(count) * len(rows)).div(count, rounding_mode="floor")]] = True
+    return held
 
 
 def _only(example: Example, task: Task, rows: Tensor) -> Example:

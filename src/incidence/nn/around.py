@@ -17,6 +17,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.kernels.aggregate import AGGREGATIONS
 from incidence.kernels.readout import pool_structures
+from incidence.nn.batch_norm import RowNorm
 from incidence.nn.linear import as_aggr, as_channels
 from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, per_tensor
 from incidence.structure import Structure
@@ -92,14 +93,11 @@ class _Norm(nn.Module):
 
     def _one(self, x: Tensor, pattern: Pattern, norms: Any, structure: Structure) -> Tensor:
         if len(norms) == 1:
-            return self._normalise(norms[0], x)
+            y: Tensor = norms[0](x)
+            return y
         rows = structure.orbit_rows(pattern)
-        parts = [self._normalise(norm, x[r]) for norm, r in zip(norms, rows, strict=True)]
+        parts = [norm(x[r]) for norm, r in zip(norms, rows, strict=True)]
         return torch.cat(parts)[torch.cat(rows).argsort()]
-
-    def _normalise(self, norm: nn.Module, x: Tensor) -> Tensor:
-        y: Tensor = norm(x)
-        return y
 
     def extra_repr(self) -> str:
         """The tensors."""
@@ -117,14 +115,7 @@ class BatchNorm(_Norm):
     """
 
     def __init__(self, text: str, channels: int | Mapping[str, int], momentum: float = 0.1, eps: float = 1e-5) -> None:
-        super().__init__(text, channels, lambda width: nn.BatchNorm1d(width, eps=eps, momentum=momentum))
-
-    def _normalise(self, norm: nn.Module, x: Tensor) -> Tensor:
-        if not self.training or x.shape[0] > 1:
-            y: Tensor = norm(x)
-            return y
-        # One entry has no spread, and none has no mean: the running statistics serve.
-        return nn.functional.batch_norm(x, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps)  # type: ignore[arg-type]
+        super().__init__(text, channels, lambda width: RowNorm(width, eps=eps, momentum=momentum))
 
 
 class LayerNorm(_Norm):

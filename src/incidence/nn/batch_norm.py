@@ -1,0 +1,65 @@
+"""Batch normalisation of rows that may be few, or spread over several processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+__all__ = ["RowNorm"]
+
+
+class RowNorm(nn.BatchNorm1d):
+    """Batch normalisation over rows, (rows, channels).
+
+    One row has no spread, and none has no mean: then the running statistics serve. Set `is_shared` to take the statistics over the rows of
+    all processes, as one process would; torch's own module for that needs GPUs.
+    """
+
+    is_shared = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The normalised rows."""
+        if self.training and self.is_shared and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+            return self._over_all(x)
+        if not self.training or len(x) > 1:
+            return super().forward(x)
+        return nn.functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+
+    def _over_all(self, x: Tensor) -> Tensor:
+        count = x.new_full((1,), len(x))
+        dist.all_reduce(count)
+        mean = _all_sum(x.sum(0)) / count.clamp(min=1)
+        variance = _all_sum((x - mean).square().sum(0)) / count.clamp(min=1)
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        if count > 1:
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum or 0.0)
+                self.running_var.lerp_(variance * count / (count - 1), self.momentum or 0.0)
+        else:
+            mean, variance = self.running_mean, self.running_var
+        return (x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias
+
+
+def _all_sum(x: Tensor) -> Tensor:
+    total: Tensor = _AllSum.apply(x)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _AllSum(torch.autograd.Function):
+    """The sum over all processes; the gradient of a sum of their losses is the sum of their gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        total = grad.contiguous().clone()
+        dist.all_reduce(total)
+        return total

@@ -1,0 +1,112 @@
+"""What happens beside the loop: the history of a run, its last checkpoint, and a display of progress."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import Callback, Checkpoint
+from tqdm import tqdm
+
+from incidence.train.folder import Spec, write_text
+
+__all__ = ["History", "KeepLast", "Progress"]
+
+
+class History(Callback):
+    """The metrics of every epoch. It is part of the checkpoint, so that a run that was resumed has one history."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path, self.rows = path, list[dict[str, float]]()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The rows so far."""
+        return {"rows": self.rows}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes over the rows of a checkpoint."""
+        self.rows = list(state["rows"])
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Adds a row, and writes the table."""
+        values = {key: float(value) for key, value in trainer.callback_metrics.items()}
+        rate = trainer.optimizers[0].param_groups[0]["lr"]
+        self.rows.append({"epoch": trainer.current_epoch + 1, **values, "lr": rate})
+        if self.path is not None and trainer.is_global_zero:
+            write_text(self.path, _table(self.rows))
+
+
+def _table(rows: list[dict[str, float]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+class KeepLast(Checkpoint):
+    """Saves a checkpoint after every epoch, with a description of the model, so that another is not taken for it."""
+
+    def __init__(self, path: Path, spec: Spec) -> None:
+        self.path, self.spec = path, spec
+
+    def on_save_checkpoint(self, trainer: pl.Trainer, module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Adds the description."""
+        checkpoint["incidence"] = self.spec
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Saves."""
+        trainer.save_checkpoint(self.path)
+
+
+class Progress(Callback):
+    """One bar for the whole run; a line now and then where there is no terminal."""
+
+    def __init__(self, is_shown: bool = True, stream: Any = None) -> None:
+        self.is_shown, self.stream = is_shown, stream or sys.stderr
+        self.bar: Any = None
+        self.spoke = 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Shows an empty bar, or one that is filled as far as a resumed run had come."""
+        if not self.is_shown or not trainer.is_global_zero:
+            return
+        epochs, done = trainer.max_epochs or 0, trainer.current_epoch
+        if self.stream.isatty():
+            form = "{desc} |{bar:30}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
+            self.bar = tqdm(total=epochs, initial=done, desc="epoch", file=self.stream, bar_format=form, leave=True)
+        else:
+            print(f"epoch {done} of {epochs}", file=self.stream, flush=True)
+            self.spoke = time.monotonic()
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Moves the bar, with the metrics of the epoch."""
+        if not self.is_shown or not trainer.is_global_zero:
+            return
+        shown = {key.replace("validation_", "val "): f"{float(value):.4g}" for key, value in trainer.callback_metrics.items()}
+        if self.bar is not None:
+            self.bar.set_postfix(shown, refresh=False)
+            self.bar.update()
+        elif time.monotonic() - self.spoke > 5:
+            values = ", ".join(f"{key} {value}" for key, value in shown.items())
+            print(f"epoch {trainer.current_epoch + 1} of {trainer.max_epochs}: {values}", file=self.stream, flush=True)
+            self.spoke = time.monotonic()
+
+    def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Closes the bar."""
+        self.close()
+
+    def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
+        """Closes the bar, so that the error stands on a line of its own."""
+        self.close()
+
+    def close(self) -> None:
+        """Closes the bar."""
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None

@@ -1,0 +1,170 @@
+"""`Config`: every option of a run, typed, the same in files, on the command line and in Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from incidence.errors import IncidenceError, need
+
+__all__ = ["SECTIONS", "Config", "option_type", "read_yaml", "write_yaml"]
+
+SECTIONS = ("data", "model", "training", "run")
+
+
+def _option(default: Any, section: str, about: str, among: Sequence[str] = (), least: float | None = None) -> Any:
+    return field(default=default, metadata={"section": section, "about": about, "among": tuple(among), "least": least})
+
+
+@dataclass(frozen=True)
+class Config:
+    """Every option of a run. None means: what the recipe of the data set or the preset of the model says.
+
+    Example:
+        >>> Config(epochs=3).replace(hidden=16).hidden
+        16
+    """
+
+    data: str = _option("solubility", "data", "a data set by name, or the path of a folder or file of your own")
+    folder: str | None = _option(None, "data", "where the files of a named data set are")
+    target: str | None = _option(None, "data", "which value to predict, where the data has several")
+    task: str | None = _option(None, "data", "for your own data, if it is not clear", ("regression", "classification"))
+    split: int = _option(0, "data", "which split or fold, counted from 0", least=0)
+    validation: float | None = _option(None, "data", "part of the training data to validate on", least=0)
+    data_seed: int = _option(0, "data", "of splits that are drawn", least=0)
+    lift: str | None = _option(None, "data", "tensors to add: rings, cliques, matrix, pairs, triples, space")
+    max_size: int | None = _option(None, "data", "of rings or cliques that a lift adds", least=3)
+    augment: bool | None = _option(None, "data", "change the training data a little in every epoch (meshes)")
+
+    model: str | None = _option(None, "model", "a network by name, or the tensors it reads: 'i, {i j}'")
+    through: str | None = _option(None, "model", "the hidden tensors, if they differ")
+    hidden: int | None = _option(None, "model", "channels of the hidden tensors", least=1)
+    depth: int | None = _option(None, "model", "number of blocks", least=0)
+    aggr: tuple[str, ...] | None = _option(None, "model", "how layers pool: sum, mean, max, min, std, or several")
+    whole: str | None = _option(None, "model", "how layers pool over whole structures")
+    norm: str | None = _option(None, "model", "batch, layer or none", ("batch", "layer", "none"))
+    activation: str | None = _option(None, "model", "relu, gelu, silu, elu or tanh")
+    dropout: float | None = _option(None, "model", "in blocks", least=0)
+    head_dropout: float | None = _option(None, "model", "in heads, if it differs", least=0)
+    readout: tuple[str, ...] | None = _option(None, "model", "statistics for outputs of whole structures")
+    max_overlap: int | None = _option(None, "model", "with open faces: matched nodes in one", least=1)
+
+    epochs: int = _option(50, "training", "how often every example is seen", least=1)
+    batch_size: int = _option(64, "training", "examples in a step, over all processes", least=1)
+    lr: float = _option(3e-3, "training", "peak of the learning rate", least=0)
+    weight_decay: float = _option(1e-4, "training", "of AdamW", least=0)
+    warmup: float = _option(0.15, "training", "part of the steps before the peak", least=0)
+    schedule: str = _option("cosine", "training", "what follows the peak", ("cosine", "constant"))
+    clip: float = _option(1.0, "training", "largest norm of a gradient; 0 for none", least=0)
+    label_smoothing: float = _option(0.0, "training", "of classes", least=0)
+    loss: str = _option("squared", "training", "of numbers", ("squared", "absolute", "huber"))
+    keep: str = _option("last", "training", "which weights to keep: of the last epoch, or of the best validation", ("last", "best"))
+    patience: int = _option(0, "training", "stop after that many epochs without a better validation; 0 for never", least=0)
+    seed: int = _option(0, "training", "of weights, order and dropout", least=0)
+
+    out: str | None = _option(None, "run", "folder of the run; by default a new one in runs/")
+    devices: int = _option(1, "run", "processes on this machine", least=1)
+    machines: int = _option(1, "run", "machines, started with torchrun", least=1)
+    accelerator: str = _option("auto", "run", "cpu, gpu, mps, or auto")
+    precision: str = _option("32-true", "run", "of numbers, as Lightning calls it: 32-true, bf16-mixed, 64-true")
+    threads: int = _option(1, "run", "of torch in each process; other counts round otherwise", least=1)
+    logger: str = _option("csv", "run", "csv, tensorboard, or both", ("csv", "tensorboard", "both"))
+
+    def __post_init__(self) -> None:
+        hints = _hints()
+        for f in fields(self):
+            object.__setattr__(self, f.name, _checked(f, getattr(self, f.name), hints[f.name]))
+
+    def replace(self, **changes: Any) -> Config:
+        """The same with some options changed."""
+        _assert_known(changes, "")
+        return dataclasses.replace(self, **changes)
+
+    def given(self) -> dict[str, Any]:
+        """The options that are not at their default."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+
+    def section(self, name: str) -> dict[str, Any]:
+        """The options of one section that have a value."""
+        mine = [f.name for f in fields(self) if f.metadata["section"] == name]
+        return {key: getattr(self, key) for key in mine if getattr(self, key) is not None}
+
+    @staticmethod
+    def of(options: Mapping[str, Any], where: str = "") -> Config:
+        """A config from plain values, such as a file has."""
+        _assert_known(options, where)
+        return Config(**options)
+
+
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Config)
+
+
+def option_type(hint: Any) -> Any:
+    """The type of a value that is there: `int` for `int | None`, `str` for the members of a tuple."""
+    if get_origin(hint) in (Union, types.UnionType):
+        [hint] = [t for t in get_args(hint) if t is not type(None)]
+    return hint
+
+
+def _checked(f: dataclasses.Field[Any], value: Any, hint: Any) -> Any:
+    kind = option_type(hint)
+    if value is None and kind is not hint:
+        return None
+    if get_origin(kind) is tuple:
+        value = (value,) if isinstance(value, str) else value
+        good = isinstance(value, (list, tuple)) and value and all(isinstance(v, str) for v in value)
+        value = tuple(value) if good else value
+    elif kind is float and isinstance(value, int) and not isinstance(value, bool):
+        good, value = True, float(value)
+    else:
+        good = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    if not good:
+        wanted = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "a text or a list of texts")
+        raise IncidenceError(f"the option `{f.name}` is {wanted}; got {value!r}.")
+    among, least = f.metadata["among"], f.metadata["least"]
+    if among and value not in among:
+        raise IncidenceError(f"the option `{f.name}` is one of {', '.join(among)}; got {value!r}.")
+    if least is not None and not value >= least:
+        raise IncidenceError(f"the option `{f.name}` is at least {least}; got {value!r}.")
+    return value
+
+
+def _assert_known(options: Mapping[str, Any], where: str) -> None:
+    known = [f.name for f in fields(Config)]
+    for key in options:
+        if key not in known:
+            close = get_close_matches(str(key), known, n=1)
+            guess = f" Did you mean `{close[0]}`?" if close else f" There are: {', '.join(known)}."
+            raise IncidenceError(f"{where}no option `{key}`.{guess}")
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The options of a file; nothing in it is executed.
+
+    Raises:
+        IncidenceError: It cannot be read, or is no list of options.
+    """
+    yaml = need("yaml", "a config file", "train")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise IncidenceError(f"the config {str(path)!r} cannot be read: {' '.join(str(error).split())}.") from error
+    content = {} if content is None else content
+    if not isinstance(content, dict):
+        raise IncidenceError(f"the config {str(path)!r} has lines like `epochs: 50`; got {type(content).__name__}.")
+    _assert_known(content, f"{path}: ")
+    return content
+
+
+def write_yaml(options: Mapping[str, Any]) -> str:
+    """Options as the text of a file."""
+    yaml = need("yaml", "a config file", "train")
+    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
+    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    return text

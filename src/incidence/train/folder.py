@@ -1,0 +1,191 @@
+"""`RunFolder`: where a run keeps what it made, and how a model comes back from there."""
+
+from __future__ import annotations
+
+import errno
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import incidence
+from incidence.data.dataset import Task
+from incidence.errors import IncidenceError
+from incidence.models import Predictor, make
+from incidence.structure.storage import whole_file
+from incidence.train.config import Config, read_yaml, write_yaml
+
+__all__ = ["RunFolder", "Spec", "build", "write_text"]
+
+Spec = dict[str, Any]
+"""What a model is, in plain values: the network, the task, how files are read."""
+
+
+class RunFolder:
+    """The files of one run. Nothing here is ever written over by another run, and nothing that is read can execute code."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config, self.spec, self.environment = path / "config.yaml", path / "model.json", path / "environment.json"
+        self.checkpoints, self.weights, self.metrics = path / "checkpoints", path / "model.safetensors", path / "metrics.json"
+        self.predictions, self.logs, self.plots = path / "predictions.csv", path / "logs", path / "plots"
+        self.report, self.log = path / "report.html", path / "log.txt"
+
+    @property
+    def last(self) -> Path:
+        """The checkpoint to go on from."""
+        return self.checkpoints / "last.ckpt"
+
+    @staticmethod
+    def new(out: str | None, data: str) -> RunFolder:
+        """A new folder: the one that was asked for, or the next number in `runs/`.
+
+        Raises:
+            IncidenceError: It is there already, with something in it, or cannot be made.
+        """
+        try:
+            if out is not None:
+                path = Path(out)
+                if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                    hint = f" To go on with the run in it: incidence train --resume {path}." if (path / "config.yaml").exists() else ""
+                    raise IncidenceError(f"{path} is there already, and is not written over: choose another --out.{hint}")
+                path.mkdir(parents=True, exist_ok=True)
+                return RunFolder(path)
+            return RunFolder(_next(Path("runs"), Path(data).stem or "run"))
+        except OSError as error:
+            raise IncidenceError(f"no folder can be made for the run: {error}. Choose one with --out.") from error
+
+    @staticmethod
+    def open(path: Path) -> RunFolder:
+        """A folder that a run has made.
+
+        Raises:
+            IncidenceError: It is none.
+        """
+        folder = RunFolder(path)
+        if not folder.config.is_file() or not folder.spec.is_file():
+            raise IncidenceError(f"{path} is no folder of a run: it has no config.yaml and model.json. `incidence train` makes one.")
+        return folder
+
+    def start(self, config: Config, spec: Spec) -> None:
+        """Writes down what the run is, before it begins."""
+        self.checkpoints.mkdir()
+        self.plots.mkdir()
+        write_text(self.environment, json.dumps(environment(config), indent=1) + "\n")
+        write_text(self.spec, json.dumps(spec, indent=1) + "\n")
+        write_text(self.config, write_yaml(_plain(config)))
+
+    def read_config(self) -> Config:
+        """The options that the run was started with."""
+        return Config.of(read_yaml(self.config), f"{self.config}: ")
+
+    def read_spec(self) -> Spec:
+        """What the model of the run is."""
+        try:
+            spec = json.loads(self.spec.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise IncidenceError(f"{self.spec} cannot be read: {error}.") from error
+        assert isinstance(spec, dict)
+        return spec
+
+    def save_weights(self, predictor: Predictor, spec: Spec) -> None:
+        """Writes the finished model: its weights and scales, with what it is."""
+        from safetensors.torch import save
+
+        data = save(predictor.state(), metadata={"incidence": json.dumps(spec)})
+        with whole_file(self.weights) as file:
+            file.write(data)
+
+    def load(self) -> tuple[Predictor, Spec]:
+        """The finished model, ready to predict.
+
+        Raises:
+            IncidenceError: The run is not finished, or its files are damaged or of another model.
+        """
+        spec = self.read_spec()
+        if not self.weights.is_file():
+            raise IncidenceError(f"the run in {self.path} has no model yet: finish it with `incidence train --resume {self.path}`.")
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            state = load_file(self.weights)
+        except (OSError, SafetensorError) as error:
+            raise IncidenceError(f"{self.weights} is damaged: {error}. Train again, or copy it anew.") from error
+        predictor = build(spec)
+        try:
+            predictor.load_state_dict(state)
+        except RuntimeError as error:
+            raise IncidenceError(f"{self.weights} belongs to another model than {self.spec}: {_short(error)}") from error
+        return predictor.eval(), spec
+
+
+def build(spec: Mapping[str, Any]) -> Predictor:
+    """The predictor of a spec, with fresh weights."""
+    task = Task(**{**spec["task"], "names": tuple(spec["task"]["names"])})
+    settings = {key: tuple(v) if isinstance(v, list) else v for key, v in spec["settings"].items()}
+    net = make(spec["model"], spec["in_channels"], task.out_channels, task.at, **settings)
+    return Predictor(net, is_regression=task.kind == "regression")
+
+
+def environment(config: Config) -> dict[str, Any]:
+    """What the run depends on beside its options."""
+    names = ("torch", "numpy", "lightning", "torchmetrics", "safetensors")
+    return {
+        "incidence": incidence.__version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "processors": os.cpu_count(),
+        "threads": config.threads,
+        "libraries": {name: importlib.metadata.version(name) for name in names},
+        "accelerators": torch.cuda.device_count(),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+    }
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text, at once or not at all; a full disk is told as such."""
+    try:
+        with whole_file(path) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise IncidenceError(disk_trouble(path, error)) from error
+
+
+def disk_trouble(path: Path, error: OSError) -> str:
+    """What to tell when a file cannot be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"the disk is full: {path} was not written, and what was there before is whole. Make room, then go on with --resume."
+    return f"{path} cannot be written: {error}."
+
+
+def _plain(config: Config) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for section in ("data", "model", "training", "run"):
+        options |= config.section(section)
+    options.pop("out", None)  # a folder may move
+    return options
+
+
+def _next(parent: Path, name: str) -> Path:
+    """The next free number; two runs that start at once get two folders."""
+    parent.mkdir(exist_ok=True)
+    number = 1
+    while True:
+        path = parent / f"{name}-{number}"
+        try:
+            path.mkdir()
+            return path
+        except FileExistsError:
+            number += 1
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

@@ -1,0 +1,121 @@
+"""`Training`: loss, metrics and optimiser of a predictor, for Lightning's loop."""
+
+from __future__ import annotations
+
+from math import cos, pi
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+import torch.distributed as dist
+import torchmetrics
+from torch import Tensor, nn
+
+from incidence.data.dataset import Task
+from incidence.errors import IncidenceError
+from incidence.models.predictor import Predictor
+from incidence.nn.batch_norm import RowNorm
+from incidence.structure.example import Example
+from incidence.train.batches import seed_of
+from incidence.train.config import Config
+
+__all__ = ["LOSSES", "Training", "metrics_of", "rows_of", "update"]
+
+LOSSES = {"squared": nn.functional.mse_loss, "absolute": nn.functional.l1_loss, "huber": nn.functional.smooth_l1_loss}
+
+
+class Training(pl.LightningModule):
+    """What is done in a step and in an epoch; everything else is Lightning's."""
+
+    def __init__(self, predictor: Predictor, task: Task, config: Config, num_steps: int) -> None:
+        super().__init__()
+        self.predictor, self.task, self.config, self.num_steps = predictor, task, config, num_steps
+        self.validation_metrics = metrics_of(task)
+        for module in predictor.modules():
+            if isinstance(module, RowNorm):
+                module.is_shared = True
+
+    def on_train_epoch_start(self) -> None:
+        """Seeds what is random in an epoch by its number, so that an epoch that is done again is the same."""
+        torch.manual_seed(seed_of(self.config.seed, self.current_epoch, self.global_rank))
+
+    def training_step(self, batch: Example, _: int) -> Tensor:
+        """The loss of a batch, such that the mean over the processes is the loss of their batches as one."""
+        total, count = self._loss(batch)
+        if not torch.isfinite(total):
+            raise IncidenceError(
+                f"the loss is {float(total)} in epoch {self.current_epoch + 1}: the weights have run away. Nothing of it was saved; "
+                "try a smaller learning rate (--lr), or look for values in the data that are far off."
+            )
+        own = float(count)
+        if self.trainer.world_size > 1:
+            dist.all_reduce(count)
+        loss = total * self.trainer.world_size / count.clamp(min=1)
+        self.log("train_loss", total / max(own, 1.0), batch_size=max(1, int(own)), on_step=False, on_epoch=True, sync_dist=True)
+        return loss
+
+    def _loss(self, batch: Example) -> tuple[Tensor, Tensor]:
+        """The sum of the losses of all rows that have a target, and how many these are."""
+        y, target = self.predictor(batch.features, batch.structure), rows_of(batch, self.task)
+        if self.task.kind == "classification":
+            total = nn.functional.cross_entropy(y, target, ignore_index=-1, label_smoothing=self.config.label_smoothing, reduction="sum")
+            return total, (target >= 0).sum().to(y.dtype)
+        wanted = self.predictor.scaled(target.reshape(y.shape).to(y.dtype))
+        known = ~wanted.isnan()
+        return LOSSES[self.config.loss](y[known], wanted[known], reduction="sum"), known.sum().to(y.dtype)
+
+    def validation_step(self, batch: Example, _: int) -> None:
+        """Takes the metrics of a batch, in the units of the data."""
+        update(self.validation_metrics, self.predictor.predict(batch.features, batch.structure), rows_of(batch, self.task), self.task)
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs the metrics of the validation part."""
+        self.log_dict({f"validation_{name}": value for name, value in self.validation_metrics.compute().items()})
+        self.validation_metrics.reset()
+
+    def configure_optimizers(self) -> Any:
+        """AdamW, with a warm-up and a slow decay."""
+        parameters = [p for p in self.parameters() if p.requires_grad]
+        optimizer = torch.optim.AdamW(parameters, lr=self.config.lr, weight_decay=self.config.weight_decay, fused=True)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._factor)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _factor(self, step: int) -> float:
+        """The learning rate at a step, as a part of its peak: up from 1/25, down to 0, along a cosine."""
+        peak = max(1, round(self.config.warmup * self.num_steps))
+        if step < peak:
+            return 0.04 + 0.96 * (1 - cos(pi * step / peak)) / 2
+        if self.config.schedule == "constant":
+            return 1.0
+        return (1 + cos(pi * min(1.0, (step - peak) / max(1, self.num_steps - peak)))) / 2
+
+
+def rows_of(batch: Example, task: Task) -> Tensor:
+    """The target of a batch, a row for each prediction."""
+    target = batch.target
+    rows = target.get(task.at) if isinstance(target, dict) else target
+    if rows is None:
+        raise IncidenceError(f"the examples have no target of `{task.at}`." if task.at else "the examples have no target.")
+    return rows
+
+
+def metrics_of(task: Task) -> torchmetrics.MetricCollection:
+    """The metrics of a task, by name."""
+    if task.kind == "classification":
+        accuracy = torchmetrics.classification.MulticlassAccuracy(num_classes=max(2, len(task.names)), average="micro")
+        return torchmetrics.MetricCollection({"accuracy": accuracy})
+    numbers: dict[str, Any] = {"rmse": torchmetrics.MeanSquaredError(squared=False), "mae": torchmetrics.MeanAbsoluteError()}
+    return torchmetrics.MetricCollection(numbers, compute_groups=False)
+
+
+def update(metrics: torchmetrics.MetricCollection, predicted: Tensor, target: Tensor, task: Task) -> None:
+    """Adds rows to metrics, where there is a target."""
+    if task.kind == "classification":
+        known = target >= 0
+        predicted, target = predicted[known].argmax(-1), target[known]
+    else:
+        target = target.reshape(predicted.shape).to(predicted.dtype)
+        known = ~target.isnan()
+        predicted, target = predicted[known], target[known]
+    if len(target):
+        metrics.update(predicted, target)

@@ -1,0 +1,131 @@
+"""From options to data and a model: what a run begins with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from incidence.data.folders import load_folder
+from incidence.data.lifts import lift_all
+from incidence.data.outside import load_outside
+
+from incidence.algebra.pattern import Pattern
+from incidence.data import DATA_SETS, DataSet, Parts
+from incidence.errors import IncidenceError
+from incidence.models import Predictor, find
+from incidence.structure.examples import collate
+from incidence.train.config import Config
+from incidence.train.folder import Spec, build
+from incidence.train.module import rows_of
+from incidence.train.recipes import resolve
+
+__all__ = ["Prepared", "lifting_of", "new_predictor", "prepare"]
+
+
+class Prepared(NamedTuple):
+    """Data and the description of a model, ready to train."""
+
+    config: Config
+    data: DataSet
+    parts: Parts
+    spec: Spec
+
+
+def prepare(config: Config, given: Mapping[str, Any]) -> Prepared:
+    """Loads the data, fills in what was left open, and describes the model.
+
+    Args:
+        config: The options.
+        given: Those that the user gave; the recipe of the data decides about the others.
+
+    Raises:
+        IncidenceError: The data is missing or damaged, or does not fit the task or the model.
+    """
+    data = _load(config)
+    config = resolve(config, given, data.reader)
+    if config.task is not None and config.task != data.task.kind:
+        wanted, has = config.task, data.task.kind
+        raise IncidenceError(
+            f"the task is {wanted}, and the targets of {config.data!r} are for {has}: leave out --task, or change the data."
+        )
+    lift, options = lifting_of(config, list(data.examples[0].features))
+    split = data.split(config.split, config.validation or 0.0, config.data_seed)
+    if not len(split.train):
+        raise IncidenceError(f"split {config.split} of {config.data!r} has no training data: it is there for comparison, not for training.")
+    data = _with_examples(data, lift, options)
+    return Prepared(config, data, data.parts(split), _spec(config, data, lift, options))
+
+
+def _load(config: Config) -> DataSet:
+    folder = None if config.folder is None else Path(config.folder).expanduser()
+    options = {"target": config.target, "task": config.task, "seed": config.data_seed}
+    if config.data in DATA_SETS:
+        module, function, _ = DATA_SETS[config.data]
+        return _call(getattr(import_module(module), function), (config.data, folder), options, config.data)
+    if config.data.startswith("pyg:"):
+        return _call(load_outside, (config.data, folder), options, config.data)
+    path = Path(config.data).expanduser()
+    if not path.exists():
+        known = ", ".join(sorted(DATA_SETS))
+        raise IncidenceError(f"{config.data!r} is no data set and no file or folder. Data sets: {known}.")
+    return _call(load_folder, (path,), options, config.data)
+
+
+def _call(loader: Any, arguments: tuple[Any, ...], options: Mapping[str, Any], name: str) -> DataSet:
+    """Calls a loader with the options that it takes; a target that it cannot take is refused."""
+    taken = inspect.signature(loader).parameters
+    if options["target"] is not None and "target" not in taken:
+        raise IncidenceError(f"the data set {name!r} has one target: leave out --target.")
+    data: DataSet = loader(*arguments, **{key: value for key, value in options.items() if key in taken and value is not None})
+    return data
+
+
+def lifting_of(config: Config, features: list[str]) -> tuple[str, dict[str, Any]]:
+    """Which lift the model needs, and its options: none if the data has all its tensors."""
+    preset = find(config.model or "relational")
+    have = {Pattern(key) for key in features}
+    needs = not preset.inputs or not all(Pattern(text) in have for text in preset.inputs.split(", "))
+    name = config.lift if config.lift is not None else preset.lift if needs else "none"
+    return name, {} if config.max_size is None or name == "none" else {"max_size": config.max_size}
+
+
+def _with_examples(data: DataSet, lift: str, options: Mapping[str, Any]) -> DataSet:
+    from dataclasses import replace
+
+    return data if lift == "none" else replace(data, examples=lift_all(list(data.examples), lift, **options))
+
+
+def _spec(config: Config, data: DataSet, lift: str, options: Mapping[str, Any]) -> Spec:
+    settings = config.section("model")
+    model = settings.pop("model")
+    aggr = settings.get("aggr")
+    if aggr is not None and len(aggr) == 1:
+        settings["aggr"] = aggr[0]
+    return {
+        "format": 1,
+        "data": config.data,
+        "model": model,
+        "settings": settings,
+        "in_channels": {key: x.shape[1] for key, x in data.examples[0].features.items()},
+        "task": {**asdict(data.task), "names": list(data.task.names)},
+        "metric": data.metric,
+        "reader": data.reader,
+        "reader_options": dict(data.reader_options),
+        "lift": lift,
+        "lift_options": dict(options),
+    }
+
+
+def new_predictor(prepared: Prepared) -> Predictor:
+    """A predictor with fresh weights, scaled to the training data."""
+    train = prepared.parts.train
+    torch.manual_seed(prepared.config.seed)
+    predictor = build(prepared.spec)
+    predictor.fit_scales([e.features for e in train], [rows_of(e, prepared.data.task) for e in train])
+    batch = collate(train[: prepared.config.batch_size])
+    return predictor.calibrate(batch.features, batch.structure)
