@@ -38,7 +38,9 @@ class Reader:
 
 # name: (module, function, one line for --help). A loader is called as loader(name, folder, **options) and gives a DataSet; folder is None
 # if the user named none.
-DATA_SETS: dict[str, tuple[str, str, str]] = {}
+DATA_SETS: dict[str, tuple[str, str, str]] = {
+    "solubility": ("incidence.data.molecules.solubility", "load_solubility", "aqueous solubility of 1,282 molecules; part of the package"),
+}
 
 # name: (module, the name of its Reader)
 READERS: dict[str, tuple[str, str]] = {}

