@@ -40,6 +40,18 @@ class Reader:
 # if the user named none.
 DATA_SETS: dict[str, tuple[str, str, str]] = {
     "solubility": ("incidence.data.molecules.solubility", "load_solubility", "aqueous solubility of 1,282 molecules; part of the package"),
+    "mutag": ("incidence.data.graphs.tu", "load_tu", "188 molecules, mutagenic or not; 10 folds"),
+    "ptc": ("incidence.data.graphs.tu", "load_tu", "344 molecules, carcinogenic or not; 10 folds"),
+    "proteins": ("incidence.data.graphs.tu", "load_tu", "1113 proteins, enzymes or not; 10 folds"),
+    "nci1": ("incidence.data.graphs.tu", "load_tu", "4110 molecules, active against lung cancer or not; 10 folds"),
+    "imdb-b": ("incidence.data.graphs.tu", "load_tu", "1000 networks of actors in 2 genres; 10 folds"),
+    "imdb-m": ("incidence.data.graphs.tu", "load_tu", "1500 networks of actors in 3 genres; 10 folds"),
+    "csl": ("incidence.data.graphs.hard", "load_csl", "150 circular skip link graphs in 10 classes; 5 folds"),
+    "exp": ("incidence.data.graphs.hard", "load_exp", "600 pairs of graphs of formulas, satisfiable or not; 10 folds"),
+    "cexp": ("incidence.data.graphs.hard", "load_exp", "as exp, half of the pairs made easy; 10 folds"),
+    "sr": ("incidence.data.graphs.hard", "load_sr", "strongly regular graphs of a family, nothing to train on"),
+    "brec": ("incidence.data.graphs.hard", "load_brec", "pairs of graphs that are hard to tell apart, nothing to train on"),
+    "counting": ("incidence.data.graphs.counting", "load_counting", "5000 random graphs with counts of small patterns"),
 }
 
 # name: (module, the name of its Reader)
