@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from incidence.data.folders import load_folder
-from incidence.data.lifts import lift_all
-from incidence.data.outside import load_outside
 
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, DataSet, Parts
+from incidence.data.folders import load_folder
+from incidence.data.lifts import lift_all
+from incidence.data.outside import load_outside
 from incidence.errors import IncidenceError
 from incidence.models import Predictor, find
 from incidence.structure.examples import collate

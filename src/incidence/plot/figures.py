@@ -1,0 +1,96 @@
+"""Figures of training and predictions, made with matplotlib without a display."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from incidence.errors import need
+
+__all__ = ["confusion", "curves", "parity", "save"]
+
+_INK = "#1f4e79"
+_PALE = "#c55a11"
+
+
+def _figure(width: float, height: float) -> Any:
+    module = need("matplotlib.figure", "a plot", "train")
+    return module.Figure(figsize=(width, height), layout="constrained")
+
+
+def parity(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], unit: str = "") -> Any:
+    """Predicted against true values, a panel for each number that is predicted.
+
+    Args:
+        parts: By name, predictions and targets; shape (rows, numbers). The last is drawn on top.
+        names: Of the numbers.
+        unit: Of the numbers.
+    """
+    figure = _figure(4.2 * len(names), 4.2)
+    axes = figure.subplots(1, len(names), squeeze=False)[0]
+    for column, (axis, name) in enumerate(zip(axes, names, strict=True)):
+        for number, (part, (predicted, target)) in enumerate(parts.items()):
+            is_last = number == len(parts) - 1
+            y, x = predicted[:, column].tolist(), target.reshape(predicted.shape)[:, column].tolist()
+            axis.scatter(x, y, s=14 if is_last else 7, color=_PALE if is_last else _INK, alpha=0.8 if is_last else 0.25, label=part, lw=0)
+        low, high = min(axis.get_xlim()[0], axis.get_ylim()[0]), max(axis.get_xlim()[1], axis.get_ylim()[1])
+        axis.plot([low, high], [low, high], color="black", lw=0.8, zorder=0)
+        axis.set(xlim=(low, high), ylim=(low, high), aspect="equal", title=name)
+        axis.set(xlabel=f"measured{f' ({unit})' if unit else ''}", ylabel="predicted")
+        axis.legend(frameon=False)
+    return figure
+
+
+def curves(rows: Sequence[Mapping[str, float]]) -> Any:
+    """The metrics of every epoch: the loss on the left, metrics of the validation part on the right if there are any."""
+    names = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in ("epoch", "lr")]
+    losses, others = [n for n in names if "loss" in n], [n for n in names if "loss" not in n]
+    panels = [p for p in (losses, others) if p]
+    figure = _figure(4.6 * max(1, len(panels)), 3.4)
+    axes = figure.subplots(1, max(1, len(panels)), squeeze=False)[0]
+    for axis, panel in zip(axes, panels, strict=False):
+        for number, name in enumerate(panel):
+            shown = [(row["epoch"], row[name]) for row in rows if name in row]
+            axis.plot([e for e, _ in shown], [v for _, v in shown], color=(_INK, _PALE)[number % 2], label=name.replace("_", " "))
+        axis.set(
+            xlabel="epoch", yscale="log" if panel is losses and all(row[n] > 0 for row in rows for n in panel if n in row) else "linear"
+        )
+        axis.legend(frameon=False)
+    return figure
+
+
+def confusion(predicted: Tensor, target: Tensor, names: Sequence[str]) -> Any:
+    """How often each class was taken for each: rows are true classes, shares of the row."""
+    import torch
+
+    known = target >= 0
+    counts = torch.zeros(len(names), len(names))
+    counts.index_put_((target[known], predicted[known].argmax(-1)), torch.ones(int(known.sum())), accumulate=True)
+    shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
+    size = min(9.0, 2.6 + 0.32 * len(names))
+    figure = _figure(size, size)
+    axis = figure.subplots()
+    axis.imshow(shares.tolist(), cmap="Blues", vmin=0, vmax=1)
+    axis.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
+    axis.set_yticks(range(len(names)), names, fontsize=7)
+    axis.set(xlabel="predicted", ylabel="true")
+    if len(names) <= 12:
+        for row, own in enumerate(counts.int().tolist()):
+            for column, count in enumerate(own):
+                if count:
+                    axis.text(
+                        column, row, count, ha="center", va="center", fontsize=7, color="white" if shares[row, column] > 0.5 else "black"
+                    )
+    return figure
+
+
+def save(figure: Any, path: Path) -> Path:
+    """Writes a figure in the format that the suffix says, at once or not at all."""
+    from incidence.structure.storage import whole_file
+
+    with whole_file(path) as file:
+        figure.savefig(file, format=path.suffix[1:], dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return path

@@ -1,0 +1,145 @@
+"""Predictions of a finished run: for files of the user, or for the parts of a data set."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from incidence.data import READERS, Read, Task, reader
+from incidence.data.lifts import lift_all
+from incidence.errors import IncidenceError
+from incidence.models import Predictor
+from incidence.structure.example import Example
+from incidence.structure.examples import collate
+from incidence.train.evaluate import Evaluation, evaluate
+from incidence.train.folder import RunFolder, Spec
+from incidence.train.prepare import prepare
+from incidence.train.run import all_given
+
+__all__ = ["Prediction", "evaluate_run", "predict", "table"]
+
+_TOGETHER = 64
+
+
+class Prediction(NamedTuple):
+    """What a model says about one example: a row of numbers, or of probabilities, for each entry of its output."""
+
+    name: str
+    rows: list[list[float]]
+
+
+def predict(run: Path, files: Iterable[Path], errors: list[IncidenceError]) -> tuple[Task, list[Prediction]]:
+    """Predictions for all examples in some files, in order.
+
+    Args:
+        run: The folder of a finished run; it may have moved.
+        files: What to predict.
+        errors: Takes what could not be read or does not fit the model; the rest goes on.
+
+    Raises:
+        IncidenceError: The run has no model.
+    """
+    predictor, spec = RunFolder.open(run).load()
+    task = _task(spec)
+    found: list[Prediction] = []
+    for some in _chunks(_readings(files, spec, errors)):
+        found += _predict(predictor, task, some, errors)
+    return task, found
+
+
+def _readings(files: Iterable[Path], spec: Spec, errors: list[IncidenceError]) -> Iterator[Read]:
+    for path in files:
+        try:
+            for name, example in _reader(path, spec).read(path, errors, **_options(path, spec)):
+                yield Read(name, lift_all([example], spec["lift"], **spec["lift_options"])[0])
+        except IncidenceError as error:
+            errors.append(error if str(path) in str(error) else IncidenceError(f"{path}: {error}"))
+
+
+def _is_saved(path: Path) -> bool:
+    return path.suffix == ".npz"
+
+
+def _reader(path: Path, spec: Spec) -> Any:
+    """The reader of the run; examples that the library saved are read as they are."""
+    if not path.is_file():
+        raise IncidenceError(f"there is no file {path}.")
+    own = reader("example" if _is_saved(path) else spec["reader"])
+    name = path.name.lower().removesuffix(".gz")
+    if not name.endswith(own.suffixes):
+        others = [other for other in READERS if name.endswith(reader(other).suffixes)]
+        hint = f" A file like that is for a model of kind {others[0]!r}." if others else ""
+        raise IncidenceError(f"{path} is none of the files this model reads: {', '.join(own.suffixes)}, .npz.{hint}")
+    return own
+
+
+def _options(path: Path, spec: Spec) -> dict[str, Any]:
+    return {} if _is_saved(path) else spec["reader_options"]
+
+
+def _chunks(readings: Iterable[Read]) -> Iterator[list[Read]]:
+    some: list[Read] = []
+    for one in readings:
+        some.append(one)
+        if len(some) == _TOGETHER:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _predict(predictor: Predictor, task: Task, some: Sequence[Read], errors: list[IncidenceError]) -> list[Prediction]:
+    """Predictions of a batch; if an example does not fit, of every one on its own, so that the others are not lost."""
+    try:
+        batch = collate([Example(r.example.structure, r.example.features) for r in some])
+        with torch.no_grad():
+            rows = predictor.predict(batch.features, batch.structure)
+    except IncidenceError as error:
+        if len(some) > 1:
+            return [p for one in some for p in _predict(predictor, task, [one], errors)]
+        errors.append(IncidenceError(f"{some[0].name}: {error}"))
+        return []
+    sizes = batch.structure.entry_ptr(task.at).diff().tolist() if task.at else [1] * len(some)
+    return [Prediction(r.name, own.tolist()) for r, own in zip(some, rows.split(sizes), strict=True)]
+
+
+def table(task: Task, found: Sequence[Prediction]) -> str:
+    """Predictions as the text of a CSV file."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    entry = ["entry"] if task.at else []
+    if task.kind == "classification":
+        writer.writerow(["name", *entry, "class", *(f"p({name})" for name in task.names)])
+    else:
+        writer.writerow(["name", *entry, *task.names])
+    for name, rows in found:
+        for number, row in enumerate(rows):
+            place = [number] if task.at else []
+            best = [task.names[max(range(len(row)), key=row.__getitem__)]] if task.kind == "classification" else []
+            writer.writerow([name, *place, *best, *(f"{value:.6g}" for value in row)])
+    return text.getvalue()
+
+
+def evaluate_run(run: Path, changes: dict[str, Any]) -> tuple[Evaluation, str]:
+    """The metrics of a finished run on its own data, or on other data; and the metric that counts.
+
+    Args:
+        run: The folder of the run.
+        changes: Options about data in place of those of the run, such as `data` or `split`.
+    """
+    folder = RunFolder.open(run)
+    predictor, spec = folder.load()
+    config = folder.read_config().replace(**changes)
+    prepared = prepare(config, all_given())
+    if prepared.data.task != _task(spec):
+        raise IncidenceError(f"the model was trained for {_task(spec)}, and the data is for {prepared.data.task}.")
+    return evaluate(predictor, prepared.parts, prepared.data.task, config.batch_size), prepared.data.metric
+
+
+def _task(spec: Spec) -> Task:
+    return Task(**{**spec["task"], "names": tuple(spec["task"]["names"])})

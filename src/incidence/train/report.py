@@ -1,0 +1,116 @@
+"""What a run tells the person who started it: a few lines and a plot in the terminal, and a page to keep."""
+
+from __future__ import annotations
+
+import html
+import io
+from typing import Any
+
+from incidence import plot
+from incidence.train.evaluate import Scored
+from incidence.train.folder import write_text
+from incidence.train.run import Run
+
+__all__ = ["make_plots", "page", "summary"]
+
+_PAGE = """\
+<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }}
+table {{ border-collapse: collapse }} td, th {{ padding: .2rem .9rem .2rem 0; text-align: left; border-bottom: 1px solid #ddd }}
+svg {{ max-width: 100%; height: auto }} pre {{ background: #f6f6f6; padding: 1rem; overflow-x: auto }}
+</style></head><body>
+<h1>{title}</h1>
+<p>{about}</p>
+{table}
+{plots}
+<h2>Model</h2><pre>{model}</pre>
+<h2>Options</h2><pre>{config}</pre>
+</body></html>
+"""
+
+
+def summary(run: Run) -> str:
+    """The result in a few lines: the metric beside the baseline, a plot, where everything is, and what to try next."""
+    data, part = run.prepared.data, _shown(run)
+    scored = run.evaluation.parts[part]
+    metric, unit = data.metric, f" {data.task.unit}" if data.task.unit and data.metric != "accuracy" else ""
+    own, blind = scored.metrics[metric], scored.baseline[metric]
+    what = "the most frequent class" if data.task.kind == "classification" else "the mean of the training data"
+    lines = [f"{data.name}: {part} {metric} {_number(own, metric)}{unit}, against {_number(blind, metric)} for {what}", ""]
+    if data.task.kind == "regression":
+        column = scored.predicted[:, 0].tolist(), scored.target.reshape(scored.predicted.shape)[:, 0].tolist()
+        pairs = [(y, t) for y, t in zip(*column, strict=True) if t == t]
+        lines += [plot.scatter([t for _, t in pairs], [y for y, _ in pairs], x_name="measured", y_name="predicted"), ""]
+    folder = run.folder.path
+    lines += [
+        f"Everything is in {folder}/: report.html (plots), model.safetensors, predictions.csv, metrics.json, config.yaml",
+        "",
+        "Next:  " + "\n       ".join(_next(run)),
+    ]
+    return "\n".join(lines)
+
+
+def _next(run: Run) -> list[str]:
+    folder, suffix = run.folder.path, {"mesh": "mesh.obj", "graph": "graph.edges", "example": "examples.npz"}
+    return [
+        f"incidence predict {folder} {suffix.get(run.prepared.data.reader, 'molecules.sdf')}",
+        f"incidence train --data {run.prepared.config.data} --seed 1",
+        "incidence train --help           your own data, other models, several processes",
+    ]
+
+
+def _shown(run: Run) -> str:
+    """The part that counts: test, or else validation, or else training."""
+    return next(name for name in ("test", "validation", "train") if name in run.evaluation.parts)
+
+
+def _number(value: float, metric: str) -> str:
+    return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.4g}"
+
+
+def make_plots(run: Run) -> dict[str, Any]:
+    """The figures of a run, by name."""
+    figures = {"curves": plot.curves(run.history)}
+    parts = {name: run.evaluation.parts[name] for name in ("train", "test", "validation") if name in run.evaluation.parts}
+    if run.prepared.data.task.kind == "classification":
+        scored: Scored = parts[_shown(run)]
+        figures["confusion"] = plot.confusion(scored.predicted, scored.target, run.prepared.data.task.names)
+    else:
+        shown = {name: (part.predicted, part.target) for name, part in parts.items()}
+        figures["parity"] = plot.parity(shown, run.prepared.data.task.names, run.prepared.data.task.unit)
+    return figures
+
+
+def page(run: Run) -> None:
+    """Writes the plots, and one page that has everything in it."""
+    drawings = []
+    for name, figure in make_plots(run).items():
+        plot.save(figure, run.folder.plots / f"{name}.png")
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None})
+        drawings.append(text.getvalue()[text.getvalue().index("<svg") :])
+    data = run.prepared.data
+    write_text(
+        run.folder.report,
+        _PAGE.format(
+            title=html.escape(f"{data.name}: {', '.join(data.task.names[:3])}"),
+            about=html.escape(data.about),
+            table=_table(run),
+            plots="\n".join(f"<p>{one}</p>" for one in drawings),
+            model=html.escape(str(run.predictor.net)),
+            config=html.escape(run.folder.config.read_text(encoding="utf-8")),
+        ),
+    )
+
+
+def _table(run: Run) -> str:
+    head = "<tr><th>part</th><th>rows</th><th>metric</th><th>network</th><th>baseline</th></tr>"
+    rows = [
+        f"<tr><td>{name}</td><td>{len(part.target)}</td><td>{metric}</td><td>{_number(value, metric)}</td>"
+        f"<td>{_number(part.baseline[metric], metric)}</td></tr>"
+        for name, part in run.evaluation.parts.items()
+        for metric, value in part.metrics.items()
+    ]
+    return f"<table>{head}{''.join(rows)}</table>"

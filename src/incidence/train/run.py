@@ -1,0 +1,243 @@
+"""A run from start to end: train, resume, and what is made of the result."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from torch.utils.data import DataLoader
+
+from incidence.errors import IncidenceError, need
+from incidence.models import Predictor
+from incidence.train import checkpoint
+from incidence.train.batches import Order, loader
+from incidence.train.callbacks import History, KeepLast, Progress
+from incidence.train.config import Config
+from incidence.train.evaluate import Evaluation, evaluate
+from incidence.train.folder import RunFolder, Spec, build, write_text
+from incidence.train.module import Training
+from incidence.train.prepare import Prepared, new_predictor, prepare
+
+__all__ = ["Interrupted", "Run", "all_given", "resume", "train"]
+
+
+class Interrupted(Exception):  # noqa: N818 - no error: the user stopped it
+    """The user stopped a run; it can be resumed from its folder."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        super().__init__(f"stopped; go on with: incidence train --resume {folder.path}")
+        self.folder = folder
+
+
+class Run:
+    """A finished run: its folder, what it was asked to do, and how well it did."""
+
+    def __init__(self, folder: RunFolder, prepared: Prepared, predictor: Predictor, evaluation: Evaluation, history: History) -> None:
+        self.folder, self.prepared, self.predictor, self.evaluation, self.history = folder, prepared, predictor, evaluation, history.rows
+
+
+def train(options: Mapping[str, Any] | Config | None = None, is_shown: bool = False) -> Run | None:
+    """Trains a network and keeps everything in a new folder.
+
+    Args:
+        options: Of `Config`; what is left out is decided by the recipe of the data.
+        is_shown: Whether to show progress.
+
+    Returns:
+        The run; None in processes other than the first.
+
+    Raises:
+        IncidenceError: The options, the data or the disk do not allow it.
+        Interrupted: The user stopped it.
+    """
+    given = options.given() if isinstance(options, Config) else dict(options or {})
+    config = Config.of(given)
+    torch.set_num_threads(config.threads)
+    prepared = prepare(config, given)
+    folder = RunFolder.new(config.out, config.data) if _is_first() else RunFolder(Path(os.devnull))
+    predictor = new_predictor(prepared)
+    if _is_first():
+        folder.start(prepared.config, prepared.spec)
+    return _fit(folder, prepared, predictor, None, is_shown)
+
+
+def resume(path: Path | str, is_shown: bool = False) -> Run | None:
+    """Goes on with a run that was stopped or killed, and ends with the same weights as if it had not been.
+
+    Raises:
+        IncidenceError: The folder is of no run, or its checkpoint is damaged or of another model.
+        Interrupted: The user stopped it again.
+    """
+    folder = RunFolder.open(Path(path))
+    config = folder.read_config()
+    torch.set_num_threads(config.threads)
+    prepared = prepare(config, all_given())
+    _assert_same(prepared.spec, folder.read_spec(), f"the data or the version of the library has changed since {folder.path} was begun")
+    checkpoint.clean(folder.checkpoints)
+    if not folder.last.exists():  # killed in its first epoch
+        return _fit(folder, prepared, new_predictor(prepared), None, is_shown)
+    content = checkpoint.read(folder.last)
+    _assert_same(prepared.spec, content.get("incidence", {}), f"{folder.last} belongs to another model")
+    return _fit(folder, prepared, build(prepared.spec), folder.last, is_shown)
+
+
+def all_given() -> dict[str, Any]:
+    """Every option counts as given: no recipe changes a run that has begun."""
+    return dict.fromkeys(f.name for f in fields(Config))
+
+
+def _fit(folder: RunFolder, prepared: Prepared, predictor: Predictor, start: Path | None, is_shown: bool) -> Run | None:
+    config, history = prepared.config, History(folder.path / "history.csv")
+    data = _Loaders(prepared)
+    module = Training(predictor, prepared.data.task, config, config.epochs * len(data.train_order(1)))
+    callbacks = [*_watchers(config, prepared, folder), history, Progress(is_shown), KeepLast(folder.last, prepared.spec)]
+    begun = time.monotonic()
+    with _quiet():
+        trainer = _trainer(config, folder, callbacks, has_validation=bool(prepared.parts.validation))
+        try:
+            trainer.fit(module, data, ckpt_path=start, weights_only=True)
+        except SystemExit as error:  # what Lightning makes of Ctrl-C
+            raise Interrupted(folder) from error
+    if not trainer.is_global_zero:
+        return None
+    if config.keep == "best":
+        best = checkpoint.read(folder.checkpoints / "best.ckpt")["state_dict"]
+        module.load_state_dict(best)
+    return _finish(folder, prepared, predictor.cpu().eval(), history, time.monotonic() - begun)
+
+
+def _finish(folder: RunFolder, prepared: Prepared, predictor: Predictor, history: History, seconds: float) -> Run:
+    """Writes the model first, then what is made of it."""
+    folder.save_weights(predictor, prepared.spec)
+    evaluation = evaluate(predictor, prepared.parts, prepared.data.task, prepared.config.batch_size)
+    about = {
+        "data": prepared.config.data,
+        "seconds": round(seconds, 2),
+        "epochs": len(history.rows),
+        "parameters": sum(p.numel() for p in predictor.parameters()),
+    }
+    write_text(folder.metrics, json.dumps({**about, **evaluation.metrics()}, indent=1) + "\n")
+    write_text(folder.predictions, evaluation.table())
+    return Run(folder, prepared, predictor, evaluation, history)
+
+
+class _Loaders(pl.LightningDataModule):
+    """Batches of the parts of a data set; each process takes its share."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        super().__init__()
+        self.prepared = prepared
+
+    def _share(self) -> tuple[int, int]:
+        assert self.trainer is not None
+        return self.trainer.global_rank, self.trainer.world_size
+
+    def train_order(self, world: int, rank: int = 0) -> Order:
+        config, train = self.prepared.config, self.prepared.parts.train
+        if len(train) < world:
+            raise IncidenceError(f"{len(train)} examples cannot be shared by {world} processes: use fewer --devices.")
+        return Order(len(train), config.batch_size, config.seed, (rank, world))
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        """The training part, in another order in every epoch."""
+        rank, world = self._share()
+        config, data = self.prepared.config, self.prepared.data
+        return loader(self.prepared.parts.train, self.train_order(world, rank), data.augment if config.augment else None)
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """The validation part."""
+        held = self.prepared.parts.validation
+        rank, world = self._share()
+        own = held[rank::world] or held[:1]
+        return loader(own, Order(len(own), self.prepared.config.batch_size))
+
+
+def _trainer(config: Config, folder: RunFolder, callbacks: list[Callback], has_validation: bool) -> pl.Trainer:
+    try:
+        return pl.Trainer(
+            max_epochs=config.epochs,
+            accelerator=config.accelerator,
+            devices=config.devices,
+            num_nodes=config.machines,
+            strategy="ddp" if config.devices * config.machines > 1 else "auto",
+            precision=config.precision,  # type: ignore[arg-type]
+            gradient_clip_val=config.clip or None,
+            callbacks=callbacks,
+            logger=_loggers(config, folder) if _is_first() else False,
+            plugins=[checkpoint.WholeFiles()],
+            default_root_dir=folder.path,
+            limit_val_batches=1.0 if has_validation else 0,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            log_every_n_steps=1,
+        )
+    except (ValueError, RuntimeError, MisconfigurationException) as error:
+        raise IncidenceError(f"Lightning does not take these options: {error}") from error
+
+
+def _watchers(config: Config, prepared: Prepared, folder: RunFolder) -> list[Callback]:
+    """What looks at the validation part: early stopping, and the best weights."""
+    if config.keep != "best" and not config.patience:
+        return []
+    if not prepared.parts.validation:
+        raise IncidenceError("--keep best and --patience need a validation part: add --validation 0.1.")
+    name = f"validation_{prepared.data.metric}"
+    mode = "max" if prepared.data.metric == "accuracy" else "min"
+    best = ModelCheckpoint(folder.checkpoints, "best", monitor=name, mode=mode, save_top_k=1, enable_version_counter=False)
+    stop = [EarlyStopping(name, mode=mode, patience=config.patience)] if config.patience else []
+    return [*stop, *([best] if config.keep == "best" else [])]
+
+
+def _loggers(config: Config, folder: RunFolder) -> list[Logger]:
+    part = f"part_{1 + len(list(folder.logs.glob('csv/part_*')))}"  # a run that goes on must not empty the log of its first part
+    made: dict[str, Any] = {
+        "csv": lambda: CSVLogger(folder.logs, "csv", part),
+        "tensorboard": lambda: (
+            need("tensorboard", "--logger tensorboard", "tensorboard") and TensorBoardLogger(folder.logs, "tensorboard", part)
+        ),
+    }
+    return [make() for name, make in made.items() if config.logger in (name, "both")]
+
+
+def _assert_same(spec: Spec, other: Mapping[str, Any], what: str) -> None:
+    plain = json.loads(json.dumps(spec))
+    differ = [key for key in plain if plain[key] != other.get(key)]
+    if differ:
+        key = differ[0]
+        raise IncidenceError(f"{what}: {key} is {other.get(key)!r} there and {plain[key]!r} here. Nothing was changed.")
+
+
+def _is_first() -> bool:
+    """Whether this is the first of several processes, as Lightning or torchrun started them."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Lightning tells much that is of no use to the person who trains."""
+    loggers = [logging.getLogger(f"lightning.{name}") for name in ("pytorch", "fabric", "pytorch.utilities.rank_zero")]
+    levels = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for one, level in zip(loggers, levels, strict=True):
+            one.setLevel(level)
