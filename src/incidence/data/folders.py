@@ -77,8 +77,8 @@ def load_folder(
     layout = next((read for applies, read in _LAYOUTS if applies(path)), None)
     if layout is None:
         raise IncidenceError(
-            f"{path} is no data set: a folder of your own has {_TARGETS} beside its files, or a folder of files for each class, or SDF files, "
-            f"or {_SAVED}."
+            f"{path} is no data set: a folder of your own has {_TARGETS} beside its files, or a folder of files for each class, or SDF "
+            f"files, or {_SAVED}."
         )
     return layout(asked)
 

@@ -45,9 +45,7 @@ def load_pyg(name: str, folder: Path | None, *, task: str | None = None, target:
     kind, _, own = name.removeprefix(PREFIX).partition("/")
     made = getattr(datasets, kind, None)
     if not isclass(made) or not issubclass(made, need("torch_geometric.data", "load_pyg", "convert").Dataset):
-        raise IncidenceError(
-            f"PyG has no data set {kind!r}: the name is that of a class of torch_geometric.datasets, as in TUDataset/MUTAG."
-        )
+        raise IncidenceError(f"PyG has no data set {kind!r}: give the name of a class of torch_geometric.datasets, as in TUDataset/MUTAG.")
     if folder is None:
         raise IncidenceError(f"the data set {name!r} is kept in files: give the folder for them with --folder.")
     given = {"root": str(folder), "name": own}
@@ -56,7 +54,7 @@ def load_pyg(name: str, folder: Path | None, *, task: str | None = None, target:
         dataset = made(**arguments)
     except TypeError as error:
         raise IncidenceError(
-            f"PyG's {kind} needs more than a folder and a name ({error}): make it yourself, for from_pyg_dataset."
+            f"PyG's {kind} takes more than folder and name ({error}): make it yourself and use from_pyg_dataset."
         ) from None
     return from_pyg_dataset(dataset, name=name, task=task, target=target, seed=seed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -28,7 +28,7 @@ def as_task(task: str | None) -> str | None:
     return task
 
 
-def read_targets(source: str, columns: dict[str, Sequence[str]], task: str | None = None) -> tuple[Task, Tensor]:
+def read_targets(source: str, columns: Mapping[str, Sequence[str]], task: str | None = None) -> tuple[Task, Tensor]:
     """The task, and a row of targets for each example: [rows, columns] floats, or [rows] classes.
 
     Args:
@@ -49,9 +49,7 @@ def read_targets(source: str, columns: dict[str, Sequence[str]], task: str | Non
         return Task("regression", tuple(columns)), torch.tensor(rows).T.contiguous()
     if len(columns) > 1:
         name = next(name for name, kind in kinds.items() if kind == "classification")
-        raise IncidenceError(
-            f"{source}: the target `{name}` has classes, and classes are predicted alone: give target={name!r} or another."
-        )
+        raise IncidenceError(f"{source}: the target `{name}` has classes, which are predicted alone: give target={name!r} or another.")
     [texts] = columns.values()
     return as_classes([None if _is_missing(text) else text.strip() for text in texts])
 
