@@ -53,7 +53,7 @@ def matrix(example: Example) -> Example:
     Features: is diagonal, is edge, those of the node (on the diagonal), those of the edge (off it).
     """
     edges = _edges(example, "matrix")
-    nodes = torch.arange(example.structure.num_nodes)
+    nodes = torch.arange(example.structure.total_nodes)
     structure = attach(example.structure, {"i j": (torch.cat([torch.stack([nodes, nodes]), edges, edges.flip(0)], dim=1),)})
     first, second = structure["i j"]
     is_diagonal = (first == second)[:, None]

@@ -52,10 +52,16 @@ DATA_SETS: dict[str, tuple[str, str, str]] = {
     "sr": ("incidence.data.graphs.hard", "load_sr", "strongly regular graphs of a family, nothing to train on"),
     "brec": ("incidence.data.graphs.hard", "load_brec", "pairs of graphs that are hard to tell apart, nothing to train on"),
     "counting": ("incidence.data.graphs.counting", "load_counting", "5000 random graphs with counts of small patterns"),
+    "cora-cocitation": ("incidence.data.hypergraphs", "load_citation", "2708 papers, topics by co-citation hypergraph; 10 splits"),
+    "cora-coauthorship": ("incidence.data.hypergraphs", "load_citation", "2708 papers, topics by co-authorship hypergraph; 10 splits"),
+    "citeseer-cocitation": ("incidence.data.hypergraphs", "load_citation", "3312 papers, topics by co-citation hypergraph; 10 splits"),
 }
 
 # name: (module, the name of its Reader)
-READERS: dict[str, tuple[str, str]] = {}
+READERS: dict[str, tuple[str, str]] = {
+    "graph": ("incidence.data.graphs.edge_lists", "GRAPH"),
+    "example": ("incidence.data.saved", "EXAMPLE"),
+}
 
 
 def load(name: str, folder: Path | None = None, **options: Any) -> DataSet:

@@ -1,0 +1,177 @@
+"""The reader of graph files: lists of edges, with a file of nodes beside them or not, and graph6."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.data.graphs.graph6 import read_graph6
+from incidence.data.graphs.many import EDGES, as_symbols, graphs, label_numbers, node_features
+from incidence.data.registry import Read, Reader
+from incidence.errors import IncidenceError
+from incidence.geometry.convert.exchange import once
+from incidence.structure.example import Example
+
+__all__ = ["GRAPH"]
+
+
+class _Line(NamedTuple):
+    number: int
+    words: list[str]
+
+
+def read_graphs(
+    path: Path, errors: list[IncidenceError] | None = None, *, labels: int | Sequence[int] = 0, degrees: bool = True
+) -> Iterator[Read]:
+    """The graphs of a file: one of a list of edges, one of each line of graph6.
+
+    Args:
+        path: The file. Nodes that have no edge, labels and features stand in a file of the same name with the suffix `.nodes`.
+        errors: Takes the errors of single lines of graph6; the first one is raised, if not given.
+        labels: The labels that nodes may have, or their number K for 0 to K - 1; the label is then the first value of a line of nodes.
+        degrees: Whether log(1 + degree) and 1 / (degree + 1) are features of the nodes.
+
+    Raises:
+        IncidenceError: The file is not to be read; the message names the line.
+    """
+    path = Path(path)
+    symbols = as_symbols(labels)
+    if path.suffix == ".g6":
+        yield from _graph6(path, errors, symbols, degrees)
+        return
+    yield Read(path.name, _graph(path, symbols, degrees))
+
+
+GRAPH = Reader((".edges", ".txt", ".tsv", ".csv", ".g6"), read_graphs)
+
+
+def _graph6(path: Path, errors: list[IncidenceError] | None, symbols: list[int], degrees: bool) -> Iterator[Read]:
+    if symbols:
+        raise IncidenceError(f"{path}: graph6 has no node labels, which the network needs; give lists of edges with files of nodes.")
+    for number, words in _lines(path):
+        try:
+            count, edges = read_graph6(words[0])
+        except IncidenceError as error:
+            problem = IncidenceError(f"{path}, line {number}: {error}")
+            if errors is None:
+                raise problem from None
+            errors.append(problem)
+            continue
+        [example] = graphs(torch.tensor([count]), edges, node_features(count, edges, degrees=degrees))
+        yield Read(f"{path.name} {number}", example)
+
+
+def _graph(path: Path, symbols: list[int], degrees: bool) -> Example:
+    lines = [_edge(path, line) for line in _without_header(_lines(path))]
+    beside = path.with_suffix(".nodes")
+    nodes = _lines(beside) if beside.is_file() else None
+    if symbols and nodes is None:
+        raise IncidenceError(f"{path}: nodes have labels in this data, so a file {beside.name} beside it must have a line for each node.")
+    place = _places(path, beside, lines, nodes)
+    pairs = torch.tensor([[place[word] for word in line.words[:2]] for line in lines], dtype=torch.long).view(-1, 2).T
+    values = _values(path, lines, 2)
+    edges, of_edges = _once(path, pairs, len(place), values)
+    features = _node_features(beside, nodes or [], len(place), edges, symbols, degrees)
+    kept = of_edges if of_edges.shape[1] else None
+    [example] = graphs(torch.tensor([len(place)]), edges, features, edge_features=kept)
+    return example
+
+
+def _lines(path: Path) -> list[_Line]:
+    """The words of every line that has some; what comes after # is a comment."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise IncidenceError(f"{path} cannot be read as text: {error}.") from None
+    split = ((number, line.partition("#")[0].replace(",", " ").split()) for number, line in enumerate(text.splitlines(), 1))
+    return [_Line(number, words) for number, words in split if words]
+
+
+def _without_header(lines: list[_Line]) -> list[_Line]:
+    """Without a first line of names above lines of numbers."""
+    numbered = [all(_is_integer(word) for word in line.words[:2]) for line in lines]
+    return lines[1:] if len(lines) > 1 and not numbered[0] and all(numbered[1:]) else lines
+
+
+def _is_integer(word: str) -> bool:
+    return word.removeprefix("-").isdecimal()
+
+
+def _edge(path: Path, line: _Line) -> _Line:
+    if len(line.words) < 2:
+        raise IncidenceError(f"{path}, line {line.number}: an edge has two nodes; a node without edges is a line of {path.stem}.nodes.")
+    if line.words[0] == line.words[1]:
+        raise IncidenceError(
+            f"{path}, line {line.number}: the edge joins {line.words[0]} to itself. Remove the loop: a graph here has none."
+        )
+    return line
+
+
+def _places(path: Path, beside: Path, edges: list[_Line], nodes: list[_Line] | None) -> dict[str, int]:
+    """The number of every node: in the order of the file of nodes; else by number, if they are numbered; else as they come."""
+    used = dict.fromkeys(word for line in edges for word in line.words[:2])
+    if nodes is None:
+        names = sorted(used, key=int) if all(map(_is_integer, used)) else list(used)
+        return {word: number for number, word in enumerate(names)}
+    known: dict[str, int] = {}
+    for line in nodes:
+        if line.words[0] in known:
+            raise IncidenceError(f"{beside}, line {line.number}: the node {line.words[0]} has a line already.")
+        known[line.words[0]] = len(known)
+    missing = next((word for word in used if word not in known), None)
+    if missing is not None:
+        raise IncidenceError(f"{path}: the node {missing} has no line in {beside.name}, which must have one for each node.")
+    return known
+
+
+def _values(path: Path, lines: list[_Line], first: int) -> Tensor:
+    """The numbers of lines from a given place on; shape [lines, numbers]."""
+    width = len(lines[0].words) - first if lines else 0
+    rows = []
+    for line in lines:
+        words = line.words[first:]
+        if len(words) != width:
+            raise IncidenceError(f"{path}, line {line.number}: there are {len(words)} features, and the first line has {width}.")
+        rows.append([_number(path, line, word) for word in words])
+    return torch.tensor(rows, dtype=torch.float32).view(len(lines), width)
+
+
+def _number(path: Path, line: _Line, word: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise IncidenceError(f"{path}, line {line.number}: a feature is a finite number; got {word!r}.")
+    return value
+
+
+def _once(path: Path, pairs: Tensor, num_nodes: int, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Every edge once; it may be listed in both directions, if its features agree."""
+    edges, of_edges = once(Pattern(EDGES), pairs, num_nodes, {"a feature": values}, str(path))
+    return edges, of_edges["a feature"]
+
+
+def _node_features(path: Path, nodes: list[_Line], count: int, edges: Tensor, symbols: list[int], degrees: bool) -> Tensor:
+    """Labels one-hot, if there are any; then the other numbers of the file; then degrees. A column of ones if there is nothing."""
+    values = _values(path, nodes, 1) if nodes else torch.zeros(count, 0)
+    if not symbols and not values.shape[1]:
+        return node_features(count, edges, degrees=degrees)
+    columns = [values]
+    if symbols:
+        if not values.shape[1] or bool((values[:, 0] != values[:, 0].round()).any()):
+            raise IncidenceError(f"{path}: the first value of a node is its label, an integer.")
+        try:
+            numbers = label_numbers(values[:, 0].long(), symbols)
+        except IncidenceError as error:
+            raise IncidenceError(f"{path}: {error}") from None
+        columns = [torch.nn.functional.one_hot(numbers, len(symbols)).float(), values[:, 1:]]
+    if degrees:
+        columns.append(node_features(count, edges))
+    return torch.cat(columns, dim=1)

@@ -1,0 +1,142 @@
+"""Data sets of PyG, by name or as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import isclass, signature
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.data.dataset import DataSet, Split
+from incidence.data.graphs.many import EDGES, node_features
+from incidence.data.reading import assert_alike
+from incidence.data.registry import Read
+from incidence.data.saved import with_floats
+from incidence.data.stored import data_set_of
+from incidence.errors import IncidenceError, need
+from incidence.geometry.convert.pyg import from_pyg
+from incidence.structure.example import Example
+
+__all__ = ["PREFIX", "from_pyg_dataset", "load_pyg"]
+
+PREFIX = "pyg:"
+
+
+def load_pyg(name: str, folder: Path | None, *, task: str | None = None, target: int | None = None, seed: int = 0) -> DataSet:
+    """A data set of PyG by name, `pyg:TUDataset/MUTAG`: the class, and after the slash what it calls `name`, if it takes one.
+
+    PyG fetches the data from the internet unless it is in the folder, and reads its own files there, which it keeps as pickles.
+
+    Args:
+        name: `pyg:` and the name of a class of `torch_geometric.datasets`, with the name of the data set after a slash.
+        folder: Where PyG keeps its data.
+        task: See `from_pyg_dataset`.
+        target: See `from_pyg_dataset`.
+        seed: See `from_pyg_dataset`.
+
+    Raises:
+        IncidenceError: There is no such class, or it cannot be made from a folder and a name alone.
+    """
+    datasets = need("torch_geometric.datasets", f"the data set {name!r}", "convert")
+    kind, _, own = name.removeprefix(PREFIX).partition("/")
+    made = getattr(datasets, kind, None)
+    if not isclass(made) or not issubclass(made, need("torch_geometric.data", "load_pyg", "convert").Dataset):
+        raise IncidenceError(f"PyG has no data set {kind!r}: give the name of a class of torch_geometric.datasets, as in TUDataset/MUTAG.")
+    if folder is None:
+        raise IncidenceError(f"the data set {name!r} is kept in files: give the folder for them with --folder.")
+    given = {"root": str(folder), "name": own}
+    arguments = {key: given[key] for key in signature(made).parameters if given.get(key)}
+    try:
+        dataset = made(**arguments)
+    except TypeError as error:
+        raise IncidenceError(
+            f"PyG's {kind} takes more than folder and name ({error}): make it yourself and use from_pyg_dataset."
+        ) from None
+    return from_pyg_dataset(dataset, name=name, task=task, target=target, seed=seed)
+
+
+def from_pyg_dataset(
+    dataset: Any,
+    *,
+    name: str = "pyg",
+    edges: str | None = None,
+    task: str | None = None,
+    target: int | None = None,
+    seed: int = 0,
+    splits: Sequence[tuple[Tensor, Tensor, Tensor]] = (),
+) -> DataSet:
+    """A data set of PyG, or a list of its `Data`, ready for training.
+
+    Nodes without features get log(1 + degree) and 1 / (degree + 1), edges without features a column of ones. A single graph with masks is
+    learned within, with the splits that the masks tell.
+
+    Args:
+        dataset: The data set, or a list of `Data` with `y`.
+        name: What it is called.
+        edges: How `edge_index` is read, as in `convert.from_pyg`.
+        task: `classification` or `regression`; integers as `y` are classes, if not given.
+        target: The column of `y` that is to be predicted; all, if not given.
+        seed: Of the split that is made by chance where there is none: 80 % for training, 10 % for validation, 10 % for testing.
+        splits: Numbers of examples for training, validation and testing; several splits make a cross validation.
+
+    Raises:
+        IncidenceError: It is empty, or the data does not fit; the message says what.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> graphs = [Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2, y=torch.tensor([k % 2])) for k in range(10)]
+        >>> data = from_pyg_dataset(graphs)
+        >>> data.task.names, data.examples[1].features["i"].shape, [len(part) for part in data.splits[0]]
+        (('class 0', 'class 1'), torch.Size([2, 2]), [8, 1, 1])
+    """
+    items = list(dataset)
+    if not items:
+        raise IncidenceError(f"the data set {name!r} is empty.")
+    examples = [_complete(example) for example in from_pyg(items, edges=edges)]
+    assert_alike([Read(f"number {k} of {name}", example) for k, example in enumerate(examples)])
+    examples = [_column(example, target, name) for example in examples]
+    told = [Split(*(torch.as_tensor(part) for part in split)) for split in splits]
+    if not told and len(items) == 1:
+        told = _masks(items[0])
+    return data_set_of(name, examples, name, task, seed, told)
+
+
+def _complete(example: Example) -> Example:
+    """The example with float features for nodes and edges, in canonical order."""
+    structure = example.structure
+    have = {structure.resolve(key) for key in example.features}
+    features = {}
+    for pattern in structure.patterns:
+        if pattern not in have:
+            features[str(pattern)] = torch.ones(structure.num_entries(pattern), 1)
+    if Pattern("i") not in have and set(structure.counts) == {"node"}:
+        pairs = structure[EDGES] if Pattern(EDGES) in structure.patterns else torch.zeros(2, 0, dtype=torch.long)
+        features["i"] = node_features(structure.total_nodes, pairs)
+    return with_floats(example.replace(features={**example.features, **features})).canonical()
+
+
+def _column(example: Example, target: int | None, name: str) -> Example:
+    whole = example.target
+    if target is None or whole is None:
+        return example
+    [(key, y)] = whole.items() if isinstance(whole, dict) else [("", whole)]
+    if not y.ndim or not 0 <= target < y.shape[-1]:
+        raise IncidenceError(f"the targets of {name!r} have the shape {list(y.shape)}, so there is no column {target}.")
+    chosen = y[..., target : target + 1]
+    return example.replace(target={key: chosen} if isinstance(whole, dict) else chosen)
+
+
+def _masks(data: Any) -> list[Split]:
+    """The splits that masks tell; a mask may have a column for each."""
+    names = ("train_mask", "val_mask", "test_mask")
+    if any(data.get(key) is None for key in ("train_mask", "test_mask")):
+        return []
+    masks = [data[key] if data.get(key) is not None else torch.zeros_like(data["train_mask"]) for key in names]
+    tables = [mask[:, None] if mask.ndim == 1 else mask for mask in masks]
+    count = max(table.shape[1] for table in tables)
+    wide = [table.expand(-1, count) for table in tables]
+    return [Split(*(table[:, k].nonzero()[:, 0] for table in wide)) for k in range(count)]
