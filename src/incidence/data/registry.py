@@ -40,10 +40,17 @@ class Reader:
 # if the user named none.
 DATA_SETS: dict[str, tuple[str, str, str]] = {
     "solubility": ("incidence.data.molecules.solubility", "load_solubility", "aqueous solubility of 1,282 molecules; part of the package"),
+    "esol": ("incidence.data.molecules.moleculenet", "load_moleculenet", "aqueous solubility of 1,128 molecules (needs RDKit)"),
+    "freesolv": ("incidence.data.molecules.moleculenet", "load_moleculenet", "hydration free energy of 642 molecules (needs RDKit)"),
+    "lipophilicity": ("incidence.data.molecules.moleculenet", "load_moleculenet", "logD of 4,200 molecules (needs RDKit)"),
+    "qm7": ("incidence.data.molecules.quantum", "load_qm7", "atomisation energies of 7,101 molecules in space"),
+    "qm9": ("incidence.data.molecules.quantum", "load_qm9", "a property of 13,087 molecules in space, by `target`"),
 }
 
 # name: (module, the name of its Reader)
-READERS: dict[str, tuple[str, str]] = {}
+READERS: dict[str, tuple[str, str]] = {
+    "molecule": ("incidence.data.molecules.reader", "READER"),
+}
 
 
 def load(name: str, folder: Path | None = None, **options: Any) -> DataSet:
