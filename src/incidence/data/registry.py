@@ -55,12 +55,18 @@ DATA_SETS: dict[str, tuple[str, str, str]] = {
     "cora-cocitation": ("incidence.data.hypergraphs", "load_citation", "2708 papers, topics by co-citation hypergraph; 10 splits"),
     "cora-coauthorship": ("incidence.data.hypergraphs", "load_citation", "2708 papers, topics by co-authorship hypergraph; 10 splits"),
     "citeseer-cocitation": ("incidence.data.hypergraphs", "load_citation", "3312 papers, topics by co-citation hypergraph; 10 splits"),
+    "esol": ("incidence.data.molecules.moleculenet", "load_moleculenet", "aqueous solubility of 1,128 molecules (needs RDKit)"),
+    "freesolv": ("incidence.data.molecules.moleculenet", "load_moleculenet", "hydration free energy of 642 molecules (needs RDKit)"),
+    "lipophilicity": ("incidence.data.molecules.moleculenet", "load_moleculenet", "logD of 4,200 molecules (needs RDKit)"),
+    "qm7": ("incidence.data.molecules.quantum", "load_qm7", "atomisation energies of 7,101 molecules in space"),
+    "qm9": ("incidence.data.molecules.quantum", "load_qm9", "a property of 13,087 molecules in space, by `target`"),
 }
 
 # name: (module, the name of its Reader)
 READERS: dict[str, tuple[str, str]] = {
     "graph": ("incidence.data.graphs.edge_lists", "GRAPH"),
     "example": ("incidence.data.saved", "EXAMPLE"),
+    "molecule": ("incidence.data.molecules.reader", "READER"),
 }
 
 

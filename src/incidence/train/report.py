@@ -13,6 +13,8 @@ from incidence.train.run import Run
 
 __all__ = ["make_plots", "page", "summary"]
 
+_PARTS: tuple[str, ...] = ("test", "validation", "train")  # the first that is there counts
+
 _PAGE = """\
 <!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -62,8 +64,7 @@ def _next(run: Run) -> list[str]:
 
 
 def _shown(run: Run) -> str:
-    """The part that counts: test, or else validation, or else training."""
-    return next(name for name in ("test", "validation", "train") if name in run.evaluation.parts)
+    return next(name for name in _PARTS if name in run.evaluation.parts)
 
 
 def _number(value: float, metric: str) -> str:
@@ -73,7 +74,7 @@ def _number(value: float, metric: str) -> str:
 def make_plots(run: Run) -> dict[str, Any]:
     """The figures of a run, by name."""
     figures = {"curves": plot.curves(run.history)}
-    parts = {name: run.evaluation.parts[name] for name in ("train", "test", "validation") if name in run.evaluation.parts}
+    parts = {name: run.evaluation.parts[name] for name in _PARTS[::-1] if name in run.evaluation.parts}
     if run.prepared.data.task.kind == "classification":
         scored: Scored = parts[_shown(run)]
         figures["confusion"] = plot.confusion(scored.predicted, scored.target, run.prepared.data.task.names)

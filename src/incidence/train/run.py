@@ -34,7 +34,7 @@ from incidence.train.prepare import Prepared, new_predictor, prepare
 __all__ = ["Interrupted", "Run", "all_given", "resume", "train"]
 
 
-class Interrupted(Exception):  # noqa: N818 - no error: the user stopped it
+class Interrupted(KeyboardInterrupt):
     """The user stopped a run; it can be resumed from its folder."""
 
     def __init__(self, folder: RunFolder) -> None:

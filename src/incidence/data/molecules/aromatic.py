@@ -1,4 +1,4 @@
-"""Rings of molecules, and which of them are aromatic: Hückel's count for every ring by itself."""
+"""Rings of molecules, and which of them are aromatic: Hückel's count for every ring and every two that are fused."""
 
 from __future__ import annotations
 
@@ -60,12 +60,36 @@ def _bonds_in(joined: Joined, atoms: Array) -> Array:
 
 
 def _hueckel(joined: Joined, sizes: Array, atoms: Array, bonds: Array) -> Array:
-    """Whether the electrons that the atoms of a ring give to it are 2, 6, 10, ...; or the file calls all its bonds aromatic."""
-    electrons = np.bincount(atoms[1], _electrons(joined, bonds)[atoms[0]], minlength=len(sizes))
+    """Whether a ring, by itself or with one that it shares a bond with, has 2, 6, 10, ... electrons; or the file calls it aromatic."""
+    given = _electrons(joined, bonds)
+    electrons = np.bincount(atoms[1], given[atoms[0]], minlength=len(sizes))
     smallest, largest = _AROMATIC_SIZES
-    fits = (electrons < _IMPOSSIBLE) & (electrons % 4 == 2) & (sizes >= smallest) & (sizes <= largest)
-    called = np.bincount(bonds[1], joined.orders[bonds[0]] == 4, minlength=len(sizes)) == sizes
-    return fits | called
+    has_size = (sizes >= smallest) & (sizes <= largest)
+    found: Array = _fits(electrons) & has_size
+    one, other, shared = _fused(bonds, len(sizes))
+    is_pair = _fits(electrons[one] + electrons[other] - given[joined.bonds[:, shared]].sum(axis=0)) & has_size[one] & has_size[other]
+    found[one[is_pair]] = True
+    found[other[is_pair]] = True
+    return found | (np.bincount(bonds[1], joined.orders[bonds[0]] == 4, minlength=len(sizes)) == sizes)
+
+
+def _fits(electrons: Array) -> Array:
+    found: Array = (electrons < _IMPOSSIBLE) & (electrons % 4 == 2)
+    return found
+
+
+def _fused(bonds: Array, num_rings: int) -> tuple[Array, Array, Array]:
+    """Pairs of rings that share one bond only, and that bond."""
+    order = np.argsort(bonds[0], kind="stable")
+    bond, ring = bonds[:, order]
+    last = np.searchsorted(bond, bond, side="right")
+    later = last - np.arange(len(bond)) - 1  # rings of the same bond that follow
+    left = np.repeat(np.arange(len(bond)), later)
+    right = left + 1 + np.arange(len(left)) - np.repeat(np.cumsum(later) - later, later)
+    one, other = np.minimum(ring[left], ring[right]), np.maximum(ring[left], ring[right])
+    _, inverse, times = np.unique(one * num_rings + other, return_inverse=True, return_counts=True)
+    once = times[inverse] == 1
+    return one[once], other[once], bond[left][once]
 
 
 def _electrons(joined: Joined, ring_bonds: Array) -> Array:
@@ -78,7 +102,7 @@ def _electrons(joined: Joined, ring_bonds: Array) -> Array:
     number, charge = joined.numbers, joined.atoms[:, 1]
     in_ring = np.zeros(len(joined.orders), dtype=bool)
     in_ring[ring_bonds[0]] = True
-    multiple = joined.orders > 1
+    multiple = joined.is_multiple
     inner = joined.at_atoms(multiple & in_ring & (joined.orders != 4)) + (joined.at_atoms(joined.orders == 4) > 0)
     outer = joined.at_atoms(multiple & ~in_ring)
     hetero = (number != 6) & (number != 1)

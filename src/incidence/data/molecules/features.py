@@ -108,7 +108,8 @@ def _tensor(columns: Sequence[Array]) -> Tensor:
 
 
 def _is_hetero(joined: Joined) -> Array:
-    return (joined.numbers != 6) & (joined.numbers != 1)
+    found: Array = ~np.isin(joined.numbers, (1, 6))
+    return found
 
 
 def _atom_features(joined: Joined, found: Rings, adds_hydrogens: bool) -> list[Array]:
@@ -147,7 +148,8 @@ def _missing(joined: Joined) -> Array:
 
 
 def _is_unsaturated(joined: Joined) -> Array:
-    return joined.at_atoms(np.isin(joined.orders, (2, 3, 4))) > 0
+    found: Array = joined.at_atoms(joined.is_multiple) > 0
+    return found
 
 
 def _carbonyl(joined: Joined, degree: Array) -> tuple[Array, Array]:
@@ -176,14 +178,16 @@ def _conjugated(joined: Joined, aromatic: Array) -> Array:
     (u, v), (p, q) = unsaturated[joined.bonds], pair[joined.bonds]
     single = (joined.orders == 1) & ((u & v) | (u & q) | (v & p))
     beside = joined.at_atoms(single) > 0
-    return aromatic | single | ((joined.orders > 1) & beside[joined.bonds].any(axis=0))
+    found: Array = aromatic | single | (joined.is_multiple & beside[joined.bonds].any(axis=0))
+    return found
 
 
 def _rotatable(joined: Joined, single: Array) -> Array:
     """Single bonds outside rings with something to turn at both ends; beside a triple bond nothing turns."""
     heavy = joined.over_neighbours(joined.numbers != 1)
     turns = (heavy > 1) & (joined.at_atoms(joined.orders == 3) == 0) & (joined.numbers != 1)
-    return single & turns[joined.bonds].all(axis=0)
+    found: Array = single & turns[joined.bonds].all(axis=0)
+    return found
 
 
 def _ring_features(joined: Joined, found: Rings) -> list[Array]:

@@ -14,7 +14,7 @@ from incidence.errors import IncidenceError
 from incidence.geometry.convert.molecule import Molecule
 from incidence.structure.structure import Structure
 
-__all__ = ["Joined", "assert_sound", "join", "without_hydrogens"]
+__all__ = ["Joined", "assert_sound", "join", "starts", "without_hydrogens"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,12 @@ class Joined:
     def numbers(self) -> Array:
         """The atomic numbers."""
         return self.atoms[:, 0]
+
+    @property
+    def is_multiple(self) -> Array:
+        """For every bond whether it is double, triple or aromatic; dative ones and those that a query leaves open are not."""
+        found: Array = np.isin(self.orders, (2, 3, 4))
+        return found
 
     @property
     def num_atoms(self) -> int:
@@ -74,8 +80,8 @@ def join(molecules: Sequence[Molecule]) -> Joined:
     """
     for molecule in molecules:
         assert_sound(molecule)
-    atom_ptr = _ptr([len(m.atoms) for m in molecules])
-    bond_ptr = _ptr([m.bonds.shape[1] for m in molecules])
+    atom_ptr = starts([len(m.atoms) for m in molecules])
+    bond_ptr = starts([m.bonds.shape[1] for m in molecules])
     bonds = torch.cat([m.bonds for m in molecules], dim=1).numpy() + np.repeat(atom_ptr[:-1], np.diff(bond_ptr))
     return Joined(
         atoms=torch.cat([m.atoms for m in molecules]).numpy(),
@@ -105,7 +111,8 @@ def assert_sound(molecule: Molecule) -> None:
         raise IncidenceError(f"{name} has a position that is not a finite number. Correct the file.")
 
 
-def _ptr(counts: Sequence[int] | Array) -> Array:
+def starts(counts: Sequence[int] | Array) -> Array:
+    """Where each of several parts begins, given how long they are; and the end."""
     return np.concatenate([[0], np.cumsum(np.asarray(counts, dtype=np.int64))]).astype(np.int64)
 
 
@@ -126,11 +133,11 @@ def without_hydrogens(joined: Joined) -> Joined:
         positions=joined.positions[stays],
         bonds=number[joined.bonds[:, kept_bonds]],
         orders=joined.orders[kept_bonds],
-        atom_ptr=_ptr(_sums(stays, joined.atom_ptr)),
-        bond_ptr=_ptr(_sums(kept_bonds, joined.bond_ptr)),
+        atom_ptr=starts(_sums(stays, joined.atom_ptr)),
+        bond_ptr=starts(_sums(kept_bonds, joined.bond_ptr)),
         removed=removed[stays],
     )
 
 
 def _sums(flags: Array, ptr: Array) -> Array:
-    return np.diff(_ptr(flags)[ptr])
+    return np.diff(starts(flags)[ptr])

@@ -10,7 +10,7 @@ import torch
 
 from incidence.data.dataset import DataSet, Split, Task
 from incidence.data.molecules.features import batch_of
-from incidence.data.molecules.joined import Joined
+from incidence.data.molecules.joined import Joined, starts
 from incidence.data.molecules.tables import Array
 from incidence.errors import IncidenceError
 from incidence.structure.examples import uncollate
@@ -65,7 +65,7 @@ def _arrays() -> dict[str, Array]:
 
 
 def _joined(arrays: dict[str, Array]) -> Joined:
-    atom_ptr, bond_ptr = (np.concatenate([[0], np.cumsum(arrays[key], dtype=np.int64)]) for key in ("num_atoms", "num_bonds"))
+    atom_ptr, bond_ptr = (starts(arrays[key]) for key in ("num_atoms", "num_bonds"))
     count = len(arrays["numbers"])
     atoms = np.zeros((count, 4), dtype=np.int64)
     atoms[:, 0], atoms[:, 1] = arrays["numbers"], arrays["charges"]
