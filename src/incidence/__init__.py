@@ -5,21 +5,22 @@ The front door loads what it names on first use, so that `import incidence.algeb
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from incidence.lazy import front_door
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from incidence import geometry, nn, testing, theorems
+    from incidence import data, geometry, models, nn, plot, testing, theorems, train
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.errors import IncidenceError, PatternError, TooLargeError
     from incidence.structure import Example, Group, Structure, carry, collate, from_faces, ones, pack, to_faces, uncollate
 
 _HOMES = {
-    "algebra": "incidence",
-    "errors": "incidence",
-    "structure": "incidence",
+    "algebra": "incidence.algebra",
+    "errors": "incidence.errors",
+    "structure": "incidence.structure",
     "EquivariantMap": "incidence.algebra",
     "Example": "incidence.structure",
     "Group": "incidence.structure",
@@ -30,20 +31,22 @@ _HOMES = {
     "TooLargeError": "incidence.errors",
     "carry": "incidence.structure",
     "collate": "incidence.structure",
-    "counting": "incidence.algebra",
+    "counting": "incidence.algebra.counting",
     "explain": "incidence.algebra",
     "from_faces": "incidence.structure",
-    "geometry": "incidence",
-    "nn": "incidence",
+    "geometry": "incidence.geometry",
+    "data": "incidence.data",
+    "models": "incidence.models",
+    "nn": "incidence.nn",
     "ones": "incidence.structure",
     "pack": "incidence.structure",
-    "testing": "incidence",
-    "theorems": "incidence",
+    "plot": "incidence.plot",
+    "testing": "incidence.testing",
+    "theorems": "incidence.theorems",
     "to_faces": "incidence.structure",
+    "train": "incidence.train",
     "uncollate": "incidence.structure",
 }
-
-_MODULES = ("algebra", "counting", "errors", "geometry", "nn", "structure", "testing", "theorems")
 
 __all__ = [
     "EquivariantMap",
@@ -57,27 +60,21 @@ __all__ = [
     "carry",
     "collate",
     "counting",
+    "data",
     "explain",
     "from_faces",
     "geometry",
+    "models",
     "nn",
     "ones",
     "pack",
+    "plot",
     "testing",
     "theorems",
     "to_faces",
+    "train",
     "uncollate",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'incidence' has no attribute {name!r}")
-    home = _HOMES[name]
-    value = import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__", "algebra", "errors", "structure"])
+__getattr__, __dir__ = front_door(__name__, _HOMES)

@@ -5,13 +5,12 @@ Like the front door, it loads what it names on first use: each outside library i
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from incidence.lazy import front_door
 
 _HOMES = {
     "align": "incidence.geometry.alignment",
     "automorphisms": "incidence.structure.automorphisms",
-    "convert": "incidence.geometry",
+    "convert": "incidence.geometry.convert",
     "coordinates": "incidence.geometry.catalogue",
     "corners": "incidence.geometry.polytopes",
     "densify": "incidence.geometry.complexes",
@@ -19,7 +18,7 @@ _HOMES = {
     "faces": "incidence.geometry.ranks",
     "graph": "incidence.geometry.graphs",
     "hypergraph": "incidence.geometry.graphs",
-    "lifting": "incidence.geometry",
+    "lifting": "incidence.geometry.lifting",
     "mesh": "incidence.geometry.meshes",
     "named": "incidence.geometry.catalogue",
     "names": "incidence.geometry.catalogue",
@@ -33,19 +32,6 @@ _HOMES = {
     "with_adjacency": "incidence.geometry.adjacent",
 }
 
-_MODULES = ("convert", "lifting")
-
 __all__ = sorted(_HOMES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'incidence.geometry' has no attribute {name!r}")
-    home = _HOMES[name]
-    value = import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = front_door(__name__, _HOMES)

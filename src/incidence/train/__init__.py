@@ -1,8 +1,31 @@
-"""Training: one typed config, Lightning's loop, a folder for every run that survives a kill."""
+"""Training: one typed config, Lightning's loop, a folder for every run that survives a kill.
 
-from incidence.train.config import Config
-from incidence.train.folder import RunFolder
-from incidence.train.predict import evaluate_run, predict
-from incidence.train.run import Interrupted, Run, resume, train
+Loads what it names on first use: the command line knows its options without waiting for torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from incidence.lazy import front_door
+
+if TYPE_CHECKING:
+    from incidence.train.config import Config
+    from incidence.train.folder import RunFolder
+    from incidence.train.prediction import evaluate_run, predict
+    from incidence.train.run import Interrupted, Run, resume, train
+
+_HOMES = {
+    "Config": "incidence.train.config",
+    "Interrupted": "incidence.train.run",
+    "Run": "incidence.train.run",
+    "RunFolder": "incidence.train.folder",
+    "evaluate_run": "incidence.train.prediction",
+    "predict": "incidence.train.prediction",
+    "resume": "incidence.train.run",
+    "train": "incidence.train.run",
+}
 
 __all__ = ["Config", "Interrupted", "Run", "RunFolder", "evaluate_run", "predict", "resume", "train"]
+
+__getattr__, __dir__ = front_door(__name__, _HOMES)

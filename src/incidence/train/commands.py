@@ -12,7 +12,7 @@ from incidence.errors import IncidenceError
 from incidence.train import report
 from incidence.train.config import Config, read_yaml
 from incidence.train.folder import write_text
-from incidence.train.predict import evaluate_run, predict, table
+from incidence.train.prediction import evaluate_run, predict, table
 from incidence.train.run import Run, resume, train
 
 __all__ = ["evaluate_command", "predict_command", "train_command"]

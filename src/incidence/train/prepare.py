@@ -15,7 +15,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, DataSet, Parts
 from incidence.data.folders import load_folder
 from incidence.data.lifts import lift_all
-from incidence.data.outside import load_outside
+from incidence.data.outside import PREFIX, load_pyg
 from incidence.errors import IncidenceError
 from incidence.models import Predictor, find
 from incidence.structure.examples import collate
@@ -67,8 +67,8 @@ def _load(config: Config) -> DataSet:
     if config.data in DATA_SETS:
         module, function, _ = DATA_SETS[config.data]
         return _call(getattr(import_module(module), function), (config.data, folder), options, config.data)
-    if config.data.startswith("pyg:"):
-        return _call(load_outside, (config.data, folder), options, config.data)
+    if config.data.startswith(PREFIX):
+        return _call(load_pyg, (config.data, folder), options, config.data)
     path = Path(config.data).expanduser()
     if not path.exists():
         known = ", ".join(sorted(DATA_SETS))

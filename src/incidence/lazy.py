@@ -1,0 +1,29 @@
+"""Packages that load what they name on first use: nobody pays for what is not used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["front_door"]
+
+
+def front_door(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a package.
+
+    Args:
+        package: Its name.
+        homes: From every name to the module where it is; a module has itself for its home.
+    """
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = import_module(homes[name])
+        value = module if homes[name].endswith(f".{name}") else getattr(module, name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load, lambda: sorted([*homes, *(["__version__"] if package == "incidence" else [])])
