@@ -36,23 +36,22 @@ class Order(Sampler[Chosen]):
         batch_size: At most that many in a batch.
         seed: Of the order; None to keep the order of the data.
         share: The number of this process, and how many there are.
+        epoch: Tells which epoch it is.
     """
 
-    def __init__(self, count: int, batch_size: int, seed: int | None = None, share: tuple[int, int] = (0, 1)) -> None:
-        self.count, self.seed, self.share, self.epoch = count, seed, share, 0
+    def __init__(
+        self, count: int, batch_size: int, seed: int | None = None, share: tuple[int, int] = (0, 1), epoch: Callable[[], int] = int
+    ) -> None:
+        self.count, self.seed, self.share, self.epoch = count, seed, share, epoch
         self.num_batches = max(1, min(-(-count // batch_size), count // share[1]))
 
-    def set_epoch(self, epoch: int) -> None:
-        """Tells which epoch comes next."""
-        self.epoch = epoch
-
     def __iter__(self) -> Iterator[Chosen]:
-        order = torch.arange(self.count)
+        order, epoch = torch.arange(self.count), self.epoch()
         if self.seed is not None:
-            order = torch.randperm(self.count, generator=torch.Generator().manual_seed(seed_of(self.seed, self.epoch)))
+            order = torch.randperm(self.count, generator=torch.Generator().manual_seed(seed_of(self.seed, epoch)))
         rank, world = self.share
         for step, numbers in enumerate(order.tensor_split(self.num_batches)):
-            yield seed_of(self.seed or 0, self.epoch, step, rank), numbers.tensor_split(world)[rank].tolist()
+            yield seed_of(self.seed or 0, epoch, step, rank), numbers.tensor_split(world)[rank].tolist()
 
     def __len__(self) -> int:
         return self.num_batches
@@ -73,5 +72,9 @@ class _Batches(Dataset[Example]):
 
 
 def loader(examples: Sequence[Example], order: Order, augment: Augment | None = None) -> DataLoader[Any]:
-    """A loader of batches, in a given order."""
-    return DataLoader(_Batches(examples, augment), sampler=order, batch_size=None)
+    """A loader of batches, in a given order.
+
+    A loader draws a number when it starts, which Lightning lets it do before the seed of a first epoch is set, and after that of others:
+    with a generator of its own it does not matter.
+    """
+    return DataLoader(_Batches(examples, augment), sampler=order, batch_size=None, generator=torch.Generator())

@@ -101,14 +101,17 @@ def all_given() -> dict[str, Any]:
 
 def _fit(folder: RunFolder, prepared: Prepared, predictor: Predictor, start: Path | None, is_shown: bool) -> Run | None:
     config, history = prepared.config, History(folder.path / "history.csv")
-    data = _Loaders(prepared)
-    module = Training(predictor, prepared.data.task, config, config.epochs * len(data.train_order(1)))
+    count, world = len(prepared.parts.train), config.devices * config.machines
+    if count < world:
+        raise IncidenceError(f"{count} examples cannot be shared by {world} processes: use fewer --devices.")
+    steps = config.epochs * len(Order(count, config.batch_size, share=(0, world)))
+    module = Training(predictor, prepared.data.task, config, steps)
     callbacks = [*_watchers(config, prepared, folder), history, Progress(is_shown), KeepLast(folder.last, prepared.spec)]
     begun = time.monotonic()
     with _quiet():
         trainer = _trainer(config, folder, callbacks, has_validation=bool(prepared.parts.validation))
         try:
-            trainer.fit(module, data, ckpt_path=start, weights_only=True)
+            trainer.fit(module, _Loaders(prepared), ckpt_path=start, weights_only=True)
         except SystemExit as error:  # what Lightning makes of Ctrl-C
             raise Interrupted(folder) from error
     if not trainer.is_global_zero:
@@ -145,17 +148,11 @@ class _Loaders(pl.LightningDataModule):
         assert self.trainer is not None
         return self.trainer.global_rank, self.trainer.world_size
 
-    def train_order(self, world: int, rank: int = 0) -> Order:
-        config, train = self.prepared.config, self.prepared.parts.train
-        if len(train) < world:
-            raise IncidenceError(f"{len(train)} examples cannot be shared by {world} processes: use fewer --devices.")
-        return Order(len(train), config.batch_size, config.seed, (rank, world))
-
     def train_dataloader(self) -> DataLoader[Any]:
         """The training part, in another order in every epoch."""
-        rank, world = self._share()
-        config, data = self.prepared.config, self.prepared.data
-        return loader(self.prepared.parts.train, self.train_order(world, rank), data.augment if config.augment else None)
+        config, data, train = self.prepared.config, self.prepared.data, self.prepared.parts.train
+        order = Order(len(train), config.batch_size, config.seed, self._share(), lambda: self.trainer.current_epoch)  # type: ignore[union-attr]
+        return loader(train, order, data.augment if config.augment else None)
 
     def val_dataloader(self) -> DataLoader[Any]:
         """The validation part."""

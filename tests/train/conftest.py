@@ -1,0 +1,63 @@
+"""Small data to train on, and processes that are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+import incidence as inc
+
+
+def graphs(count: int, is_classes: bool = False) -> list[inc.Example]:
+    """Cycles with a few chords; the target is how many edges there are, or whether there are many."""
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(count):
+        n = int(torch.randint(5, 9, (1,), generator=generator))
+        ring = torch.stack([torch.arange(n), (torch.arange(n) + 1) % n])
+        chords = torch.tensor([[0], [2]]) if torch.rand(1, generator=generator) < 0.5 else torch.zeros(2, 0, dtype=torch.long)
+        edges = torch.cat([ring, chords], 1)
+        target = torch.tensor(int(edges.shape[1] > 7)) if is_classes else torch.tensor([float(edges.shape[1])])
+        features = {"i": torch.randn(n, 3, generator=generator), "{i j}": torch.ones(edges.shape[1], 1)}
+        found.append(inc.Example(inc.Structure(n, {"{i j}": edges}), features, target).canonical())
+    return found
+
+
+@pytest.fixture(scope="session")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of graphs, with a number to predict for each."""
+    path = tmp_path_factory.mktemp("data") / "numbers.npz"
+    inc.collate(graphs(40)).save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of graphs of two classes."""
+    path = tmp_path_factory.mktemp("data") / "classes.npz"
+    inc.collate(graphs(40, is_classes=True)).save(path)
+    return path
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Runs something in a process of its own; gives what it ended with: 0, or minus the signal that killed it."""
+    child = os.fork()
+    if not child:
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            work()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def die() -> None:
+    """What `kill -9` does."""
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,89 @@
+"""A run that was killed and resumed ends with the same bits as one that was not."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from incidence.train import resume, train
+from incidence.train.module import Training
+from tests.train.conftest import die, in_child
+
+OPTIONS: dict[str, Any] = {"model": "i, {i j}", "epochs": 4, "batch_size": 8, "hidden": 6, "depth": 1, "dropout": 0.2, "validation": 0.1}
+
+
+def _kill_in_step(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Lets the process die in its nth training step."""
+    own, count = Training.training_step, iter(range(10**6))
+
+    def step(self: Training, *arguments: Any) -> Any:
+        if next(count) == number:
+            die()
+        return own(self, *arguments)
+
+    monkeypatch.setattr(Training, "training_step", step)
+
+
+def _kill_in_write(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Lets the process die when half of its nth checkpoint is written."""
+    own, count = torch.save, iter(range(10**6))
+
+    def save(content: Any, file: Any, **settings: Any) -> None:
+        if next(count) == number:
+            file.write(b"half of it")
+            file.flush()
+            die()
+        own(content, file, **settings)
+
+    monkeypatch.setattr(torch, "save", save)
+
+
+def _assert_same_bits(one: Path, other: Path) -> None:
+    first, second = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    assert (one / "history.csv").read_text() == (other / "history.csv").read_text()
+    assert (one / "predictions.csv").read_text() == (other / "predictions.csv").read_text()
+
+
+@pytest.fixture(scope="module")
+def whole(numbers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody disturbed."""
+    path = tmp_path_factory.mktemp("runs") / "whole"
+    train({**OPTIONS, "data": str(numbers), "out": str(path)})
+    return path
+
+
+KILLS = {
+    "in the first epoch": [(_kill_in_step, 1)],
+    "in the middle of an epoch": [(_kill_in_step, 10)],
+    "while a checkpoint is written": [(_kill_in_write, 1)],
+    "while the first checkpoint is written": [(_kill_in_write, 0)],
+    "twice in a row": [(_kill_in_step, 10), (_kill_in_step, 3)],
+    "in a step, then in a write": [(_kill_in_step, 6), (_kill_in_write, 1)],
+}
+
+
+@pytest.mark.parametrize("kills", KILLS.values(), ids=KILLS.keys())
+def test_a_killed_run_ends_with_the_same_bits(kills: list[Any], numbers: Path, whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    start: Any = lambda: train({**OPTIONS, "data": str(numbers), "out": str(path)})  # noqa: E731
+    for kill, number in kills:
+        with pytest.MonkeyPatch.context() as patch:
+            kill(patch, number)
+            assert in_child(start) == -signal.SIGKILL
+        start = lambda: resume(path)  # noqa: E731
+    resume(path)
+    _assert_same_bits(path, whole)
+    assert [p.name for p in (path / "checkpoints").iterdir()] == ["last.ckpt"]
+
+
+def test_resuming_a_finished_run_changes_nothing(whole: Path, tmp_path: Path) -> None:
+    before = (whole / "model.safetensors").read_bytes()
+    resume(whole)
+    assert (whole / "model.safetensors").read_bytes() == before
