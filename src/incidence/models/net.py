@@ -139,13 +139,14 @@ class _Style:
         self.hidden, self.aggr, self.norm, self.dropout, self.max_overlap = hidden, aggr, norm, dropout, max_overlap
         self.whole = whole if whole is not None and whole != aggr else None
         self.function = activation(function)
+        self.bias = norm == "none"  # a norm would take it away again, and Adam would follow the rounding of its gradient
 
     def layer(self, text: str, in_channels: int | Mapping[str, int] | None = None) -> nn.Module:
         """A complete layer; pooling over whole structures may differ from pooling around nodes."""
         arguments = text, self.hidden if in_channels is None else in_channels, self.hidden
         if self.whole is None or not _has_whole(text, self.max_overlap):
-            return Linear(*arguments, aggr=self.aggr, max_overlap=self.max_overlap)
-        near = Linear(*arguments, aggr=self.aggr, max_overlap=self.max_overlap, operations=_is_near)
+            return Linear(*arguments, aggr=self.aggr, bias=self.bias, max_overlap=self.max_overlap)
+        near = Linear(*arguments, aggr=self.aggr, bias=self.bias, max_overlap=self.max_overlap, operations=_is_near)
         far = Linear(*arguments, aggr=self.whole, bias=False, max_overlap=self.max_overlap, operations=_is_far)
         return Sum(near, far)
 
@@ -153,8 +154,8 @@ class _Style:
         return [*NORMS[self.norm](text, self.hidden), Activation(self.function)]
 
     def block(self, text: str) -> Sequential:
-        layer = self.layer(f"{text} -> {text}")
-        return Sequential(layer, *self.after(text), PerTensor(text, self.hidden, self.hidden), *self.after(text), Dropout(self.dropout))
+        layer, each = self.layer(f"{text} -> {text}"), PerTensor(text, self.hidden, self.hidden, self.bias)
+        return Sequential(layer, *self.after(text), each, *self.after(text), Dropout(self.dropout))
 
     def head(self, text: str, output: Pattern, channels: int, readout: Aggr, dropout: float) -> nn.Module:
         if output.faces:

@@ -41,10 +41,10 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
 class PerTensor(nn.Module):
     """A linear map of every entry, one for each tensor."""
 
-    def __init__(self, text: str, in_channels: int, out_channels: int) -> None:
+    def __init__(self, text: str, in_channels: int, out_channels: int, bias: bool = True) -> None:
         super().__init__()
         self.keys = [key_of(p) for p in EquivariantMap(f"{text} -> ").inputs]
-        self.maps = nn.ModuleList(nn.Linear(in_channels, out_channels) for _ in self.keys)
+        self.maps = nn.ModuleList(nn.Linear(in_channels, out_channels, bias) for _ in self.keys)
 
     def forward(self, x: Values, structure: Structure) -> Any:
         """Maps every entry."""

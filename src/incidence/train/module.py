@@ -30,7 +30,7 @@ class Training(pl.LightningModule):
     def __init__(self, predictor: Predictor, task: Task, config: Config, num_steps: int) -> None:
         super().__init__()
         self.predictor, self.task, self.config, self.num_steps = predictor, task, config, num_steps
-        self.validation_metrics = metrics_of(task)
+        self.validation_metrics = metrics_of(task, is_shared=True)
         for module in predictor.modules():
             if isinstance(module, RowNorm):
                 module.is_shared = True
@@ -99,12 +99,16 @@ def rows_of(batch: Example, task: Task) -> Tensor:
     return rows
 
 
-def metrics_of(task: Task) -> torchmetrics.MetricCollection:
-    """The metrics of a task, by name."""
+def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollection:
+    """The metrics of a task, by name; those of all processes together if they are shared."""
     if task.kind == "classification":
-        accuracy = torchmetrics.classification.MulticlassAccuracy(num_classes=max(2, len(task.names)), average="micro")
+        count = max(2, len(task.names))
+        accuracy = torchmetrics.classification.MulticlassAccuracy(num_classes=count, average="micro", sync_on_compute=is_shared)
         return torchmetrics.MetricCollection({"accuracy": accuracy})
-    numbers: dict[str, Any] = {"rmse": torchmetrics.MeanSquaredError(squared=False), "mae": torchmetrics.MeanAbsoluteError()}
+    numbers: dict[str, Any] = {
+        "rmse": torchmetrics.MeanSquaredError(squared=False, sync_on_compute=is_shared),
+        "mae": torchmetrics.MeanAbsoluteError(sync_on_compute=is_shared),
+    }
     return torchmetrics.MetricCollection(numbers, compute_groups=False)
 
 
