@@ -38,10 +38,16 @@ class Reader:
 
 # name: (module, function, one line for --help). A loader is called as loader(name, folder, **options) and gives a DataSet; folder is None
 # if the user named none.
-DATA_SETS: dict[str, tuple[str, str, str]] = {}
+DATA_SETS: dict[str, tuple[str, str, str]] = {
+    "shrec11": ("incidence.data.meshes.shrec", "load_shrec11", "600 closed surfaces of 30 classes"),
+    "coseg-aliens": ("incidence.data.meshes.coseg", "load_coseg", "198 surfaces, the part of every edge"),
+    "coseg-vases": ("incidence.data.meshes.coseg", "load_coseg", "297 surfaces, the part of every edge"),
+}
 
 # name: (module, the name of its Reader)
-READERS: dict[str, tuple[str, str]] = {}
+READERS: dict[str, tuple[str, str]] = {
+    "mesh": ("incidence.data.meshes.files", "MESH"),
+}
 
 
 def load(name: str, folder: Path | None = None, **options: Any) -> DataSet:
