@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from incidence.data.dataset import DataSet, Split, Task
+from incidence.data.dataset import DataSet, Task
 from incidence.data.meshes.archives import Archive, read_triangles
 from incidence.data.meshes.files import examples_of
+from incidence.data.meshes.splits import as_split, by_folder
 from incidence.errors import IncidenceError
 from incidence.geometry.meshes import Mesh
 from incidence.structure.example import Example
@@ -20,8 +21,8 @@ __all__ = ["edge_areas", "load_coseg", "numbered_edges", "soft_accuracy", "soft_
 
 _PARTS = 4
 _ABOUT = (
-    "COSEG (Wang et al. 2012) with the meshes, the labels of edges and the split of MeshCNN (Hanocka et al. 2019). No licence is stated for "
-    "the shapes. The target is the part of every edge."
+    "COSEG (Wang et al. 2012) with the meshes, the labels of edges and the split of MeshCNN (Hanocka et al. 2019). No licence is stated "
+    "for the shapes. The target is the part of every edge."
 )
 
 
@@ -29,14 +30,14 @@ def load_coseg(name: str, folder: Path | None) -> DataSet:
     """Reads `coseg_aliens.zip` or `coseg_vases.zip`, for the names `coseg-aliens` and `coseg-vases`."""
     archive = _archive(name, folder)
     paths = archive.listed(".obj")
+    split = as_split(by_folder(archive, paths))
     meshes = [read_triangles(archive, path) for path in paths]
     targets = [{"{i j}": _hard(archive, path, mesh)} for path, mesh in zip(paths, meshes, strict=True)]
-    is_train = torch.tensor([path.parts[-2] == "train" for path in paths])
     return DataSet(
         name=name,
         examples=examples_of(meshes, targets),
         task=Task("classification", tuple(f"part {k + 1}" for k in range(_PARTS)), at="{i j}"),
-        splits=(Split(is_train.nonzero()[:, 0], torch.zeros(0, dtype=torch.long), (~is_train).nonzero()[:, 0]),),
+        splits=(split,),
         reader="mesh",
         about=_ABOUT,
         metric="accuracy",
@@ -115,5 +116,6 @@ def _table(archive: Archive, path: PurePosixPath, kind: str, suffix: str, count:
             raise
         raise IncidenceError(f"{archive.path}: {place} has something other than numbers: {error}. Fetch the file again.") from None
     if len(values) != count or not np.isfinite(values).all():
-        raise IncidenceError(f"{archive.path}: {place} has {len(values)} numbers, and its mesh needs {count}. Fetch the file again.")
+        flaw = f"and its mesh needs {count}" if len(values) != count else "not all finite"
+        raise IncidenceError(f"{archive.path}: {place} has {len(values)} numbers, {flaw}. Fetch the file again.")
     return torch.from_numpy(values)

@@ -43,8 +43,8 @@ def features_of(example: Example) -> Example:
     """The same mesh, or batch of meshes, with features of its nodes, edges and triangles; see `COLUMNS`.
 
     Dihedral angles are 0 where the surface is flat, positive where it bulges out and negative where it folds in; where a part of the
-    surface has no outside they have no sign. Edges at the border (in one face or none) and branching ones (in more than two) have 0. Nothing
-    is ever NaN: a face without area has angles and a height of 0.
+    surface has no outside they have no sign. Edges at the border (in one face or none) and branching ones (in more than two) have 0.
+    Nothing is ever NaN: a face without area has a height of 0, and a side without length the angle 0 at its ends.
 
     Args:
         example: With `{i j}`, `{i j k}` and the features `pos=i`, shape [nodes, 2 or 3].

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from incidence.data.dataset import DataSet, Split, Task
+from incidence.data.dataset import DataSet, Task
 from incidence.data.meshes.archives import Archive, read_triangles
 from incidence.data.meshes.files import examples_of
+from incidence.data.meshes.splits import as_split, by_folder, drawn
 from incidence.errors import IncidenceError
 
 __all__ = ["load_shrec11"]
@@ -30,42 +30,19 @@ def load_shrec11(name: str, folder: Path | None, split: str | int = "16", seed: 
             random from all, and tests on the others.
         seed: Of that draw.
     """
-    if str(split) not in _SPLITS:
-        raise IncidenceError(f"the split of {name!r} is one of {', '.join(_SPLITS)}; got {split!r}.")
+    if str(split) not in ("16", "10"):
+        raise IncidenceError(f"the split of {name!r} is 16 or 10, the number of training meshes of a class; got {split!r}.")
     archive = Archive(name, folder, ("shrec_16.zip", "shrec11_meshes/shrec_16.zip"))
     paths = archive.listed(".obj")
-    stray = next((path for path in paths if path.parts[-2] not in ("train", "test") or len(path.parts) < 3), None)
-    if stray is not None:
-        raise IncidenceError(f"{archive.path} has {stray}, where <class>/train/*.obj and <class>/test/*.obj belong. Fetch the file again.")
+    is_train = by_folder(archive, paths)
     classes = sorted({path.parts[-3] for path in paths})
     labels = torch.tensor([classes.index(path.parts[-3]) for path in paths])
-    is_train = torch.tensor([path.parts[-2] == "train" for path in paths])
     return DataSet(
         name=name,
         examples=examples_of([read_triangles(archive, path) for path in paths], labels.unbind()),
         task=Task("classification", tuple(classes)),
-        splits=(_SPLITS[str(split)](labels, is_train, seed),),
+        splits=(as_split(is_train if str(split) == "16" else drawn(labels, 10, seed)),),
         reader="mesh",
         about=_ABOUT,
         metric="accuracy",
     )
-
-
-def _fixed(labels: Tensor, is_train: Tensor, seed: int) -> Split:
-    return _split(is_train)
-
-
-def _ten(labels: Tensor, is_train: Tensor, seed: int) -> Split:
-    generator = torch.Generator().manual_seed(seed)
-    drawn = torch.zeros_like(is_train)
-    for label in labels.unique():
-        own = (labels == label).nonzero()[:, 0]
-        drawn[own[torch.randperm(len(own), generator=generator)[:10]]] = True
-    return _split(drawn)
-
-
-def _split(is_train: Tensor) -> Split:
-    return Split(is_train.nonzero()[:, 0], torch.zeros(0, dtype=torch.long), (~is_train).nonzero()[:, 0])
-
-
-_SPLITS = {"16": _fixed, "10": _ten}

@@ -48,8 +48,8 @@ class Surface:
     @property
     def products(self) -> Tensor:
         """+1 for every inner edge whose two faces list their corners the same way round, -1 for the others; shape [inner]."""
-        one, other = self.turns.view(-1)[self.places]
-        return -one * other
+        turns = self.turns.view(-1)[self.places]
+        return -turns[0] * turns[1]
 
 
 def surface_of(structure: Structure) -> Surface:
