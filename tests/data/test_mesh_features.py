@@ -136,7 +136,8 @@ def test_a_fold_inwards_is_negative() -> None:
 def test_a_bowl_bulges_though_it_is_open_and_a_strip_without_sides_has_no_signs() -> None:
     bowl = example_of(CUBE_POINTS, [face for face in CUBE_FACES if not set(face) <= {1, 3, 5, 7}])
     assert (column(bowl, "{i j}", "dihedral angle") >= 0).all()
-    strip = column(moebius(), "{i j}", "dihedral angle")
+    bent = moebius().features["pos=i"] + torch.randn(18, 3, generator=torch.Generator().manual_seed(0)) / 20
+    strip = column(moved(moebius(), bent), "{i j}", "dihedral angle")
     assert (strip >= 0).all()
     assert strip.max() > 0.1
 
@@ -146,6 +147,9 @@ def test_every_part_of_a_mesh_has_its_own_outside() -> None:
     faces = torch.tensor(CUBE_FACES)
     two = example_of(torch.cat([points, points / 4 + 0.3]), torch.cat([faces, faces + 8]))
     assert (column(two, "{i j}", "dihedral angle") >= 0).all()
+    bowl = torch.tensor([face for face in CUBE_FACES if not set(face) <= {1, 3, 5, 7}])
+    apart = example_of(torch.cat([points, points - torch.tensor([0.0, 0.0, 20.0])]), torch.cat([bowl, faces + 8]))
+    assert (column(apart, "{i j}", "dihedral angle") >= 0).all()
 
 
 def test_a_flat_grid_has_no_curvature() -> None:
@@ -196,6 +200,7 @@ def test_opposite_angles_and_heights_are_sorted_and_exact() -> None:
         pytest.param([[0.0, 0, 0], [1, 1, 1], [2, 2, 2], [3, 3, 3]], id="a line"),
         pytest.param([[0.0, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0]], id="two equal points"),
         pytest.param([[0.0, 0, 0], [1e-30, 0, 0], [1, 0, 0], [0, 1e-25, 1]], id="slivers"),
+        pytest.param([[0.0, 0, 0], [1, 0, 0], [0.5, 1e-8, 0], [0.7, 0, 1e-8]], id="a thread"),
         pytest.param([[1e300, 0, 0], [-1e300, 0, 0], [0, 1e300, 0], [0, 0, 1e300]], id="huge"),
         pytest.param([[1e-300, 0, 0], [0, 0, 0], [0, 1e-300, 0], [0, 0, 1e-300]], id="tiny"),
     ],
@@ -258,3 +263,11 @@ def test_a_structure_without_triangles_has_features_too() -> None:
     assert found.features["{i j k}"].shape == (0, 7)
     assert found.features["i"][:, 3].tolist() == [1, 1, 0]
     assert found.features["{i j}"].isfinite().all()
+
+
+def test_a_face_that_is_a_line_has_no_heights_and_a_needle_has_bounded_ones() -> None:
+    heights = slice(COLUMNS["{i j}"].index("smaller height ratio"), None)
+    for width, expected in ((1e-12, 0.0), (1e-3, 10.0)):
+        needle = features_of(example_of([[0.0, 0, 0], [1, 0, 0], [1, width, 0]], [[0, 1, 2]]))
+        row = int(needle.structure.locate("{i j}", [[1], [2]]))
+        assert needle.features["{i j}"][row, heights].tolist() == [expected, expected]

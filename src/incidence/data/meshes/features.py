@@ -56,8 +56,8 @@ def features_of(example: Example) -> Example:
         >>> from incidence import geometry
         >>> mesh = geometry.read_mesh(([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]))
         >>> corner = features_of(Example(mesh.structure, {"pos=i": mesh.points}))
-        >>> corner.features["i"][0, 0].item() / torch.pi  # three right angles are missing from four
-        0.5
+        >>> corner.features["i"][0, 0] / torch.pi  # three right angles of four: a quarter of a turn is missing
+        tensor(0.5000)
     """
     own = {example.structure.resolve(key): key for key in example.features}
     if _POS not in own:
