@@ -209,7 +209,7 @@ def test_degenerate_meshes_give_finite_features(points: list[list[float]]) -> No
     found = features_of(example_of(torch.tensor(points, dtype=torch.float64), tetrahedron().structure["{i j k}"].T))
     for key in COLUMNS:
         assert found.features[key].isfinite().all()
-        assert found.features[key].abs().max() < 1e4
+        assert found.features[key].abs().max() < 1001
 
 
 def test_a_batch_has_the_features_of_its_meshes() -> None:
