@@ -60,6 +60,9 @@ DATA_SETS: dict[str, tuple[str, str, str]] = {
     "lipophilicity": ("incidence.data.molecules.moleculenet", "load_moleculenet", "logD of 4,200 molecules (needs RDKit)"),
     "qm7": ("incidence.data.molecules.quantum", "load_qm7", "atomisation energies of 7,101 molecules in space"),
     "qm9": ("incidence.data.molecules.quantum", "load_qm9", "a property of 13,087 molecules in space, by `target`"),
+    "shrec11": ("incidence.data.meshes.shrec", "load_shrec11", "600 closed surfaces of 30 classes"),
+    "coseg-aliens": ("incidence.data.meshes.coseg", "load_coseg", "198 surfaces, the part of every edge"),
+    "coseg-vases": ("incidence.data.meshes.coseg", "load_coseg", "297 surfaces, the part of every edge"),
 }
 
 # name: (module, the name of its Reader)
@@ -67,6 +70,7 @@ READERS: dict[str, tuple[str, str]] = {
     "graph": ("incidence.data.graphs.edge_lists", "GRAPH"),
     "example": ("incidence.data.saved", "EXAMPLE"),
     "molecule": ("incidence.data.molecules.reader", "READER"),
+    "mesh": ("incidence.data.meshes.files", "MESH"),
 }
 
 

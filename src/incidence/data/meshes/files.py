@@ -1,0 +1,56 @@
+"""Meshes from files: examples with features, and the reader `mesh`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.data.meshes.features import apart, measured
+from incidence.data.registry import Read, Reader
+from incidence.errors import IncidenceError
+from incidence.geometry.meshes import Mesh, read_mesh
+from incidence.geometry.node_lists import NodeLists
+from incidence.structure.example import Example
+from incidence.structure.examples import collate, pack
+
+__all__ = ["MESH", "examples_of", "triangulated"]
+
+
+def examples_of(meshes: Sequence[Mesh], targets: Sequence[Tensor | Mapping[str, Tensor] | None] | None = None) -> list[Example]:
+    """Triangle meshes with their features, all measured at once, and the coordinates about the middle of each mesh as `pos=i`."""
+    # In double precision first: of coordinates far from the origin nothing would be left.
+    points = [mesh.points - mesh.points.mean(0) for mesh in meshes]
+    structures = [mesh.structure for mesh in meshes]
+    batch = collate(structures)
+    parts = apart(batch, measured(batch, torch.cat(points)))
+    wanted = [None] * len(meshes) if targets is None else targets
+    return pack([Example(s, {"pos=i": at.float(), **own}, y) for s, at, own, y in zip(structures, points, parts, wanted, strict=True)])
+
+
+def triangulated(mesh: Mesh) -> Mesh:
+    """The mesh with every polygon cut into triangles that meet in the first of its corners; triangles stay as they are."""
+    if mesh.face_pattern == "{i j k}":
+        return mesh
+    sizes = mesh.faces.sizes
+    owner = torch.repeat_interleave(torch.arange(len(sizes)), sizes - 2)
+    starts = mesh.faces.ptr[:-1]
+    step = torch.arange(len(owner)) - ((sizes - 2).cumsum(0) - (sizes - 2))[owner]  # 0, 1, ... within each polygon
+    corners = torch.stack([starts[owner], starts[owner] + step + 1, starts[owner] + step + 2], 1)
+    return read_mesh((mesh.points, NodeLists.of_rows(mesh.faces.nodes[corners])), repair=True)
+
+
+def _read(path: Any, errors: list[Any]) -> Iterator[Read]:
+    """The mesh of a file. Faces that name a point twice, or that stand there twice, are dropped; polygons are cut into triangles."""
+    mesh = triangulated(read_mesh(path, repair=True))
+    if not len(mesh.faces):
+        raise IncidenceError(f"{path} has no face with three different points: features are those of a surface.")
+    if not mesh.points.float().isfinite().all():
+        raise IncidenceError(f"{path} has coordinates beyond 3e38: scale the mesh down.")
+    yield Read(Path(path).name, examples_of([mesh])[0])
+
+
+MESH = Reader(suffixes=(".obj", ".off", ".ply", ".stl"), read=_read)
