@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
+from incidence.data.space import space
 from incidence.errors import IncidenceError
 from incidence.geometry import lifting
 from incidence.geometry.lifting.attach import attach, face_text
@@ -28,10 +29,10 @@ def none(example: Example) -> Example:
     return example
 
 
-def rings(example: Example, *, max_ring: int = 6) -> Example:
-    """Adds cycles without chords, `ring={i ...}`, with their size one-hot: a column for each from 3 to `max_ring`."""
-    structure = lifting.rings(example.structure, max_length=max_ring)
-    return _with(example, structure, {"ring={i ...}": _sizes(structure, "ring", max_ring)})
+def rings(example: Example, *, max_size: int = 6) -> Example:
+    """Adds cycles without chords, `ring={i ...}`, with their size one-hot: a column for each from 3 to `max_size`."""
+    structure = lifting.rings(example.structure, max_length=max_size)
+    return _with(example, structure, {"ring={i ...}": _sizes(structure, "ring", max_size)})
 
 
 def _sizes(structure: Structure, text: str, largest: int) -> Tensor:
@@ -92,6 +93,7 @@ LIFTS: dict[str, Callable[..., Example]] = {
     "matrix": matrix,
     "pairs": pairs,
     "triples": triples,
+    "space": space,
 }
 """From a name to a function of an example, or a batch, with `i` and `{i j}`, and options."""
 

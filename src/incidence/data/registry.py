@@ -61,6 +61,7 @@ DATA_SETS: dict[str, tuple[str, str, str]] = {
     "qm7": ("incidence.data.molecules.quantum", "load_qm7", "atomisation energies of 7,101 molecules in space"),
     "qm9": ("incidence.data.molecules.quantum", "load_qm9", "a property of 13,087 molecules in space, by `target`"),
     "shrec11": ("incidence.data.meshes.shrec", "load_shrec11", "600 closed surfaces of 30 classes"),
+    "shrec11-10": ("incidence.data.meshes.shrec", "load_shrec11", "the same, 10 training meshes a class drawn at random"),
     "coseg-aliens": ("incidence.data.meshes.coseg", "load_coseg", "198 surfaces, the part of every edge"),
     "coseg-vases": ("incidence.data.meshes.coseg", "load_coseg", "297 surfaces, the part of every edge"),
 }

@@ -33,6 +33,7 @@ class Preset:
 
 
 _MESH = {"hidden": 32, "aggr": "mean", "readout": ("mean", "max"), "head_dropout": 0.3}
+_MOLECULE = {"aggr": "mean"}
 _GRAPH = {"hidden": 32, "dropout": 0.2}
 _HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
 
@@ -42,10 +43,13 @@ PRESETS: dict[str, Preset] = {
     "triangles": Preset("i, {i j}, {i j k}", "graphs: nodes, edges and triangles", "cliques", _GRAPH),
     "rings": Preset("i, {i j}, ring={i ...}", "graphs: nodes, edges and rings", "rings", _GRAPH),
     "order3": Preset("i j", "small graphs: order 3, from the matrix alone", "triples", {"through": "i j k", "hidden": 16, "depth": 1}),
-    "molecule": Preset("i, {i j}", "molecules: atoms and bonds"),
-    "molecule-rings": Preset("i, {i j}, ring={i ...}", "molecules: atoms, bonds and rings"),
+    "molecule": Preset("i, {i j}", "molecules: atoms and bonds", settings=_MOLECULE),
+    "molecule-rings": Preset("i, {i j}, ring={i ...}", "molecules: atoms, bonds and rings", settings=_MOLECULE),
     "molecule-3d": Preset(
-        "i, {i j}, contact={i j}, angle=i {j k}", "molecules in space: distances and angles, which do not move with the molecule", "space"
+        "i, {i j}, contact={i j}, angle=i {j k}",
+        "molecules in space: distances and angles, which do not move with the molecule",
+        "space",
+        _MOLECULE,
     ),
     "mesh": Preset("i, {i j}, {i j k}", "triangle meshes: vertices, edges and faces", settings=_MESH),
     "hypergraph": Preset("i, {i ...}", "hypergraphs: nodes and hyperedges of any size", settings=_HYPERGRAPH),

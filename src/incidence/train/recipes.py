@@ -9,6 +9,7 @@ from incidence.train.config import Config
 
 __all__ = ["BY_DATA", "BY_READER", "resolve"]
 
+_MOLECULE = {"model": "molecule"}
 _TU = {"model": "graph", "hidden": 24, "depth": 2, "dropout": 0.3, "epochs": 16, "batch_size": 32}
 _MESH = {
     "model": "mesh", "lr": 6e-3, "weight_decay": 1e-3, "batch_size": 16, "label_smoothing": 0.1, "augment": True, "epochs": 24,
@@ -16,7 +17,10 @@ _MESH = {
 _CITATION = {"model": "hypergraph", "epochs": 100, "weight_decay": 1e-2}
 
 BY_DATA: Mapping[str, Mapping[str, Any]] = {
-    "solubility": {"model": "molecule"},
+    "solubility": _MOLECULE,
+    "esol": _MOLECULE,
+    "freesolv": _MOLECULE,
+    "lipophilicity": _MOLECULE,
     "mutag": {"model": "rings", "max_size": 6, "hidden": 32, "depth": 3, "dropout": 0.2, "epochs": 100, "batch_size": 32},
     "ptc": {**_TU, "model": "rings", "max_size": 6},
     "proteins": _TU,
@@ -28,6 +32,7 @@ BY_DATA: Mapping[str, Mapping[str, Any]] = {
     "exp": {"model": "rings", "max_size": 8},
     "cexp": {"model": "rings", "max_size": 8},
     "shrec11": _MESH,
+    "shrec11-10": _MESH,
     "coseg-aliens": {**_MESH, "depth": 6, "batch_size": 6, "epochs": 40},
     "coseg-vases": {**_MESH, "depth": 6, "batch_size": 6, "epochs": 40},
     "qm7": {"model": "molecule-3d", "loss": "absolute"},
@@ -38,7 +43,7 @@ BY_DATA: Mapping[str, Mapping[str, Any]] = {
 }
 
 BY_READER: Mapping[str, Mapping[str, Any]] = {
-    "molecule": {"model": "molecule"},
+    "molecule": _MOLECULE,
     "mesh": _MESH,
     "graph": {"model": "graph"},
     "example": {"model": "relational"},

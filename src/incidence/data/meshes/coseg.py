@@ -13,6 +13,7 @@ from incidence.data.dataset import DataSet, Task
 from incidence.data.meshes.archives import Archive, read_triangles
 from incidence.data.meshes.files import examples_of
 from incidence.data.meshes.splits import as_split, by_folder
+from incidence.data.meshes.stretch import augment
 from incidence.errors import IncidenceError
 from incidence.geometry.meshes import Mesh
 from incidence.structure.example import Example
@@ -41,6 +42,7 @@ def load_coseg(name: str, folder: Path | None) -> DataSet:
         reader="mesh",
         about=_ABOUT,
         metric="accuracy",
+        augment=augment,
     )
 
 

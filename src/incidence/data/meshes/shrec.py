@@ -10,6 +10,7 @@ from incidence.data.dataset import DataSet, Task
 from incidence.data.meshes.archives import Archive, read_triangles
 from incidence.data.meshes.files import examples_of
 from incidence.data.meshes.splits import as_split, by_folder, drawn
+from incidence.data.meshes.stretch import augment
 from incidence.errors import IncidenceError
 
 __all__ = ["load_shrec11"]
@@ -20,16 +21,17 @@ _ABOUT = (
 )
 
 
-def load_shrec11(name: str, folder: Path | None, split: str | int = "16", seed: int = 0) -> DataSet:
+def load_shrec11(name: str, folder: Path | None, split: str | int | None = None, seed: int = 0) -> DataSet:
     """Reads `shrec_16.zip`.
 
     Args:
         name: What the data set is called.
         folder: Where the file is, or the folder above.
         split: `16` is the fixed split into 16 training and 4 test meshes for each class; `10` draws 10 training meshes for each class at
-            random from all, and tests on the others.
+            random from all, and tests on the others. By default what the name says: `shrec11` or `shrec11-10`.
         seed: Of that draw.
     """
+    split = split or ("10" if name.endswith("-10") else "16")
     if str(split) not in ("16", "10"):
         raise IncidenceError(f"the split of {name!r} is 16 or 10, the number of training meshes of a class; got {split!r}.")
     archive = Archive(name, folder, ("shrec_16.zip", "shrec11_meshes/shrec_16.zip"))
@@ -45,4 +47,5 @@ def load_shrec11(name: str, folder: Path | None, split: str | int = "16", seed: 
         reader="mesh",
         about=_ABOUT,
         metric="accuracy",
+        augment=augment,
     )
