@@ -48,7 +48,7 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
 
 
 def _lengths(points: Tensor, pairs: Tensor) -> Tensor:
-    return (points[pairs[0]] - points[pairs[1]]).norm(dim=1)
+    return torch.linalg.vector_norm(points[pairs[0]] - points[pairs[1]], dim=1)
 
 
 def _waves(lengths: Tensor, cutoff: float) -> Tensor:
