@@ -47,7 +47,10 @@ def test_lifting_many_at_once_is_lifting_each(name, options):
 def test_many_graphs_are_lifted_in_parts(monkeypatch):
     expected = lift_all(EXAMPLES, "pairs")
     monkeypatch.setattr("incidence.data.lifts._TOGETHER", 100)
+    batches = []
+    monkeypatch.setattr("incidence.data.lifts.collate", lambda part: batches.append(len(part)) or inc.collate(part))
     assert lift_all(EXAMPLES, "pairs") == expected
+    assert batches == [2, 1, 1, 1, 1, 1]  # of 1 and 4, 5, 7, 3, 5, 6 nodes; one that is too large comes alone
 
 
 def test_rings_tell_their_size():
