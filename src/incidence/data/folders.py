@@ -206,8 +206,8 @@ def _molecules(asked: _Asked) -> DataSet:
     have = sorted({key for molecule, _, _ in records for key in molecule.properties})
     missing = next((name for name in asked.target if name not in have), None)
     if missing is not None or not asked.target:
-        what = f"no property `{missing}`" if missing else "several properties, perhaps"
-        raise IncidenceError(f"{asked.path} has {what}: give one as target=; it has: {', '.join(have) or 'none'}.")
+        what = f"there is no property `{missing}`" if missing else "no property was named which is to be predicted"
+        raise IncidenceError(f"{asked.path}: {what}: give one as target=; it has: {', '.join(have) or 'none'}.")
     columns = {name: [molecule.properties.get(name, "") for molecule, _, _ in records] for name in asked.target}
     task, targets = read_targets(str(asked.path), columns, asked.task)
     name = reader_for(files, asked.reader)

@@ -71,7 +71,7 @@ def assert_alike(reads: Sequence[Read]) -> None:
     for read in reads:
         own = _kind(read)
         if own != wanted:
-            key = next(key for key in wanted.keys() | own.keys() if wanted.get(key) != own.get(key))
+            key = next(key for key in sorted(wanted.keys() | own.keys()) if wanted.get(key) != own.get(key))
             said = [f"{one.name} has {_said(kind.get(key))}" for one, kind in ((first, wanted), (read, own))]
             raise IncidenceError(f"examples of a data set have the same tensors and features; for `{key}`, {' and '.join(said)}.")
         bad = next((key for key, x in read.example.features.items() if not bool(torch.isfinite(x).all())), None)

@@ -10,13 +10,13 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
-from incidence.structure.examples import uncollate
 from incidence.structure.keys import ranges
 from incidence.structure.structure import Structure
 
 __all__ = ["EDGES", "as_symbols", "graphs", "label_numbers", "node_features"]
 
 EDGES = "{i j}"
+_PATTERN = Pattern(EDGES)
 
 
 def graphs(
@@ -37,10 +37,20 @@ def graphs(
     order = (low * total + high).argsort(stable=True)
     ordered = torch.stack([low, high])[:, order]
     home = torch.bucketize(ordered[0].contiguous(), node_ptr[1:], right=True)
-    pattern = Pattern(EDGES)
-    structure = Structure._of({"node": node_ptr}, {pattern: (ordered,)}, {pattern: ranges(torch.bincount(home, minlength=len(sizes)))})
     of_edges = torch.ones(len(order), 1) if edge_features is None else edge_features[order]
-    return uncollate(Example._of(structure, {"i": features, EDGES: of_edges}, targets, True))
+    counts = torch.bincount(home, minlength=len(sizes))
+    local = ordered - node_ptr[home]
+    parts = zip(sizes.tolist(), counts.tolist(), local.split(counts.tolist(), dim=1), strict=True)
+    structures = [_structure(*part) for part in parts]
+    nodes, rows = features.split(sizes.tolist()), of_edges.split(counts.tolist())
+    values = [None] * len(sizes) if targets is None else targets.unbind()
+    every = zip(structures, nodes, rows, values, strict=True)
+    return [Example._of(structure, {"i": x, EDGES: e}, target, False) for structure, x, e, target in every]
+
+
+def _structure(num_nodes: int, num_edges: int, edges: Tensor) -> Structure:
+    """A graph from edges in canonical order; many are made faster so than by taking a batch apart."""
+    return Structure._of({"node": torch.tensor([0, num_nodes])}, {_PATTERN: (edges,)}, {_PATTERN: torch.tensor([0, num_edges])})
 
 
 def as_symbols(labels: int | Sequence[int]) -> list[int]:

@@ -1,0 +1,317 @@
+"""The user's own data: every layout, and what is said about data that does not fit."""
+
+import pytest
+import torch
+
+import incidence as inc
+from incidence.data import READERS, Read, Reader, reader
+from incidence.data.folders import load_folder
+from incidence.errors import IncidenceError
+from incidence.geometry.convert.sdf import Molecule, read_sdf, write_sdf
+
+
+def edges(folder, name, n):
+    """A path of n nodes."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{k} {k + 1}\n" for k in range(n - 1)))
+    return path
+
+
+def table(folder, text, count=4):
+    for k in range(count):
+        edges(folder, f"g{k}.edges", k + 2)
+    (folder / "targets.csv").write_text(text)
+    return folder
+
+
+def read_molecules(path, errors, *, drop=0):
+    """A small reader of SDF files, in place of the one for molecules."""
+    for number, molecule in enumerate(list(read_sdf(path, errors))[drop:]):
+        features = {"i": molecule.atoms.float(), "{i j}": molecule.orders.float()}
+        yield Read(f"{path.name} {number}", inc.Example(molecule.example().structure, features))
+
+
+SDF = Reader((".sdf", ".sdf.gz"), read_molecules)
+
+
+@pytest.fixture
+def sdf_reader(monkeypatch):
+    for key in [key for key in READERS if ".sdf" in reader(key).suffixes]:
+        monkeypatch.delitem(READERS, key)
+    monkeypatch.setitem(READERS, "small", ("tests.data.test_folders", "SDF"))
+
+
+def molecules(path, values, name="SOL"):
+    def one(k, value):
+        atoms = torch.tensor([[6, 0, 0, 0]] * 2)
+        properties = {"other": str(k), **({} if value is None else {name: value})}
+        return Molecule(f"m{k}", atoms, torch.zeros(2, 3), torch.tensor([[0], [1]]), torch.ones(1, 1, dtype=torch.long), properties)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_sdf([one(k, value) for k, value in enumerate(values)], path)
+    return path
+
+
+# ---- tables
+
+
+def test_a_table_of_numbers_is_regression(tmp_path):
+    data = load_folder(table(tmp_path, "file,y\ng0.edges,1.5\ng1.edges,\ng2.edges,nan\ng3.edges,-2\n"))
+    assert (data.task.kind, data.task.names, data.reader, data.metric) == ("regression", ("y",), "graph", "rmse")
+    assert [example.structure.num_nodes for example in data.examples] == [2, 3, 4, 5]
+    targets = torch.stack([example.target for example in data.examples])
+    assert torch.equal(targets[[0, 3]], torch.tensor([[1.5], [-2.0]]))
+    assert bool(targets[1:3].isnan().all())
+    assert data.name == tmp_path.name
+
+
+def test_several_columns_are_several_numbers_and_one_may_be_chosen(tmp_path):
+    table(tmp_path, "file,a,b\ng0.edges,1,10\ng1.edges,2,20\n")
+    assert load_folder(tmp_path).examples[1].target.tolist() == [2, 20]
+    assert load_folder(tmp_path, target="b").examples[1].target.tolist() == [20]
+    assert load_folder(tmp_path, target=["b", "a"]).examples[1].target.tolist() == [20, 2]
+
+
+def test_text_is_classes_and_so_are_numbers_if_asked(tmp_path):
+    table(tmp_path, "file,kind,n\ng0.edges,ring,10\ng1.edges,chain,9\ng2.edges,,10\n")
+    data = load_folder(tmp_path, target="kind")
+    assert (data.task.kind, data.task.names, data.metric) == ("classification", ("chain", "ring"), "accuracy")
+    assert [int(example.target) for example in data.examples] == [1, 0, -1]
+    data = load_folder(tmp_path, target="n", task="classification")
+    assert data.task.names == ("9", "10")
+    assert [int(example.target) for example in data.examples] == [1, 0, 1]
+
+
+def test_the_split_column_is_kept(tmp_path):
+    table(tmp_path, "file,y,split\ng0.edges,1,train\ng1.edges,2,Test\ng2.edges,3,val\ng3.edges,4,train\n")
+    assert [part.tolist() for part in load_folder(tmp_path).splits[0]] == [[0, 3], [2], [1]]
+
+
+def test_validation_is_taken_from_training_if_asked(tmp_path):
+    rows = "".join(f"g{k}.edges,{k},{'test' if k > 7 else 'train'}\n" for k in range(10))
+    split = load_folder(table(tmp_path, f"file,y,split\n{rows}", 10), validation=0.25).splits[0]
+    assert [len(part) for part in split] == [6, 2, 2]
+    assert split.test.tolist() == [8, 9]
+
+
+def test_without_a_split_it_is_by_chance_and_seeded(tmp_path):
+    table(tmp_path, "file,y\n" + "".join(f"g{k}.edges,{k}\n" for k in range(20)), 20)
+    one, again, other = (load_folder(tmp_path, seed=seed).splits[0] for seed in (0, 0, 1))
+    assert [len(part) for part in one] == [16, 2, 2]
+    assert torch.equal(torch.cat(list(one)).sort().values, torch.arange(20))
+    assert all(torch.equal(a, b) for a, b in zip(one, again, strict=True))
+    assert not torch.equal(one.train, other.train)
+
+
+def test_options_go_to_the_reader(tmp_path):
+    table(tmp_path, "file,y\ng0.edges,1\ng1.edges,2\n")
+    data = load_folder(tmp_path, reader="graph", reader_options={"degrees": False})
+    assert data.examples[0].features["i"].tolist() == [[1], [1]]
+    assert data.reader_options == {"degrees": False}
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "problem"),
+    [
+        ("file,y\n", {}, "has no rows"),
+        ("name,y\ng0.edges,1\n", {}, "no column `file`; it has: name, y"),
+        ("file\ng0.edges\n", {}, "no column `target`; it has: file"),
+        ("file,y\ng0.edges,1\n", {"target": "z"}, "no column `z`; it has: file, y"),
+        ("file,y\ng0.edges,1,2\n", {}, "row 2: there are 3 values for 2 columns"),
+        ("file,y\ng0.edges,1\nh.edges,2\n", {}, r"lists .*h.edges, and there is no such file"),
+        ("file,y\ng0.edges,\ng1.edges,NaN\n", {}, "all values of the target `y` are missing"),
+        ("file,y\ng0.edges,1\ng1.edges,low\n", {}, "the target `y` has numbers and text, such as 'low'"),
+        ("file,y\ng0.edges,1\ng1.edges,low\n", {"task": "regression"}, "finite number for regression; got 'low'"),
+        ("file,y\ng0.edges,inf\n", {}, "finite number for regression; got 'inf'"),
+        ("file,y\ng0.edges,1\n", {"task": "ranking"}, "regression or classification; got 'ranking'"),
+        ("file,a,b\ng0.edges,1,low\n", {}, "the target `b` has classes, which are predicted alone"),
+        ("file,y,split\ng0.edges,1,holdout\n", {}, "train, validation or test; got 'holdout'"),
+        ("file,y,split\ng0.edges,1,test\n", {}, "none is left for training"),
+        ("file,y\ntargets.csv,1\n", {"reader": "nothing"}, "no reader 'nothing'"),
+        ("file,y\nREADME,1\n", {}, r"no reader reads .*README; by suffix there are: .*graph \(\.edges"),
+        ("file,y\nmany.g6,1\n", {}, "many.g6 has 2 examples, and a row of targets.csv is for one"),
+        ("file,y\nmany.g6,1\nsaved.npz,2\n", {}, "they need different readers: give reader="),
+        ("file,y\nbad.g6,1\n", {}, r"bad.g6, line 1"),
+        ("file,y\nempty.g6,1\n", {}, r"empty.g6 has no example"),
+        ("file,y\ng0.edges,1\nw.edges,1\n", {}, r"for `\{i j\}`, g0.edges has 1 features and w.edges has 2 features"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(tmp_path, text, options, problem):
+    table(tmp_path, text)
+    for name, content in {
+        "README": "",
+        "many.g6": "Bw\nA_\n",
+        "bad.g6": "B\n",
+        "empty.g6": "",
+        "saved.npz": "",
+        "w.edges": "0 1 2 3\n",
+    }.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(IncidenceError, match=problem):
+        load_folder(tmp_path, **options)
+
+
+def test_a_table_that_is_no_text_is_named(tmp_path):
+    (tmp_path / "targets.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(IncidenceError, match=r"targets.csv cannot be read as a table"):
+        load_folder(tmp_path)
+
+
+def test_two_readers_of_one_suffix_are_asked_about(tmp_path, monkeypatch):
+    monkeypatch.setitem(READERS, "again", READERS["graph"])
+    with pytest.raises(IncidenceError, match="the readers graph, again would all do: give reader="):
+        load_folder(table(tmp_path, "file,y\ng0.edges,1\n"))
+
+
+# ---- folders of classes
+
+
+def test_a_folder_is_a_class(tmp_path):
+    for k in range(6):
+        edges(tmp_path, f"{'short' if k < 3 else 'long'}/g{k}.edges", k + 2)
+    (tmp_path / "short" / "README.md").write_text("not an example")
+    (tmp_path / "short" / "g0.nodes").write_text("0\n1\n5\n")
+    data = load_folder(tmp_path)
+    assert data.task.names == ("long", "short")
+    assert [int(example.target) for example in data.examples] == [0, 0, 0, 1, 1, 1]
+    assert [example.structure.num_nodes for example in data.examples] == [5, 6, 7, 3, 3, 4]
+    assert [len(part) for part in data.splits[0]] == [4, 1, 1]
+
+
+def test_train_and_test_folders_are_the_split(tmp_path):
+    for label in "ab":
+        for part in ("train", "test"):
+            for k in range(2):
+                edges(tmp_path, f"{label}/{part}/g{k}.edges", k + 2)
+    data = load_folder(tmp_path)
+    assert [int(example.target) for example in data.examples] == [0] * 4 + [1] * 4
+    assert [part.tolist() for part in data.splits[0]] == [[2, 3, 6, 7], [], [0, 1, 4, 5]]
+    assert [len(part) for part in load_folder(tmp_path, validation=0.5).splits[0]] == [2, 2, 4]
+    edges(tmp_path, "b/g.edges", 2)
+    with pytest.raises(IncidenceError, match=r"others have files of their own. Use one way"):
+        load_folder(tmp_path)
+
+
+def test_folders_without_files_are_refused(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(IncidenceError, match=r"have no files to read; suffixes that can be read are .*\.edges"):
+        load_folder(tmp_path)
+
+
+def test_an_unknown_layout_is_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(IncidenceError, match=r"is no data set: a folder of your own has targets.csv"):
+            load_folder(path)
+
+
+# ---- SDF files
+
+
+def test_a_property_of_an_sdf_file_is_the_target(tmp_path, sdf_reader):
+    path = molecules(tmp_path / "all.sdf", ["1.5", "2.5", None, "3"])
+    for given in (path, tmp_path):
+        data = load_folder(given, target="SOL")
+        assert (data.reader, data.task.names) == ("small", ("SOL",))
+        targets = torch.cat([example.target for example in data.examples])
+        assert targets[[0, 1, 3]].tolist() == [1.5, 2.5, 3]
+        assert bool(targets[2].isnan())
+    assert load_folder(path, target="SOL").name == "all"
+
+
+def test_train_and_test_files_are_the_split(tmp_path, sdf_reader):
+    molecules(tmp_path / "train.sdf", ["low", "high", "low"])
+    molecules(tmp_path / "test.sdf", ["high"])
+    data = load_folder(tmp_path, target="SOL")
+    assert data.task.names == ("high", "low")
+    assert [part.tolist() for part in data.splits[0]] == [[1, 2, 3], [], [0]]
+
+
+def test_sdf_files_that_do_not_fit_are_refused(tmp_path, sdf_reader):
+    path = molecules(tmp_path / "all.sdf", ["1", "2"])
+    with pytest.raises(IncidenceError, match="no property `LOG`: give one as target=; it has: SOL, other"):
+        load_folder(path, target="LOG")
+    with pytest.raises(IncidenceError, match="which is to be predicted: give one as target=; it has: SOL, other"):
+        load_folder(path)
+    with pytest.raises(IncidenceError, match="has 2 records, and the reader 'small' made 1 examples"):
+        load_folder(path, target="SOL", reader_options={"drop": 1})
+    molecules(tmp_path / "more.sdf", ["1"])
+    with pytest.raises(IncidenceError, match=r"several SDF files: name one of them, or call them train.sdf and test.sdf"):
+        load_folder(tmp_path, target="SOL")
+
+
+# ---- saved examples
+
+
+def saved(path, targets, **features):
+    structure = inc.Structure(3, {"{i j}": [[1, 0], [2, 1]]})
+    examples = [inc.Example(structure, {"i": torch.ones(3, 2, dtype=torch.long), **features}, target=target) for target in targets]
+    inc.collate(examples).save(path)
+    return path
+
+
+def test_saved_examples_with_whole_numbers_are_classes(tmp_path):
+    saved(tmp_path / "examples.npz", [0, 2, 1, -1])
+    data = load_folder(tmp_path)
+    assert (data.task.kind, data.task.names, data.reader) == ("classification", ("class 0", "class 1", "class 2"), "example")
+    assert [int(example.target) for example in data.examples] == [0, 2, 1, -1]
+    assert data.examples[0].features["i"].dtype == torch.float32
+    assert data.examples[0].structure["{i j}"].T.tolist() == [[0, 1], [1, 2]]
+    assert data.name == tmp_path.name
+    assert load_folder(tmp_path, task="regression").examples[1].target.tolist() == [2.0]
+
+
+def test_saved_examples_with_other_numbers_are_regression(tmp_path):
+    path = saved(tmp_path / "mine.npz", [0.5, 1.5, 2.5])
+    data = load_folder(path)
+    assert (data.name, data.task.kind, data.task.names) == ("mine", "regression", ("target",))
+    assert [example.target.tolist() for example in data.examples] == [[0.5], [1.5], [2.5]]
+    data = load_folder(saved(tmp_path / "two.npz", [torch.tensor([1.0, 2.0])] * 3))
+    assert data.task.names == ("target 0", "target 1")
+
+
+def test_targets_of_entries_are_kept_and_one_structure_is_learned_within(tmp_path):
+    data = load_folder(saved(tmp_path / "a.npz", [{"i": torch.tensor([0, 1, 1])}] * 4))
+    assert (data.task.at, data.is_transductive, data.task.kind) == ("i", False, "classification")
+    data = load_folder(saved(tmp_path / "b.npz", [{"{i j}": torch.tensor([0.5, 1.5])}]))
+    assert (data.task.at, data.is_transductive) == ("{i j}", True)
+    assert data.examples[0].target["{i j}"].tolist() == [[1.5], [0.5]]  # in the preferred order
+
+
+def test_the_reader_of_saved_examples_gives_each_of_a_batch(tmp_path):
+    path = saved(tmp_path / "a.npz", [0, 1])
+    assert [name for name, _ in reader("example").read(path, [])] == ["a.npz 0", "a.npz 1"]
+    one = inc.Example(inc.Structure(2), {"i": torch.ones(2, 1)})
+    one.save(tmp_path / "one.npz")
+    assert list(reader("example").read(tmp_path / "one.npz", [])) == [("one.npz", one)]
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "problem"),
+    [
+        ([None, None], {}, "an example has no target"),
+        ([{"i": torch.zeros(3), "{i j}": torch.zeros(2)}], {}, r"belong to one pattern; these belong to 'i', '\{i j\}'"),
+        ([0.5, 1.5], {"task": "classification"}, "classes are the integers 0, 1"),
+        ([-1, -1], {}, "classes are the integers"),
+        ([float("nan"), float("nan")], {}, "infinite, or all missing"),
+        ([float("inf"), 1.0], {}, "infinite, or all missing"),
+        ([torch.zeros(2, 2), torch.zeros(2, 2)], {}, r"example 0 has the shape \[2, 2"),
+        ([torch.tensor([0, 1])] * 2, {}, r"example 0 has the shape \[2\]"),
+        ([1, 2], {"task": "other"}, "regression or classification"),
+    ],
+)
+def test_saved_targets_that_do_not_fit_are_refused(tmp_path, targets, options, problem):
+    with pytest.raises(IncidenceError, match=problem):
+        load_folder(saved(tmp_path / "a.npz", targets), **options)
+
+
+def test_features_that_are_no_numbers_are_refused(tmp_path):
+    path = saved(tmp_path / "a.npz", [0, 1], **{"{i j}": torch.full((2, 1), torch.nan)})
+    with pytest.raises(IncidenceError, match=r"a.npz 0: the features of `\{i j\}` have values that are no finite numbers"):
+        load_folder(path)
+
+
+def test_a_file_that_is_no_saved_example_is_named(tmp_path):
+    (tmp_path / "examples.npz").write_bytes(b"no zip")
+    with pytest.raises(IncidenceError, match=r"examples.npz is not an example"):
+        load_folder(tmp_path)

@@ -1,0 +1,118 @@
+"""Data sets of PyG, made in memory."""
+
+import pytest
+import torch
+
+from incidence.data.outside import from_pyg_dataset, load_pyg
+from incidence.errors import IncidenceError
+
+pyg = pytest.importorskip("torch_geometric.data")
+
+
+def path(n, y, **more):
+    pairs = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
+    return pyg.Data(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), num_nodes=n, y=y, **more)
+
+
+class Paths(pyg.InMemoryDataset):
+    def __init__(self, items):
+        super().__init__(None)
+        self.data, self.slices = self.collate(items)
+
+
+def test_a_data_set_in_memory_is_ready_for_training():
+    items = [path(n, torch.tensor([n % 3]), x=torch.full((n, 4), n, dtype=torch.long)) for n in range(2, 22)]
+    data = from_pyg_dataset(Paths(items), name="paths")
+    assert (data.name, data.task.kind, data.task.names, data.metric) == (
+        "paths",
+        "classification",
+        ("class 0", "class 1", "class 2"),
+        "accuracy",
+    )
+    assert [len(part) for part in data.splits[0]] == [16, 2, 2]
+    assert data.examples[3].features["i"].tolist() == [[5.0] * 4] * 5
+    assert data.examples[3].features["{i j}"].tolist() == [[1.0]] * 4
+    assert int(data.examples[3].target) == 2
+    assert len(data.parts().train) == 16
+
+
+def test_nodes_without_features_get_their_degrees():
+    data = from_pyg_dataset([path(3, torch.tensor([0.5]))])
+    assert torch.allclose(data.examples[0].features["i"][:, 0].exp(), torch.tensor([2.0, 3.0, 2.0]))
+    assert data.task.kind == "regression"
+    assert data.examples[0].target.tolist() == [0.5]
+
+
+def test_a_column_of_several_targets_may_be_chosen():
+    items = [path(n, torch.tensor([[n, 2.0 * n]])) for n in range(2, 8)]
+    assert from_pyg_dataset(items).task.names == ("target 0", "target 1")
+    data = from_pyg_dataset(items, target=1)
+    assert data.task.names == ("target",)
+    assert data.examples[0].target.tolist() == [4.0]
+    with pytest.raises(IncidenceError, match=r"shape \[2\], so there is no column 2"):
+        from_pyg_dataset(items, target=2)
+
+
+def test_whole_numbers_may_be_targets_of_regression():
+    items = [path(n, torch.tensor([n])) for n in range(2, 8)]
+    assert from_pyg_dataset(items, task="regression").examples[2].target.tolist() == [4.0]
+
+
+def test_masks_are_splits_of_the_nodes():
+    masks = torch.eye(3, dtype=torch.bool).repeat_interleave(2, 0)
+    data = from_pyg_dataset(
+        [path(6, torch.tensor([0, 1, 0, 1, 0, -1]), train_mask=masks[:, 0], val_mask=masks[:, 1], test_mask=masks[:, 2])]
+    )
+    assert data.is_transductive
+    assert data.task.at == "i"
+    assert [part.tolist() for part in data.splits[0]] == [[0, 1], [2, 3], [4, 5]]
+    assert data.parts().validation[0].target["i"].tolist() == [-1, -1, 0, 1, -1, -1]
+    table = torch.stack([masks[:, 0], masks[:, 1]], dim=1)
+    two = from_pyg_dataset([path(6, torch.arange(6) % 2, train_mask=table, test_mask=masks[:, 2])])
+    assert [split.train.tolist() for split in two.splits] == [[0, 1], [2, 3]]
+    assert [len(split.validation) for split in two.splits] == [0, 0]
+
+
+def test_given_splits_are_kept():
+    items = [path(3, torch.tensor([k % 2])) for k in range(4)]
+    data = from_pyg_dataset(items, splits=[(torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3]))])
+    assert data.splits[0].train.tolist() == [0, 1]
+
+
+def test_what_cannot_be_learned_from_is_refused(tmp_path):
+    with pytest.raises(IncidenceError, match="'pyg' is empty"):
+        from_pyg_dataset([])
+    with pytest.raises(IncidenceError, match="an example has no target"):
+        from_pyg_dataset([path(3, None)])
+    with pytest.raises(IncidenceError, match="number 1 of pyg has 2 features"):
+        from_pyg_dataset([path(3, torch.tensor([k]), x=torch.zeros(3, 1 + k)) for k in range(2)])
+    with pytest.raises(IncidenceError, match="no finite numbers"):
+        from_pyg_dataset([path(3, torch.tensor([0]), x=torch.full((3, 1), torch.nan))])
+    with pytest.raises(IncidenceError, match="PyG has no data set 'Nothing'"):
+        load_pyg("pyg:Nothing/X", tmp_path)
+    with pytest.raises(IncidenceError, match="PyG has no data set 'os'"):
+        load_pyg("pyg:os", tmp_path)
+    with pytest.raises(IncidenceError, match="give the folder for them"):
+        load_pyg("pyg:TUDataset/MUTAG", None)
+
+
+def test_a_data_set_is_made_by_the_class_of_its_name(monkeypatch, tmp_path):
+    datasets = pytest.importorskip("torch_geometric.datasets")
+    asked = []
+
+    class Named(Paths):
+        def __init__(self, root, name):
+            asked.append((root, name))
+            super().__init__([path(n, torch.tensor([n % 2])) for n in range(2, 8)])
+
+    class Greedy(Paths):
+        def __init__(self, root, more):
+            raise AssertionError
+
+    monkeypatch.setattr(datasets, "Named", Named, raising=False)
+    monkeypatch.setattr(datasets, "Greedy", Greedy, raising=False)
+    data = load_pyg("pyg:Named/short", tmp_path, seed=1)
+    assert asked == [(str(tmp_path), "short")]
+    assert (data.name, len(data.examples)) == ("pyg:Named/short", 6)
+    with pytest.raises(IncidenceError, match=r"Greedy takes more than folder and name .*from_pyg_dataset"):
+        load_pyg("pyg:Greedy", tmp_path)
