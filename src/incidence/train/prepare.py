@@ -36,17 +36,18 @@ class Prepared(NamedTuple):
     spec: Spec
 
 
-def prepare(config: Config, given: Mapping[str, Any]) -> Prepared:
+def prepare(config: Config, given: Mapping[str, Any], data: DataSet | None = None) -> Prepared:
     """Loads the data, fills in what was left open, and describes the model.
 
     Args:
         config: The options.
         given: Those that the user gave; the recipe of the data decides about the others.
+        data: The data, if it is at hand; else what the options name.
 
     Raises:
         IncidenceError: The data is missing or damaged, or does not fit the task or the model.
     """
-    data = _load(config)
+    data = _load(config) if data is None else data
     config = resolve(config, given, data.reader)
     if config.task is not None and config.task != data.task.kind:
         wanted, has = config.task, data.task.kind

@@ -20,6 +20,7 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch.utils.data import DataLoader
 
+from incidence.data import DataSet
 from incidence.errors import IncidenceError, need
 from incidence.models import Predictor
 from incidence.train import checkpoint
@@ -49,11 +50,12 @@ class Run:
         self.folder, self.prepared, self.predictor, self.evaluation, self.history = folder, prepared, predictor, evaluation, history.rows
 
 
-def train(options: Mapping[str, Any] | Config | None = None, is_shown: bool = False) -> Run | None:
+def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | None = None, is_shown: bool = False) -> Run | None:
     """Trains a network and keeps everything in a new folder.
 
     Args:
         options: Of `Config`; what is left out is decided by the recipe of the data.
+        data: A data set of your own making, in place of what the options name.
         is_shown: Whether to show progress.
 
     Returns:
@@ -64,9 +66,9 @@ def train(options: Mapping[str, Any] | Config | None = None, is_shown: bool = Fa
         Interrupted: The user stopped it.
     """
     given = options.given() if isinstance(options, Config) else dict(options or {})
-    config = Config.of(given)
+    config = Config.of(given if data is None else {"data": data.name, **given})
     torch.set_num_threads(config.threads)
-    prepared = prepare(config, given)
+    prepared = prepare(config, given, data)
     folder = RunFolder.new(config.out, config.data) if _is_first() else RunFolder(Path(os.devnull))
     predictor = new_predictor(prepared)
     if _is_first():
@@ -74,8 +76,13 @@ def train(options: Mapping[str, Any] | Config | None = None, is_shown: bool = Fa
     return _fit(folder, prepared, predictor, None, is_shown)
 
 
-def resume(path: Path | str, is_shown: bool = False) -> Run | None:
+def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False) -> Run | None:
     """Goes on with a run that was stopped or killed, and ends with the same weights as if it had not been.
+
+    Args:
+        path: Its folder.
+        data: The data set, if the run was given one.
+        is_shown: Whether to show progress.
 
     Raises:
         IncidenceError: The folder is of no run, or its checkpoint is damaged or of another model.
@@ -84,7 +91,7 @@ def resume(path: Path | str, is_shown: bool = False) -> Run | None:
     folder = RunFolder.open(Path(path))
     config = folder.read_config()
     torch.set_num_threads(config.threads)
-    prepared = prepare(config, all_given())
+    prepared = prepare(config, all_given(), data)
     _assert_same(prepared.spec, folder.read_spec(), f"the data or the version of the library has changed since {folder.path} was begun")
     checkpoint.clean(folder.checkpoints)
     if not folder.last.exists():  # killed in its first epoch
