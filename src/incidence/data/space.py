@@ -48,7 +48,7 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
 
 
 def _lengths(points: Tensor, pairs: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(points[pairs[0]] - points[pairs[1]], dim=1)
+    return (points[pairs[0]] - points[pairs[1]]).square().sum(1).sqrt()
 
 
 def _waves(lengths: Tensor, cutoff: float) -> Tensor:
