@@ -47,6 +47,8 @@ SMILES = [
     "C1CCCCCCCCC1",
     "C1=CC=C[CH+]C=C1",
     "c1cc[cH-]c1",
+    "C=C1C=CC=CC=C1",
+    "O=C1C=CC=CC=C1",
 ]
 
 
