@@ -70,7 +70,8 @@ def _hueckel(joined: Joined, sizes: Array, atoms: Array, bonds: Array) -> Array:
     is_pair = _fits(electrons[one] + electrons[other] - given[joined.bonds[:, shared]].sum(axis=0)) & has_size[one] & has_size[other]
     found[one[is_pair]] = True
     found[other[is_pair]] = True
-    return found | (np.bincount(bonds[1], joined.orders[bonds[0]] == 4, minlength=len(sizes)) == sizes)
+    found |= np.bincount(bonds[1], joined.orders[bonds[0]] == 4, minlength=len(sizes)) == sizes
+    return found
 
 
 def _fits(electrons: Array) -> Array:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
+
+import torch
 
 from incidence.errors import IncidenceError, need
 from incidence.geometry.convert.molecule import Molecule
-from incidence.geometry.convert.rdkit import from_rdkit
 
 __all__ = ["from_smiles"]
+
+_ORDERS = {1.0: 1, 2.0: 2, 3.0: 3}
+_OTHER = 9  # dative and the like, which count for no valence
 
 
 def from_smiles(text: str, name: str = "") -> Molecule:
@@ -19,8 +23,8 @@ def from_smiles(text: str, name: str = "") -> Molecule:
         MissingExtraError: RDKit is not installed.
 
     Example:
-        >>> from_smiles("c1ccccc1 ", "benzene").orders.flatten().tolist()
-        [2, 1, 2, 1, 2, 1]
+        >>> sorted(from_smiles("c1ccccc1 ", "benzene").orders.flatten().tolist())
+        [1, 1, 1, 2, 2, 2]
     """
     chem = need("rdkit.Chem", "reading SMILES", "convert")
     with need("rdkit.rdBase", "reading SMILES", "convert").BlockLogs():
@@ -28,5 +32,22 @@ def from_smiles(text: str, name: str = "") -> Molecule:
         if found is None or not text.strip():
             raise IncidenceError(f"RDKit cannot read the SMILES {text.strip()!r}.")
         chem.Kekulize(found, clearAromaticFlags=True)
-        chem.RemoveStereochemistry(found)  # no feature tells it, and its labels take time
-        return replace(Molecule.of(from_rdkit(found)), name=name or text.strip())
+    return _molecule(found, name or text.strip())
+
+
+def _molecule(found: Any, name: str) -> Molecule:
+    # `from_rdkit` would work out stereochemistry and a structure, too: three times as slow, and no feature needs them.
+    atoms = [(a.GetAtomicNum(), a.GetFormalCharge(), a.GetIsotope(), a.GetNumRadicalElectrons()) for a in found.GetAtoms()]
+    rows = [(b.GetBeginAtomIdx(), b.GetEndAtomIdx(), _order(b)) for b in found.GetBonds()]
+    bonds = torch.tensor(rows, dtype=torch.long).view(-1, 3)
+    return Molecule(
+        name=name,
+        atoms=torch.tensor(atoms, dtype=torch.long).view(-1, 4),
+        positions=torch.zeros(len(atoms), 3, dtype=torch.float64),
+        bonds=bonds[:, :2].T.contiguous(),
+        orders=bonds[:, 2:].contiguous(),
+    )
+
+
+def _order(bond: Any) -> int:
+    return _OTHER if bond.GetBondType().name == "DATIVE" else _ORDERS.get(bond.GetBondTypeAsDouble(), _OTHER)

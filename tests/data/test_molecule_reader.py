@@ -1,0 +1,135 @@
+"""The reader of molecule files: names of records, broken ones, formats."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+import torch
+
+from incidence.data import load, reader
+from incidence.data.molecules import ATOM_FEATURES, BOND_FEATURES, features_of
+from incidence.data.molecules.smiles import from_smiles
+from incidence.errors import IncidenceError, MissingExtraError
+from incidence.geometry.convert import write_sdf
+from tests.data.test_molecule_sets import TEST, TRAIN, write_qm
+
+READ = reader("molecule").read
+BROKEN = TRAIN.replace(" O   0", " Qq  0", 1).replace("ethanol", "broken")
+TWICE = TRAIN.replace("  2  3  1  0", "  2  1  1  0")
+EMPTY = "nothing\n\n\n  0  0  0  0  0  0            999 V2000\nM  END\n$$$$\n"
+XYZ = "3\nwater\nO 0 0 0\nH 0.96 0 0\nH -0.24 0.93 0\n\n"
+
+
+def write(path: Path, text: str) -> Path:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "wb") as file:
+        file.write(text.encode())
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.sdf", "a.sdf.gz", "a.SDF", "a.mol", "a.mol.gz"])
+def test_records_have_names_numbers_and_features(tmp_path, name):
+    found = list(READ(write(tmp_path / name, TRAIN + TEST), []))
+    assert [read.name for read in found] == [f"{name}:1 ethanol", f"{name}:2 water"]
+    assert found[0].example.features["i"].shape == (3, len(ATOM_FEATURES))
+    assert found[0].example.structure.num_entries("ring") == 0
+
+
+def test_broken_records_are_reported_and_reading_goes_on(tmp_path):
+    path = write(tmp_path / "a.sdf", BROKEN + TRAIN + TWICE + EMPTY + TEST + BROKEN)
+    errors: list[IncidenceError] = []
+    assert [read.name for read in READ(path, errors)] == ["a.sdf:2 ethanol", "a.sdf:5 water"]
+    messages = [str(error) for error in errors]
+    assert len(messages) == 4
+    assert all(str(path) in message for message in messages)
+    for message, part in zip(messages, ["record 1, line 7", "record 3: the molecule", "record 4: the molecule", "record 6"], strict=True):
+        assert part in message
+    with pytest.raises(IncidenceError, match="record 1, line 7"):
+        list(READ(path))
+
+
+def test_features_are_those_of_the_molecule(tmp_path):
+    pytest.importorskip("rdkit")
+    molecules = [from_smiles(text) for text in ["C1CC1"] * 300 + ["c1ccccc1O"]]
+    write_sdf(molecules, tmp_path / "a.sdf")
+    found = list(READ(tmp_path / "a.sdf"))
+    assert len(found) == 301
+    assert found[300].name == "a.sdf:301 c1ccccc1O"
+    assert found[300].example == features_of(molecules[300])
+
+
+@pytest.mark.parametrize("name", ["a.smi", "a.smi.gz"])
+def test_lines_of_smiles_are_molecules(tmp_path, name):
+    pytest.importorskip("rdkit")
+    errors: list[IncidenceError] = []
+    found = list(READ(write(tmp_path / name, "CCO ethanol\r\n\nC(\tbroken\nc1ccccc1\n"), errors))
+    assert [read.name for read in found] == [f"{name}:1 ethanol", f"{name}:3 c1ccccc1"]
+    assert [str(error) for error in errors] == [f"{tmp_path / name}, record 2: RDKit cannot read the SMILES 'C('."]
+
+
+def test_tables_with_a_column_of_smiles_are_molecules(tmp_path):
+    pytest.importorskip("rdkit")
+    found = list(READ(write(tmp_path / "a.csv", 'name,Smiles\n"a, b",CCO \n')))
+    assert [read.name for read in found] == ["a.csv:1 CCO"]
+    with pytest.raises(IncidenceError, match="has no column 'smiles'; it has: a, b"):
+        list(READ(write(tmp_path / "b.csv", "a,b\n1,2\n")))
+
+
+def test_smiles_without_rdkit_say_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "rdkit.Chem", None)
+    with pytest.raises(MissingExtraError, match="reading SMILES needs rdkit"):
+        list(READ(write(tmp_path / "a.smi", "C\n"), []))
+
+
+def test_atoms_in_space_get_their_bonds_from_distances(tmp_path):
+    path = write(tmp_path / "a.xyz", XYZ + XYZ.replace("water", "").replace("O 0", "8 0"))
+    first, second = READ(path, hydrogens="keep", lengths=True)
+    assert (first.name, second.name) == ("a.xyz:1 water", "a.xyz:2")
+    assert first.example == second.example
+    assert first.example.features["{i j}"].shape == (2, len(BOND_FEATURES) + 1)
+
+
+def test_the_options_of_a_data_set_give_its_features(tmp_path):
+    data = load("qm9", write_qm(tmp_path))
+    [(_, example)] = reader(data.reader).read(write(tmp_path / "a.xyz", XYZ), [], **data.reader_options)
+    assert example == data.examples[1].replace(target=None)
+
+
+def test_bonds_from_distances_replace_those_of_a_file(tmp_path):
+    path = write(tmp_path / "a.sdf", TRAIN)
+    [by_file], [by_distance] = READ(path), READ(path, bonds="distance")
+    assert torch.equal(by_file.example.structure["{i j}"], by_distance.example.structure["{i j}"])
+    far = write(tmp_path / "b.sdf", TRAIN.replace("    2.0000    1.3000", "    9.0000    1.3000"))
+    assert next(READ(far, bonds="distance")).example.structure.num_entries("{i j}") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("water\n", "starts with its number of atoms; got 'water'"),
+        ("2\n\nO 0 0 0\n", "2 lines of a symbol and three coordinates must follow"),
+        ("1\n\nQq 0 0 0\n", "1 lines of a symbol"),
+        ("1\n\nO 0 0\n", "1 lines of a symbol"),
+        ("0\n\n", "has no atoms"),
+        ("1\n\nO 0 0 nan\n", "not a finite number"),
+    ],
+)
+def test_a_broken_xyz_record_is_reported(tmp_path, text, message):
+    with pytest.raises(IncidenceError, match=message):
+        list(READ(write(tmp_path / "a.xyz", text)))
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path):
+    with pytest.raises(IncidenceError, match="there is no file"):
+        list(READ(tmp_path / "a.sdf"))
+    with pytest.raises(IncidenceError, match=r"is no file of molecules: those end in \.sdf"):
+        list(READ(write(tmp_path / "a.pdf", "")))
+    with pytest.raises(IncidenceError, match="has no record"):
+        list(READ(write(tmp_path / "a.smi", "\n"), []))
+    with pytest.raises(IncidenceError, match="has no record"):
+        list(READ(write(tmp_path / "b.sdf", ""), []))
+    (tmp_path / "c.sdf.gz").write_bytes(gzip.compress(TRAIN.encode())[:40])
+    with pytest.raises(IncidenceError, match=r"c\.sdf\.gz cannot be read"):
+        list(READ(tmp_path / "c.sdf.gz", []))
+    with pytest.raises(IncidenceError, match="bonds is one of file, distance; got 'none'"):
+        list(READ(tmp_path / "a.sdf", bonds="none"))
