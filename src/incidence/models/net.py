@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
-from incidence.models.parts import NORMS, PerTensor, Sum, activation
+from incidence.models.parts import NORMS, PerTensor, Rescale, Sum, activation
 from incidence.nn import Activation, Dropout, Linear, Readout, Residual, Sequential
 from incidence.nn.tensors import Values, key_of, per_tensor
 from incidence.structure import Structure
@@ -116,7 +116,7 @@ class IncidenceNet(nn.Module):
     @torch.no_grad()
     def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> IncidenceNet:
         """Scales the weights of all layers to a first batch, one layer after the other; see `nn.Linear.calibrate`."""
-        hooks = [m.register_forward_pre_hook(_calibrate) for m in self.modules() if isinstance(m, Linear)]
+        hooks = [m.register_forward_pre_hook(_calibrate) for m in self.modules() if isinstance(m, (Linear, Rescale))]
         was_training = self.training
         try:
             self.train()(x, structure)
@@ -163,7 +163,7 @@ class _Style:
             return Sequential(self.layer(f"{text} -> {to}"), *self.after(to), Dropout(dropout), PerTensor(to, self.hidden, channels))
         statistics = Readout(text, list(readout) if not isinstance(readout, str) else readout)
         width = statistics.out_channels(self.hidden)
-        norm, between = NORMS[self.norm]("", width), Activation(self.function)
+        norm, between = NORMS[self.norm]("", width) or [Rescale(width)], Activation(self.function)
         return Sequential(statistics, *norm, nn.Linear(width, self.hidden), between, nn.Dropout(dropout), nn.Linear(self.hidden, channels))
 
 

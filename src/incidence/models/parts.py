@@ -14,7 +14,7 @@ from incidence.nn import BatchNorm, LayerNorm
 from incidence.nn.tensors import Values, key_of
 from incidence.structure import Structure
 
-__all__ = ["ACTIVATIONS", "NORMS", "PerTensor", "Sum", "activation"]
+__all__ = ["ACTIVATIONS", "NORMS", "PerTensor", "Rescale", "Sum", "activation"]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "elu": nn.functional.elu,
@@ -66,3 +66,30 @@ class Sum(nn.Module):
         for y in rest:
             first = {key: value + y[key] for key, value in first.items()} if isinstance(first, Mapping) else first + y
         return first
+
+
+class Rescale(nn.Module):
+    """Shifts and scales every channel by numbers that are taken from a first batch, and then stay.
+
+    Sums over whole structures can be large; where there is no norm, nothing else would bring them to a scale that a network learns on.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.register_buffer("shift", torch.zeros(channels))
+        self.register_buffer("scale", torch.ones(channels))
+
+    shift: Tensor
+    scale: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The scaled rows."""
+        return (x - self.shift) / self.scale
+
+    @torch.no_grad()
+    def calibrate(self, x: Tensor) -> Rescale:
+        """Takes the mean and the deviation of a batch; a channel that is constant there is only shifted."""
+        deviation = x.std(0, unbiased=False) if len(x) > 1 else torch.ones_like(self.scale)
+        self.shift.copy_(x.mean(0))
+        self.scale.copy_(torch.where(deviation > 1e-6 * x.abs().amax(0), deviation, 1.0))
+        return self

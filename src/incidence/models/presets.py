@@ -35,6 +35,7 @@ class Preset:
 _MESH = {"hidden": 32, "aggr": "mean", "readout": ("mean", "max"), "head_dropout": 0.3}
 _MOLECULE = {"aggr": "mean"}
 _GRAPH = {"hidden": 32, "dropout": 0.2}
+_ORDER3 = {"through": "i j k", "hidden": 16, "depth": 0, "norm": "none", "dropout": 0.0}
 _HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
 
 PRESETS: dict[str, Preset] = {
@@ -42,7 +43,12 @@ PRESETS: dict[str, Preset] = {
     "matrix": Preset("i j", "graphs as node-node matrices: order 2, all 15 operations", "matrix", _GRAPH),
     "triangles": Preset("i, {i j}, {i j k}", "graphs: nodes, edges and triangles", "cliques", _GRAPH),
     "rings": Preset("i, {i j}, ring={i ...}", "graphs: nodes, edges and rings", "rings", _GRAPH),
-    "order3": Preset("i j", "small graphs: order 3, from the matrix alone", "triples", {"through": "i j k", "hidden": 16, "depth": 1}),
+    "order3": Preset(
+        "i j",
+        "small graphs: order 3, from the matrix alone",
+        "triples",
+        {"through": "i j k", "hidden": 16, "depth": 0, "norm": "none", "dropout": 0.0},
+    ),
     "molecule": Preset("i, {i j}", "molecules: atoms and bonds", settings=_MOLECULE),
     "molecule-rings": Preset("i, {i j}, ring={i ...}", "molecules: atoms, bonds and rings", settings=_MOLECULE),
     "molecule-3d": Preset(

@@ -28,7 +28,7 @@ BY_DATA: Mapping[str, Mapping[str, Any]] = {
     "imdb-b": _TU,
     "imdb-m": _TU,
     "csl": {"model": "rings", "max_size": 8, "hidden": 32, "depth": 2, "epochs": 60, "batch_size": 15},
-    "counting": {"model": "order3", "norm": "none", "dropout": 0.0, "epochs": 60, "batch_size": 32, "hidden": 16, "depth": 1},
+    "counting": {"model": "order3", "lr": 1e-2, "weight_decay": 0.0},
     "exp": {"model": "rings", "max_size": 8},
     "cexp": {"model": "rings", "max_size": 8},
     "shrec11": _MESH,
