@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -145,16 +144,20 @@ class Sequential(nn.Sequential):
 def takes_structure(module: nn.Module) -> bool:
     """Whether a module is called with a structure: whether its `forward` takes a second argument."""
     inner = getattr(module, "_orig_mod", module)  # behind torch.compile
-    if "forward" in vars(inner):  # someone has put another in its place
+    if "forward" in inner.__dict__:  # someone has put another in its place
         return _num_needed(inner.forward) >= 2
     return _num_needed(type(inner).forward) >= 3  # with `self`
 
 
-@lru_cache(maxsize=1024)
+_NEEDED: dict[Callable[..., Any], int] = {}  # a plain dict: torch.compile does not trace through a cache
+
+
 def _num_needed(function: Callable[..., Any]) -> int:
-    """How many arguments a function needs by position; looking it up takes longer than many a module."""
-    parameters = inspect.signature(function).parameters.values()
-    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
+    """How many arguments a function needs by position; finding out takes longer than many a module."""
+    if function not in _NEEDED:
+        parameters = inspect.signature(function).parameters.values()
+        _NEEDED[function] = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
+    return _NEEDED[function]
 
 
 class Residual(nn.Module):
