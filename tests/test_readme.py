@@ -20,6 +20,11 @@ PAGES = [
     "docs/convert.md",
     "docs/paper.md",
     "docs/symmetry.md",
+    "docs/models.md",
+    "docs/training.md",
+    "docs/datasets.md",
+    "docs/molecules.md",
+    "docs/meshes.md",
 ]
 
 

@@ -31,7 +31,7 @@ _HOMES = {
     "TooLargeError": "incidence.errors",
     "carry": "incidence.structure",
     "collate": "incidence.structure",
-    "counting": "incidence.algebra.counting",
+    "counting": "incidence.algebra",
     "explain": "incidence.algebra",
     "from_faces": "incidence.structure",
     "geometry": "incidence.geometry",

@@ -15,14 +15,14 @@ def front_door(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
 
     Args:
         package: Its name.
-        homes: From every name to the module where it is; a module has itself for its home.
+        homes: From every name to the module where it is; a module of the package has itself for its home.
     """
 
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = import_module(homes[name])
-        value = module if homes[name].endswith(f".{name}") else getattr(module, name)
+        value = module if homes[name] == f"{package}.{name}" else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -22,7 +22,7 @@ EXAMPLES = [example(graph, k) for k, graph in enumerate(GRAPHS)]
 EVERY = [
     ("none", {}),
     ("rings", {}),
-    ("rings", {"max_ring": 4}),
+    ("rings", {"max_size": 4}),
     ("cliques", {"max_size": 4}),
     ("matrix", {}),
     ("pairs", {}),
@@ -56,7 +56,7 @@ def test_many_graphs_are_lifted_in_parts(monkeypatch):
 def test_rings_tell_their_size():
     [hexagon] = lift_all([example(nx.cycle_graph(6))], "rings")
     assert hexagon.features["ring={i ...}"].tolist() == [[0, 0, 0, 1]]
-    [solid] = lift_all([example(nx.complete_graph(4))], "rings", max_ring=8)
+    [solid] = lift_all([example(nx.complete_graph(4))], "rings", max_size=8)
     assert solid.features["ring={i ...}"].tolist() == [[1, 0, 0, 0, 0, 0]] * 4
     [tree] = lift_all([example(nx.path_graph(4))], "rings")
     assert tree.features["ring={i ...}"].shape == (0, 4)
@@ -108,7 +108,7 @@ def test_graphs_without_features_have_a_matrix_too():
 def test_wrong_lifts_are_refused():
     with pytest.raises(IncidenceError, match="no lift 'ring'; there are: none, rings"):
         lift_all(EXAMPLES, "ring")
-    with pytest.raises(IncidenceError, match="the lift 'rings' has no option 'size': it takes max_ring"):
+    with pytest.raises(IncidenceError, match="the lift 'rings' has no option 'size': it takes max_size"):
         lift_all(EXAMPLES, "rings", size=3)
     with pytest.raises(IncidenceError, match="the lift 'pairs' has no option 'size': it takes no options"):
         lift_all(EXAMPLES, "pairs", size=3)
