@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry.lifting.attach import attach
 from incidence.structure.example import Example
@@ -27,12 +28,15 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
         cutoff: In the units of the coordinates.
 
     Raises:
-        IncidenceError: There are no coordinates.
+        IncidenceError: There are no coordinates, or no edges.
     """
     features = example.features
     if "pos=i" not in features:
         raise IncidenceError("the lift 'space' needs coordinates: features of `pos=i`.")
+    if Pattern("{i j}") not in example.structure.patterns:
+        raise IncidenceError("the lift 'space' reads edges `{i j}`, and there are none: give bonds, or find them by distance.")
     points, edges = features["pos=i"].double(), example.structure["{i j}"]
+    lengths = _lengths(points, edges)[:, None]
     contacts, angles = _contacts(points, example.structure, cutoff), _angles(edges, len(points))
     structure = attach(example.structure, {"contact={i j}": (contacts,), "angle=i {j k}": (angles,)})
     contacts, angles = structure["contact={i j}"], structure["angle=i {j k}"]
@@ -40,7 +44,7 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
     sides = near.norm(dim=1) * far.norm(dim=1)
     cosines = (near * far).sum(1) / sides.clamp(min=1e-9)
     new = {
-        "{i j}": torch.cat([features["{i j}"].double(), _lengths(points, edges)[:, None]], dim=1),
+        "{i j}": torch.cat([features.get("{i j}", lengths[:, :0]).double(), lengths], dim=1),
         "contact={i j}": _waves(_lengths(points, contacts), cutoff),
         "angle=i {j k}": torch.stack([cosines, sides], dim=1),
     }

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
 from incidence.models.net import IncidenceNet
 from incidence.nn.tensors import key_of
 from incidence.structure import Structure
@@ -43,9 +43,8 @@ class Predictor(nn.Module):
     @torch.no_grad()
     def fit_scales(self, features: Sequence[Mapping[str, Tensor]], targets: Iterable[Tensor] = ()) -> Predictor:
         """Takes the scales from the training data; rows of a target that are not numbers are left out."""
-        for number, pattern in enumerate(self.net.map.inputs):
-            key = next(key for key in features[0] if Pattern(key) == pattern)
-            self._set(f"shift_{number}", f"scale_{number}", torch.cat([x[key] for x in features]))
+        for number, rows_of_one in enumerate(zip(*map(self.net.select, features), strict=True)):
+            self._set(f"shift_{number}", f"scale_{number}", torch.cat(rows_of_one))
         rows = [t.reshape(-1, len(self.target_shift)) for t in targets] if self.is_regression else []
         if rows:
             self._set("target_shift", "target_scale", torch.cat(rows))
@@ -64,6 +63,10 @@ class Predictor(nn.Module):
         scaled = {}
         for number, (pattern, x) in enumerate(zip(self.net.map.inputs, xs, strict=True)):
             shift, scale = getattr(self, f"shift_{number}"), getattr(self, f"scale_{number}")
+            if x.shape[1:] != shift.shape:
+                raise IncidenceError(
+                    f"the features of `{pattern}` must have {len(shift)} channels, as the model was trained with; got {x.shape[-1]}."
+                )
             scaled[key_of(pattern)] = ((x - shift) / scale).clamp(-self.clamp, self.clamp)
         return scaled
 

@@ -35,8 +35,10 @@ class RowNorm(nn.BatchNorm1d):
         variance = _all_sum((x - mean).square().sum(0)) / count.clamp(min=1)
         assert self.running_mean is not None
         assert self.running_var is not None
+        assert self.num_batches_tracked is not None
         if count > 1:
             with torch.no_grad():
+                self.num_batches_tracked += 1
                 self.running_mean.lerp_(mean, self.momentum or 0.0)
                 self.running_var.lerp_(variance * count / (count - 1), self.momentum or 0.0)
         else:

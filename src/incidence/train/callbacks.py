@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
-from lightning.pytorch.callbacks import Callback, Checkpoint
+from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
 from tqdm import tqdm
 
 from incidence.train.folder import Spec, write_text
 
-__all__ = ["History", "KeepLast", "Progress"]
+__all__ = ["History", "KeepBest", "KeepLast", "Progress", "Stop"]
 
 
 class History(Callback):
@@ -62,6 +62,37 @@ class KeepLast(Checkpoint):
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Saves."""
         trainer.save_checkpoint(self.path)
+
+
+class KeepBest(Checkpoint):
+    """Saves the weights whenever the validation is better than ever before. It knows no path but its own: a run folder may move."""
+
+    def __init__(self, path: Path, metric: str, mode: str) -> None:
+        self.path, self.metric, self.sign = path, metric, 1 if mode == "max" else -1
+        self.best: float | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best value so far."""
+        return {"best": self.best}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes over the best value of a checkpoint."""
+        self.best = state["best"]
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Saves, if the epoch was the best."""
+        value = self.sign * float(trainer.callback_metrics[self.metric])
+        if self.best is None or value > self.best:
+            self.best = value
+            trainer.save_checkpoint(self.path, weights_only=True)
+
+
+class Stop(EarlyStopping):
+    """Ends a run that no longer gets better; one that is resumed after its end trains no more."""
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Stops at once, if the checkpoint says so."""
+        trainer.should_stop = self.wait_count >= self.patience
 
 
 class Progress(Callback):

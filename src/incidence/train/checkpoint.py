@@ -44,7 +44,9 @@ def read(path: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
-        raise IncidenceError(f"{path} is no checkpoint, or is damaged: {str(error).splitlines()[0]}") from error
+        raise IncidenceError(f"{path} is no checkpoint, or is damaged: {(str(error).splitlines() or ['it is empty'])[0]}") from error
+    if not isinstance(content, dict):
+        raise IncidenceError(f"{path} is no checkpoint: it holds something of type {type(content).__name__}.")
     return content
 
 

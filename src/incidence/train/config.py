@@ -17,8 +17,13 @@ __all__ = ["SECTIONS", "Config", "option_type", "read_yaml", "write_yaml"]
 SECTIONS = ("data", "model", "training", "run")
 
 
-def _option(default: Any, section: str, about: str, among: Sequence[str] = (), least: float | None = None) -> Any:
-    return field(default=default, metadata={"section": section, "about": about, "among": tuple(among), "least": least})
+_LARGEST_SEED = 2**63 - 1
+
+
+def _option(
+    default: Any, section: str, about: str, among: Sequence[str] = (), least: float | None = None, most: float | None = None
+) -> Any:
+    return field(default=default, metadata={"section": section, "about": about, "among": tuple(among), "least": least, "most": most})
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Config:
     task: str | None = _option(None, "data", "for your own data, if it is not clear", ("regression", "classification"))
     split: int = _option(0, "data", "which split or fold, counted from 0", least=0)
     validation: float | None = _option(None, "data", "part of the training data to validate on", least=0)
-    data_seed: int = _option(0, "data", "of splits that are drawn", least=0)
+    data_seed: int = _option(0, "data", "of splits that are drawn", least=0, most=_LARGEST_SEED)
     lift: str | None = _option(None, "data", "tensors to add: rings, cliques, matrix, pairs, triples, space")
     max_size: int | None = _option(None, "data", "of rings or cliques that a lift adds", least=3)
     augment: bool | None = _option(None, "data", "change the training data a little in every epoch (meshes)")
@@ -49,8 +54,8 @@ class Config:
     whole: str | None = _option(None, "model", "how layers pool over whole structures")
     norm: str | None = _option(None, "model", "batch, layer or none", ("batch", "layer", "none"))
     activation: str | None = _option(None, "model", "relu, gelu, silu, elu or tanh")
-    dropout: float | None = _option(None, "model", "in blocks", least=0)
-    head_dropout: float | None = _option(None, "model", "in heads, if it differs", least=0)
+    dropout: float | None = _option(None, "model", "in blocks", least=0, most=1)
+    head_dropout: float | None = _option(None, "model", "in heads, if it differs", least=0, most=1)
     readout: tuple[str, ...] | None = _option(None, "model", "statistics for outputs of whole structures")
     max_overlap: int | None = _option(None, "model", "with open faces: matched nodes in one", least=1)
 
@@ -58,14 +63,14 @@ class Config:
     batch_size: int = _option(64, "training", "examples in a step, over all processes", least=1)
     lr: float = _option(3e-3, "training", "peak of the learning rate", least=0)
     weight_decay: float = _option(1e-4, "training", "of AdamW", least=0)
-    warmup: float = _option(0.15, "training", "part of the steps before the peak", least=0)
+    warmup: float = _option(0.15, "training", "part of the steps before the peak", least=0, most=1)
     schedule: str = _option("cosine", "training", "what follows the peak", ("cosine", "constant"))
     clip: float = _option(1.0, "training", "largest norm of a gradient; 0 for none", least=0)
-    label_smoothing: float = _option(0.0, "training", "of classes", least=0)
+    label_smoothing: float = _option(0.0, "training", "of classes", least=0, most=1)
     loss: str = _option("squared", "training", "of numbers", ("squared", "absolute", "huber"))
     keep: str = _option("last", "training", "which weights to keep: of the last epoch, or of the best validation", ("last", "best"))
     patience: int = _option(0, "training", "stop after that many epochs without a better validation; 0 for never", least=0)
-    seed: int = _option(0, "training", "of weights, order and dropout", least=0)
+    seed: int = _option(0, "training", "of weights, order and dropout", least=0, most=_LARGEST_SEED)
 
     out: str | None = _option(None, "run", "folder of the run; by default a new one in runs/")
     devices: int = _option(1, "run", "processes on this machine", least=1)
@@ -127,11 +132,13 @@ def _checked(f: dataclasses.Field[Any], value: Any, hint: Any) -> Any:
     if not good:
         wanted = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "a text or a list of texts")
         raise IncidenceError(f"the option `{f.name}` is {wanted}; got {value!r}.")
-    among, least = f.metadata["among"], f.metadata["least"]
+    among, least, most = f.metadata["among"], f.metadata["least"], f.metadata["most"]
     if among and value not in among:
         raise IncidenceError(f"the option `{f.name}` is one of {', '.join(among)}; got {value!r}.")
     if least is not None and not value >= least:
         raise IncidenceError(f"the option `{f.name}` is at least {least}; got {value!r}.")
+    if most is not None and not value <= most:
+        raise IncidenceError(f"the option `{f.name}` is at most {most}; got {value!r}.")
     return value
 
 

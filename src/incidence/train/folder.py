@@ -21,10 +21,12 @@ from incidence.models import Predictor, make
 from incidence.structure.storage import whole_file
 from incidence.train.config import Config, read_yaml, write_yaml
 
-__all__ = ["RunFolder", "Spec", "build", "write_text"]
+__all__ = ["RunFolder", "Spec", "build", "disk_trouble", "write_text"]
 
 Spec = dict[str, Any]
 """What a model is, in plain values: the network, the task, how files are read."""
+
+_SPEC = {"model", "settings", "in_channels", "task", "reader", "reader_options", "lift", "lift_options"}
 
 
 class RunFolder:
@@ -41,6 +43,11 @@ class RunFolder:
     def last(self) -> Path:
         """The checkpoint to go on from."""
         return self.checkpoints / "last.ckpt"
+
+    @property
+    def best(self) -> Path:
+        """The weights of the best epoch, if they are to be kept."""
+        return self.checkpoints / "best.ckpt"
 
     @staticmethod
     def new(out: str | None, data: str) -> RunFolder:
@@ -75,8 +82,11 @@ class RunFolder:
 
     def start(self, config: Config, spec: Spec) -> None:
         """Writes down what the run is, before it begins."""
-        self.checkpoints.mkdir()
-        self.plots.mkdir()
+        try:
+            self.checkpoints.mkdir()
+            self.plots.mkdir()
+        except OSError as error:
+            raise IncidenceError(disk_trouble(self.path, error)) from error
         write_text(self.environment, json.dumps(environment(config), indent=1) + "\n")
         write_text(self.spec, json.dumps(spec, indent=1) + "\n")
         write_text(self.config, write_yaml(_plain(config)))
@@ -91,7 +101,8 @@ class RunFolder:
             spec = json.loads(self.spec.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise IncidenceError(f"{self.spec} cannot be read: {error}.") from error
-        assert isinstance(spec, dict)
+        if not isinstance(spec, dict) or not _SPEC <= spec.keys():
+            raise IncidenceError(f"{self.spec} is no description of a model, or is damaged. Train again, or copy it anew.")
         return spec
 
     def save_weights(self, predictor: Predictor, spec: Spec) -> None:
@@ -99,8 +110,7 @@ class RunFolder:
         from safetensors.torch import save
 
         data = save(predictor.state(), metadata={"incidence": json.dumps(spec)})
-        with whole_file(self.weights) as file:
-            file.write(data)
+        _write(self.weights, data)
 
     def load(self) -> tuple[Predictor, Spec]:
         """The finished model, ready to predict.
@@ -152,9 +162,13 @@ def environment(config: Config) -> dict[str, Any]:
 
 def write_text(path: Path, text: str) -> None:
     """Writes a text, at once or not at all; a full disk is told as such."""
+    _write(path, text.encode())
+
+
+def _write(path: Path, data: bytes) -> None:
     try:
         with whole_file(path) as file:
-            file.write(text.encode())
+            file.write(data)
     except OSError as error:
         raise IncidenceError(disk_trouble(path, error)) from error
 

@@ -42,27 +42,36 @@ class Training(pl.LightningModule):
     def training_step(self, batch: Example, _: int) -> Tensor:
         """The loss of a batch, such that the mean over the processes is the loss of their batches as one."""
         total, count = self._loss(batch)
-        if not torch.isfinite(total):
-            raise IncidenceError(
-                f"the loss is {float(total)} in epoch {self.current_epoch + 1}: the weights have run away. Nothing of it was saved; "
-                "try a smaller learning rate (--lr), or look for values in the data that are far off."
-            )
-        own = float(count)
+        own, sums = float(count), torch.stack([total.detach(), count])
         if self.trainer.world_size > 1:
-            dist.all_reduce(count)
-        loss = total * self.trainer.world_size / count.clamp(min=1)
+            dist.all_reduce(sums)
+        if not torch.isfinite(sums[0]):  # in all processes at once: none waits for another
+            self._refuse(f"the loss is {float(sums[0])}")
+        loss = total * self.trainer.world_size / sums[1].clamp(min=1)
         self.log("train_loss", total / max(own, 1.0), batch_size=max(1, int(own)), on_step=False, on_epoch=True, sync_dist=True)
         return loss
+
+    def on_train_epoch_end(self) -> None:
+        """Looks at the weights before they are saved: the loss of the last step does not know what became of them."""
+        if not all(bool(p.isfinite().all()) for p in self.parameters()):
+            self._refuse("a weight is no finite number")
+
+    def _refuse(self, what: str) -> None:
+        raise IncidenceError(
+            f"{what} in epoch {self.current_epoch + 1}: the weights have run away. Nothing of it was saved; "
+            "try a smaller learning rate (--lr), or look for values in the data that are far off."
+        )
 
     def _loss(self, batch: Example) -> tuple[Tensor, Tensor]:
         """The sum of the losses of all rows that have a target, and how many these are."""
         y, target = self.predictor(batch.features, batch.structure), rows_of(batch, self.task)
         if self.task.kind == "classification":
             total = nn.functional.cross_entropy(y, target, ignore_index=-1, label_smoothing=self.config.label_smoothing, reduction="sum")
-            return total, (target >= 0).sum().to(y.dtype)
+            return total, (target >= 0).sum().to(total.dtype)
         wanted = self.predictor.scaled(target.reshape(y.shape).to(y.dtype))
         known = ~wanted.isnan()
-        return LOSSES[self.config.loss](y[known], wanted[known], reduction="sum"), known.sum().to(y.dtype)
+        total = LOSSES[self.config.loss](y[known], wanted[known], reduction="sum")
+        return total, known.sum().to(total.dtype)
 
     def validation_step(self, batch: Example, _: int) -> None:
         """Takes the metrics of a batch, in the units of the data."""

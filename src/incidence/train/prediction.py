@@ -55,10 +55,17 @@ def predict(run: Path, files: Iterable[Path], errors: list[IncidenceError]) -> t
 def _readings(files: Iterable[Path], spec: Spec, errors: list[IncidenceError]) -> Iterator[Read]:
     for path in files:
         try:
-            for name, example in _reader(path, spec).read(path, errors, **_options(path, spec)):
-                yield Read(name, lift_all([example], spec["lift"], **spec["lift_options"])[0])
+            for one in _reader(path, spec).read(path, errors, **_options(path, spec)):
+                yield from _lifted(one, spec, errors)
         except IncidenceError as error:
             errors.append(error if str(path) in str(error) else IncidenceError(f"{path}: {error}"))
+
+
+def _lifted(one: Read, spec: Spec, errors: list[IncidenceError]) -> Iterator[Read]:
+    try:
+        yield Read(one.name, lift_all([one.example], spec["lift"], **spec["lift_options"])[0])
+    except IncidenceError as error:
+        errors.append(IncidenceError(f"{one.name}: {error}"))
 
 
 def _is_saved(path: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, DataSet, Parts
 from incidence.data.folders import load_folder
@@ -90,7 +91,7 @@ def lifting_of(config: Config, features: list[str]) -> tuple[str, dict[str, Any]
     """Which lift the model needs, and its options: none if the data has all its tensors."""
     preset = find(config.model or "relational")
     have = {Pattern(key) for key in features}
-    needs = not preset.inputs or not all(Pattern(text) in have for text in preset.inputs.split(", "))
+    needs = not preset.inputs or not have.issuperset(EquivariantMap(f"{preset.inputs} -> ").inputs)
     name = config.lift if config.lift is not None else preset.lift if needs else "none"
     return name, {} if config.max_size is None or name == "none" else {"max_size": config.max_size}
 

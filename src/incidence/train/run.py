@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch.utils.data import DataLoader
 
@@ -25,10 +26,10 @@ from incidence.errors import IncidenceError, need
 from incidence.models import Predictor
 from incidence.train import checkpoint
 from incidence.train.batches import Order, loader
-from incidence.train.callbacks import History, KeepLast, Progress
+from incidence.train.callbacks import History, KeepBest, KeepLast, Progress, Stop
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate
-from incidence.train.folder import RunFolder, Spec, build, write_text
+from incidence.train.folder import RunFolder, Spec, build, disk_trouble, write_text
 from incidence.train.module import Training
 from incidence.train.prepare import Prepared, new_predictor, prepare
 
@@ -114,17 +115,21 @@ def _fit(folder: RunFolder, prepared: Prepared, predictor: Predictor, start: Pat
     steps = config.epochs * len(Order(count, config.batch_size, share=(0, world)))
     module = Training(predictor, prepared.data.task, config, steps)
     callbacks = [*_watchers(config, prepared, folder), history, Progress(is_shown), KeepLast(folder.last, prepared.spec)]
-    begun = time.monotonic()
+    begun, on_interrupt = time.monotonic(), signal.getsignal(signal.SIGINT)
     with _quiet():
         trainer = _trainer(config, folder, callbacks, has_validation=bool(prepared.parts.validation))
         try:
             trainer.fit(module, _Loaders(prepared), ckpt_path=start, weights_only=True)
         except SystemExit as error:  # what Lightning makes of Ctrl-C
             raise Interrupted(folder) from error
+        except OSError as error:  # of a log; checkpoints and tables say so themselves
+            raise IncidenceError(disk_trouble(Path(error.filename or folder.path), error)) from error
+        finally:
+            signal.signal(signal.SIGINT, on_interrupt)  # which Lightning may have switched off
     if not trainer.is_global_zero:
         return None
     if config.keep == "best":
-        best = checkpoint.read(folder.checkpoints / "best.ckpt")["state_dict"]
+        best = checkpoint.read(folder.best)["state_dict"]
         module.load_state_dict(best)
     return _finish(folder, prepared, predictor.cpu().eval(), history, time.monotonic() - begun)
 
@@ -202,9 +207,8 @@ def _watchers(config: Config, prepared: Prepared, folder: RunFolder) -> list[Cal
         raise IncidenceError("--keep best and --patience need a validation part: add --validation 0.1.")
     name = f"validation_{prepared.data.metric}"
     mode = "max" if prepared.data.metric == "accuracy" else "min"
-    best = ModelCheckpoint(folder.checkpoints, "best", monitor=name, mode=mode, save_top_k=1, enable_version_counter=False)
-    stop = [EarlyStopping(name, mode=mode, patience=config.patience)] if config.patience else []
-    return [*stop, *([best] if config.keep == "best" else [])]
+    stop = [Stop(name, mode=mode, patience=config.patience)] if config.patience else []
+    return [*stop, *([KeepBest(folder.best, name, mode)] if config.keep == "best" else [])]
 
 
 def _loggers(config: Config, folder: RunFolder) -> list[Logger]:

@@ -1,0 +1,206 @@
+"""Networks respect relabelling whatever they are made of, and structures of a batch do not see each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import incidence as inc
+from incidence.data.lifts import lift_all
+from incidence.errors import IncidenceError
+from incidence.models import PRESETS, IncidenceNet, find, make
+from incidence.models.parts import ACTIVATIONS, NORMS
+from incidence.nn import Linear
+from incidence.nn.batch_norm import RowNorm
+from incidence.testing import assert_equivariant
+from tests.models.small import WIDTHS, for_preset, graph, noise, table
+
+SMALL: dict[str, Any] = {"hidden": 5, "depth": 1}
+
+
+def widths(example: inc.Example) -> dict[str, int]:
+    return {key: x.shape[1] for key, x in example.features.items()}
+
+
+def read(net: IncidenceNet, example: inc.Example) -> Any:
+    return dict(zip((p.name or str(p) for p in net.map.inputs), net.select(example.features), strict=True))
+
+
+def warm(net: IncidenceNet, example: inc.Example) -> IncidenceNet:
+    """In double precision, with running statistics that are those of some data, ready to predict."""
+    torch.manual_seed(1)
+    net = net.double().train()
+    x = {key: value.double() for key, value in read(net, example).items()}
+    for _ in range(3):
+        net(x, example.structure)
+    return net.eval()
+
+
+def assert_respects(net: IncidenceNet, example: inc.Example) -> None:
+    net = warm(net, example)
+    x = {key: value.double() for key, value in read(net, example).items()}
+    assert_equivariant(net, x if len(x) > 1 else next(iter(x.values())), example.structure, rtol=1e-9, atol=1e-9, trials=1)
+
+
+@pytest.mark.parametrize("at", ["", "i", "{i j}"])
+@pytest.mark.parametrize("name", [name for name in PRESETS if name not in ("hypergraph", "relational")])
+def test_every_preset_respects_relabelling(name, at):
+    example = for_preset(name)
+    assert_respects(make(name, widths(example), 2, at, **SMALL), example)
+
+
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [("hypergraph", ""), ("hypergraph", "i"), ("hypergraph", "{i ...}"), ("relational", ""), ("relational", "u:user"),
+     ("relational", "u:user m:movie"), ("mesh", "{i j k}"), ("rings", "ring={i ...}"), ("order3", "i j k")],
+)  # fmt: skip
+def test_outputs_may_belong_to_any_tensor(name, at):
+    example = for_preset(name)
+    net = make(name, widths(example), 2, at, **SMALL)
+    assert_respects(net, example)
+    y = net.float()(example.features, example.structure)
+    assert y.shape == (example.structure.num_entries(at) if at else 1, 2)
+
+
+def test_several_outputs_come_at_once():
+    example = for_preset("triangles")
+    inputs = {key: x for key, x in widths(example).items() if key != "pos=i"}
+    net = IncidenceNet("i, {i j}, {i j k} -> i, {i j k}, ", inputs, {"i": 1, "{i j k}": 2, "": 3}, **SMALL)
+    assert_respects(net, example)
+    ys = net.float()(example.features, example.structure)
+    assert {key: tuple(y.shape) for key, y in ys.items()} == {
+        "i": (6, 1), "{i j k}": (example.structure.num_entries("{i j k}"), 2), "": (1, 3),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_norms_and_activations_respect_relabelling(norm, activation):
+    assert_respects(IncidenceNet("i, {i j} -> i", WIDTHS, norm=norm, activation=activation, **SMALL), graph())
+
+
+@pytest.mark.parametrize("settings", [{"aggr": ["sum", "max", "std"]}, {"aggr": "max", "whole": None}, {"readout": ["mean", "min"]}])
+def test_layers_may_pool_in_several_ways(settings):
+    assert_respects(IncidenceNet("i, {i j} -> , i", WIDTHS, **settings, **SMALL), graph())
+
+
+def test_open_faces_may_match_two_nodes():
+    example = for_preset("rings")
+    inputs = {**WIDTHS, "ring={i ...}": 4}
+    one, two = (IncidenceNet("i, {i j}, ring={i ...} -> ", inputs, max_overlap=k, **SMALL) for k in (1, 2))
+    assert sum(p.numel() for p in two.parameters()) > sum(p.numel() for p in one.parameters())
+    assert_respects(two, example)
+
+
+def test_sorts_do_not_mix():
+    example = table()
+    net = IncidenceNet("u:user, m:movie, u:user m:movie -> m:movie", widths(example), 2, **SMALL)
+    assert_respects(net, example)
+
+
+def test_depth_0_is_an_encoder_and_a_head():
+    assert_respects(IncidenceNet("i, {i j} -> i", WIDTHS, hidden=4, depth=0), graph())
+
+
+@pytest.mark.parametrize("at", ["", "i"])
+def test_one_structure_alone_can_be_trained_on(at):
+    example, net = graph(), IncidenceNet(f"i, {{i j}} -> {at}", WIDTHS, **SMALL).train()
+    net(example.features, example.structure).square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
+
+
+def test_a_structure_with_no_edges_can_be_trained_on():
+    empty = inc.Structure(3, {"{i j}": torch.zeros(2, 0, dtype=torch.long)})
+    net = IncidenceNet("i, {i j} -> ", WIDTHS, **SMALL).train()
+    assert net({"i": noise(3, 3), "{i j}": torch.zeros(0, 2)}, empty).isfinite().all()
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("at", ["", "i"])
+def test_predictions_do_not_depend_on_batch_mates(norm, at):
+    examples = [graph(seed, nodes=4 + seed, chords=1) for seed in range(4)]
+    net = warm(IncidenceNet(f"i, {{i j}} -> {at}", WIDTHS, norm=norm, **SMALL), inc.collate(examples)).float()
+    together = inc.collate(examples)
+    alone = torch.cat([net(e.features, e.structure) for e in examples])
+    torch.testing.assert_close(net(together.features, together.structure), alone, rtol=1e-4, atol=1e-5)
+
+
+def test_calibration_gives_terms_of_unit_size():
+    batch = inc.collate([graph(seed) for seed in range(6)])
+    net = IncidenceNet("i, {i j} -> ", WIDTHS, norm="none", dropout=0.0, **SMALL)
+    scaled = {"i": 100 * batch.features["i"], "{i j}": 0.01 * batch.features["{i j}"]}
+    layer = next(m for m in net.encoder.modules() if isinstance(m, Linear))
+    before = layer(scaled, batch.structure)["i"].std(0).mean()
+    net.calibrate(scaled, batch.structure)
+    after = layer(scaled, batch.structure)["i"].std(0).mean()
+    assert before > 10
+    assert 0.1 < after < 10
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_calibration_leaves_running_statistics_fresh_and_the_mode_as_it_was(is_training):
+    batch = inc.collate([graph(seed) for seed in range(4)])
+    net = IncidenceNet("i, {i j} -> ", WIDTHS, **SMALL).train(is_training)
+    net.calibrate(batch.features, batch.structure)
+    norms = [m for m in net.modules() if isinstance(m, RowNorm)]
+    assert norms
+    for norm in norms:
+        assert torch.equal(norm.running_mean, torch.zeros(norm.num_features))
+        assert torch.equal(norm.running_var, torch.ones(norm.num_features))
+        assert norm.num_batches_tracked == 0
+    assert net.training is is_training
+    assert not any(m._forward_pre_hooks for m in net.modules())
+
+
+def test_widths_may_be_left_to_the_first_batch():
+    example, net = graph(), IncidenceNet("i, {i j} -> ", **SMALL)
+    net.calibrate(example.features, example.structure)
+    assert net.eval()(example.features, example.structure).shape == (1, 1)
+
+
+def test_features_are_found_in_any_spelling():
+    example = lift_all([graph()], "rings")[0]
+    net = IncidenceNet("a, {b a}, ring={i ...} -> ", {"a": 3, "{b a}": 2, "ring={i ...}": 4}, **SMALL).eval()
+    named = {"ring" if key.startswith("ring") else key: x for key, x in example.features.items()}
+    assert torch.equal(net(named, example.structure), net(example.features, example.structure))
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"norm": "group"}, "norm is one of batch, layer, none; got 'group'"),
+        ({"activation": "swish"}, "activation is one of elu, gelu, relu, silu, tanh; got 'swish'"),
+        ({"aggr": "median"}, "median"),
+        ({"readout": "median"}, "median"),
+        ({"in_channels": {"i": 3}}, "in_channels has no value for '{i j}'"),
+    ],
+)
+def test_settings_that_do_not_exist_are_refused(settings, message):
+    with pytest.raises(IncidenceError, match=message):
+        IncidenceNet("i, {i j} -> ", **{"in_channels": WIDTHS, **SMALL, **settings})
+
+
+def test_missing_features_are_named():
+    example, net = graph(), IncidenceNet("i, {i j}, {i j k} -> ", 2, **SMALL)
+    with pytest.raises(IncidenceError, match=r"the network reads `\{i j k\}`, which has no features here; there are: 'i', '\{i j\}'"):
+        net(example.features, example.structure)
+
+
+def test_a_model_that_data_does_not_fit_is_refused():
+    with pytest.raises(IncidenceError, match=r"the model 'mesh' reads `\{i j k\}`, and the data has features of `i`, `\{i j\}`"):
+        make("mesh", WIDTHS)
+
+
+def test_an_unknown_model_is_refused_and_the_known_ones_are_listed():
+    with pytest.raises(IncidenceError, match=r"no model 'transformer\('; there are: graph, .*Or name the tensors"):
+        find("transformer(")
+
+
+def test_tensors_are_a_model_of_their_own():
+    assert find("i, {i j}").inputs == "i, {i j}"
+    assert str(make("i, {i j}", WIDTHS, at="i").map) == "i, {i j} -> i"

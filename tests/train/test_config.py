@@ -1,0 +1,168 @@
+"""Options: typed, the same in files, on the command line and in Python; recipes fill only what was left open."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from incidence.cli import _options, _parser
+from incidence.errors import IncidenceError
+from incidence.train.config import SECTIONS, Config, option_type, read_yaml, write_yaml
+from incidence.train.recipes import BY_DATA, resolve
+
+NAMES = [f.name for f in fields(Config)]
+
+
+def other_value(name: str) -> Any:
+    """A value that an option may have and that is not its default."""
+    field = next(f for f in fields(Config) if f.name == name)
+    kind, among = option_type(get_type_hints(Config)[name]), field.metadata["among"]
+    if among:
+        return next(word for word in among if word != field.default)
+    if kind is str:
+        return "some text"
+    if kind is int:
+        return 7
+    if kind is float:
+        return 0.25
+    return True if kind is bool else ("sum", "max")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_goes_through_a_file_unchanged(name, tmp_path):
+    config = Config(**{name: other_value(name)})
+    (tmp_path / "c.yaml").write_text(write_yaml(config.given()))
+    assert read_yaml(tmp_path / "c.yaml").keys() == {name}
+    assert Config.of(read_yaml(tmp_path / "c.yaml")) == config
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_has_a_flag_that_gives_the_same_value(name):
+    value, flag = other_value(name), f"--{name.replace('_', '-')}"
+    words = [flag] if value is True else [flag, *value] if isinstance(value, tuple) else [flag, str(value)]
+    given = _options(_parser().parse_args(["train", *words]))
+    assert Config.of(given) == Config(**{name: value})
+
+
+def test_no_flag_means_no_option():
+    assert _options(_parser().parse_args(["train"])) == {}
+
+
+def test_every_option_is_in_a_section_and_says_what_it_is():
+    assert {f.metadata["section"] for f in fields(Config)} == set(SECTIONS)
+    assert all(f.metadata["about"] for f in fields(Config))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_value_of_the_wrong_type_is_refused(name):
+    hint = get_type_hints(Config)[name]
+    wrong = [{"a": 1}, 1.5 if option_type(hint) is int else [1]]
+    wrong += [] if type(None) in get_args(hint) else [None]
+    wrong += [True] if option_type(hint) in (int, float) else []
+    wrong += ["3"] if option_type(hint) in (int, float, bool) else [3]
+    for value in wrong:
+        with pytest.raises(IncidenceError, match=f"the option `{name}` is "):
+            Config(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epochs": 0}, "the option `epochs` is at least 1; got 0"),
+        ({"lr": -1}, "the option `lr` is at least 0; got -1.0"),
+        ({"lr": float("nan")}, "the option `lr` is at least 0; got nan"),
+        ({"dropout": 1.5}, "the option `dropout` is at most 1; got 1.5"),
+        ({"head_dropout": 2}, "the option `head_dropout` is at most 1; got 2.0"),
+        ({"label_smoothing": 1.1}, "the option `label_smoothing` is at most 1; got 1.1"),
+        ({"warmup": 3}, "the option `warmup` is at most 1; got 3.0"),
+        ({"seed": 2**64}, "the option `seed` is at most"),
+        ({"data_seed": 2**64}, "the option `data_seed` is at most"),
+        ({"keep": "first"}, "the option `keep` is one of last, best; got 'first'"),
+        ({"aggr": []}, r"the option `aggr` is a text or a list of texts; got \[\]"),
+        ({"aggr": ["sum", 3]}, "the option `aggr` is a text or a list of texts"),
+    ],
+)  # fmt: skip
+def test_values_out_of_bounds_are_refused(options, message):
+    with pytest.raises(IncidenceError, match=message):
+        Config(**options)
+
+
+def test_one_aggregation_is_a_list_of_one():
+    assert Config(aggr="sum").aggr == Config(aggr=["sum"]).aggr == ("sum",)
+
+
+def test_an_unknown_option_comes_with_a_guess(tmp_path):
+    (tmp_path / "c.yaml").write_text("epoch: 3\n")
+    with pytest.raises(IncidenceError, match=r"c\.yaml: no option `epoch`\. Did you mean `epochs`\?"):
+        read_yaml(tmp_path / "c.yaml")
+    with pytest.raises(IncidenceError, match=r"no option `xyzzy`\. There are: data, folder"):
+        Config.of({"xyzzy": 3})
+    with pytest.raises(IncidenceError, match=r"no option `hiden`\. Did you mean `hidden`\?"):
+        Config().replace(hiden=3)
+
+
+@pytest.mark.parametrize("text", ["- 1\n- 2\n", "just words\n", "3\n"])
+def test_a_file_that_is_no_list_of_options_is_refused(text, tmp_path):
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(IncidenceError, match="has lines like `epochs: 50`"):
+        read_yaml(tmp_path / "c.yaml")
+
+
+@pytest.mark.parametrize("content", [b"a: [1", b"\xff\xfe\x00", b"epochs: 1\n\tlr: 2\n", None])
+def test_a_file_that_cannot_be_read_is_named(content, tmp_path):
+    if content is not None:
+        (tmp_path / "c.yaml").write_bytes(content)
+    with pytest.raises(IncidenceError, match=r"the config '.*c\.yaml' cannot be read"):
+        read_yaml(tmp_path / "c.yaml")
+
+
+def test_nothing_in_a_file_is_executed(tmp_path):
+    touched = tmp_path / "touched"
+    (tmp_path / "c.yaml").write_text(f"data: !!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ['{touched}']]\n")
+    with pytest.raises(IncidenceError, match="cannot be read"):
+        read_yaml(tmp_path / "c.yaml")
+    (tmp_path / "c.yaml").write_text(f"data: !!python/object/apply:os.system ['touch {touched}']\n")
+    with pytest.raises(IncidenceError, match="cannot be read"):
+        read_yaml(tmp_path / "c.yaml")
+    assert not touched.exists()
+
+
+def test_an_empty_file_gives_no_options(tmp_path):
+    (tmp_path / "c.yaml").write_text("# nothing yet\n")
+    assert read_yaml(tmp_path / "c.yaml") == {}
+
+
+# ---- recipes
+
+
+@pytest.mark.parametrize("data", BY_DATA)
+def test_every_recipe_is_made_of_options(data):
+    config = resolve(Config(data=data), {"data": data})
+    assert all(getattr(config, key) == value for key, value in BY_DATA[data].items())
+
+
+def test_a_recipe_fills_only_what_was_not_given():
+    given = {"data": "csl", "hidden": 5, "epochs": Config().epochs}  # the default, but the user said so
+    config = resolve(Config.of(given), given)
+    assert (config.hidden, config.epochs) == (5, Config().epochs)
+    assert config.model == BY_DATA["csl"]["model"]
+
+
+def test_data_without_a_recipe_takes_that_of_its_reader():
+    assert resolve(Config(data="mine.sdf"), {}, "molecule").model == "molecule"
+    assert resolve(Config(data="mine.npz"), {}, "example").model == "relational"
+    assert resolve(Config(data="mine"), {}, "unheard of").model == "relational"
+
+
+def test_flags_win_over_the_file(tmp_path: Path, monkeypatch):
+    from incidence.train import commands
+
+    seen = {}
+    monkeypatch.setattr(commands, "train", lambda options, is_shown: seen.update(options))
+    (tmp_path / "c.yaml").write_text("epochs: 3\nhidden: 9\n")
+    arguments = _parser().parse_args(["train", "--config", str(tmp_path / "c.yaml"), "--hidden", "4", "--json"])
+    assert commands.train_command(arguments, _options(arguments)) == ""
+    assert seen == {"epochs": 3, "hidden": 4}
