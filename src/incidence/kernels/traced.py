@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from incidence.errors import IncidenceError
-from incidence.kernels.engine import Program, Side, Table, Term, run, run_backward
+from incidence.kernels.engine import Program, Side, run, run_backward
+from incidence.kernels.tables import Table
+from incidence.kernels.terms import Term, Terms
 from incidence.structure.lists import OrbitPlan
 from incidence.structure.tree import Flat
 
@@ -40,7 +42,7 @@ def flatten(program: Program) -> Flat:
             orbits.append({"levels": o.levels, "num_slots": o.num_slots, "nodes_at": o.nodes_at})
         sides.append(orbits)
     terms = []
-    for term in program.terms:
+    for term in program.terms.all:
         blocks = [table.flat.cpu() for table in term.blocks or ()]
         tensors.append(torch.cat([torch.zeros(2, dtype=torch.long), *blocks]))
         levels = [(i, j, table.operations.tolist()) for i, j, table in term.levels]
@@ -85,7 +87,7 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
         blocks = tuple(Table(piece.view(length, length)) for piece, length in zip(pieces, lengths, strict=True))
         found = tuple((i, j, Table(torch.tensor(table, device=device))) for i, j, table in levels)
         terms.append(Term(tuple(source), tuple(target), weight, found, blocks if has_blocks else None))
-    return Program(tuple(inputs), tuple(outputs), tuple(terms), tuple(static["aggr"]))
+    return Program(tuple(inputs), tuple(outputs), Terms(terms, static["aggr"]), tuple(static["aggr"]))
 
 
 @torch.library.custom_op("incidence::layer", mutates_args=())
@@ -94,7 +96,7 @@ def _layer(xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensor
     for x, side in zip(xs, program.inputs, strict=True):
         if x.ndim != 2 or x.shape[0] != side.num_entries:
             raise IncidenceError(f"features must have shape [{side.num_entries}, channels], a row for each entry; got {list(x.shape)}.")
-    ys, _, _ = run(program, xs, weights, [b if b.numel() else None for b in biases])
+    ys, _ = run(program, xs, weights, [b if b.numel() else None for b in biases])
     return [y.clone() if any(y is x for x in xs) else y for y in ys]
 
 

@@ -222,7 +222,6 @@ class Linear(nn.Module):
             ys = apply_small(small, xs, weights, biases)
             if all(map(_is_finite, ys)):  # a dense operator would spread what is not finite by multiplying it with 0
                 return as_values(self.map.outputs, ys)
-        weights = weights if self._is_list else [w.unsqueeze(0) for w in weights]
         return as_values(self.map.outputs, apply(ready.program, xs, weights, biases))
 
     @torch.inference_mode(False)
@@ -261,7 +260,6 @@ class Linear(nn.Module):
         if self._key not in structure.flat:
             raise IncidenceError("call layer.plan(structure) before tracing: the lists cannot be made while a graph is recorded.")
         xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
-        weights = [w if self._is_list else w[None] for w in weights]
         ys = traced_apply(structure.flat[self._key], xs, weights, biases)
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
@@ -106,6 +106,17 @@ class OrbitPlan:
     def num_bags(self) -> int:
         """The number of bags, empty ones included."""
         return self.offsets[-1]
+
+    @cached_property
+    def num_bags_at(self) -> list[int]:
+        """The number of bags of every level."""
+        return [stop - start for start, stop in pairwise(self.offsets)]
+
+    @cached_property
+    def slices(self) -> list[tuple[int, int, int]]:
+        """The entries of every mask: start, stop, and how many entries a set has."""
+        stops = list(accumulate(n * len(mask) for n, mask in zip(self.num_sets, self.masks, strict=True)))
+        return [(start, stop, len(mask)) for start, stop, mask in zip([0, *stops], stops, self.masks, strict=False)]
 
     def parts(self) -> Iterator[Tensor]:
         """The numbers of the lists in parts: for every mask the bags of its entries, column by column; members of bags; their starts."""
