@@ -17,6 +17,7 @@ from incidence.structure.lists import BySize, OrbitPlan
 
 __all__ = ["AGGREGATIONS", "Aggregation", "gather", "pool_sum"]
 
+_FEW = 1 << 13  # entries that one call pools into all bags; of many, those of structures would be added up by one thread
 _BLOCK = 1 << 20  # numbers of a temporary: half of it is a third slower, and so is twice of it
 
 
@@ -27,21 +28,26 @@ def gather(z: Tensor, lists: OrbitPlan) -> Tensor:
 
 def pool_sum(x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
     """For every bag, the sum of its entries: (structures, channels) and (other bags, channels)."""
-    local = bag_sum(x, lists.pool, lists.pool_ptr)
+    if x.shape[0] <= _FEW:
+        whole, local = _split(bag_sum(x, lists.pool, lists.pool_ptr), lists)
+        return whole, local
+    local = bag_sum(x, *lists.local)
     return _whole_sum(x, local, lists), local
 
 
+def _split(rows: Tensor, lists: OrbitPlan) -> tuple[Tensor, ...]:
+    """The rows of structures, and of other bags; views."""
+    return rows.split_with_sizes([lists.offsets[1], lists.num_bags - lists.offsets[1]])
+
+
 def _whole_sum(x: Tensor, local: Tensor, lists: OrbitPlan) -> Tensor:
-    num_structures = lists.offsets[1]
-    if num_structures == 1:  # one huge bag would be summed by one thread
+    if lists.offsets[1] == 1:  # one huge bag would be summed by one thread
         if lists.nodes_at is None or x.dtype != wide_of(x.dtype):
             return x.sum(0, keepdim=True, dtype=wide_of(x.dtype)).to(x.dtype)
         at, slot, size = lists.nodes_at  # the sums at nodes are there already, and far fewer than the entries
         level = local[lists.offsets[at] - lists.offsets[1] : lists.offsets[at + 1] - lists.offsets[1]]
         return level.view(-1, lists.num_slots[at], x.shape[1])[:, slot].sum(0, keepdim=True).div_(size)
-    if not lists.whole_ptr.numel():
-        return x.new_zeros(num_structures, x.shape[1])
-    return bag_sum(x, lists.whole, lists.whole_ptr)
+    return bag_sum(x, *lists.whole)
 
 
 def wide_of(dtype: torch.dtype) -> torch.dtype:
@@ -49,17 +55,9 @@ def wide_of(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype == torch.float64 else torch.float32
 
 
-def _counts(lists: OrbitPlan, like: Tensor) -> tuple[Tensor, Tensor]:
-    """The number of entries of every bag, as columns."""
-    num_structures = lists.offsets[1]
-    if num_structures == 1:
-        whole = torch.tensor([len(lists.read_ptr) - 1], device=like.device)
-    elif lists.whole_ptr.numel():
-        whole = lists.whole_ptr.diff()
-    else:
-        whole = torch.zeros(num_structures, device=like.device)
-    wide = wide_of(like.dtype)
-    return whole.to(wide)[:, None], lists.pool_ptr.diff().to(wide)[:, None]
+def _counts(lists: OrbitPlan, like: Tensor) -> Tensor:
+    """The number of entries of every bag, as a column."""
+    return lists.pool_ptr.diff().to(wide_of(like.dtype))[:, None]
 
 
 class Aggregation(Protocol):
@@ -105,12 +103,12 @@ class Mean(_Linear):
     """The mean over present entries."""
 
     def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor, Tensor]:
-        sums, counts = pool_sum(x.to(wide_of(x.dtype)), lists), _counts(lists, x)
-        whole, local = (s.div_(n.clamp(min=1)).to(x.dtype) for s, n in zip(sums, counts, strict=True))
+        sums, counts = pool_sum(x.to(wide_of(x.dtype)), lists), _split(_counts(lists, x).clamp_(min=1), lists)
+        whole, local = (s.div_(n).to(x.dtype) for s, n in zip(sums, counts, strict=True))
         return whole, local, x.new_empty(0)
 
     def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
-        return (grad / torch.cat(_counts(lists, grad)).clamp(min=1)).to(grad.dtype)
+        return (grad / _counts(lists, grad).clamp_(min=1)).to(grad.dtype)
 
 
 class _NotLinear:
@@ -203,7 +201,7 @@ class Extremum(_NotLinear):
             return None
         at, slot, size = lists.nodes_at  # every entry stands in `size` of these bags
         part = slice(lists.offsets[at] - 1, lists.offsets[at + 1] - 1)
-        counts = lists.pool_ptr.diff()[:, None]
+        counts = lists.local[1].diff()[:, None]
         best, ties, count = (v[part].view(-1, lists.num_slots[at], v.shape[1])[:, slot] for v in (local, kept, counts))
         filled = best.masked_fill(count == 0, float("-inf") if self._is_max else float("inf"))
         whole = filled.amax(0, keepdim=True) if self._is_max else filled.amin(0, keepdim=True)
@@ -224,7 +222,7 @@ class Std(_NotLinear):
         kept += first[:, 0]
 
     def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
-        scale = pooled * torch.cat(_counts(lists, grad)).to(pooled.dtype)
+        scale = pooled * _counts(lists, grad).to(pooled.dtype)
         return kept, torch.where(scale > 0, grad / scale.masked_fill(scale == 0, 1), 0)
 
     def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:

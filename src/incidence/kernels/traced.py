@@ -37,8 +37,7 @@ def flatten(program: Program) -> Flat:
         for o in side.orbits:
             sizes += [o.start, o.stop, *o.offsets]
             masks = [v for mask, n in zip(o.masks, o.num_sets, strict=True) for v in (n, len(mask))]
-            whole = (o.whole, o.whole_ptr) if o.whole_ptr.numel() else _one_structure(o)
-            tensors += [o.read, o.read_ptr, o.pool, o.pool_ptr, *whole, torch.tensor(masks, dtype=torch.long)]
+            tensors += [o.read, o.read_ptr, o.pool, o.pool_ptr, torch.tensor(masks, dtype=torch.long)]
             orbits.append({"levels": o.levels, "num_slots": o.num_slots, "nodes_at": o.nodes_at})
         sides.append(orbits)
     terms = []
@@ -52,12 +51,6 @@ def flatten(program: Program) -> Flat:
     return Flat(tensors, json.dumps(spec))
 
 
-def _one_structure(lists: OrbitPlan) -> tuple[Tensor, Tensor]:
-    count = len(lists.read_ptr) - 1
-    whole = torch.arange(count, dtype=lists.read.dtype, device=lists.read.device)
-    return whole, torch.tensor([0, count], dtype=lists.read.dtype, device=lists.read.device)
-
-
 def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
     static = json.loads(spec)
     flat = iter(tensors)
@@ -69,13 +62,12 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
         for orbit in orbits:
             start, stop = next(sizes), next(sizes)
             offsets = tuple(next(sizes) for _ in range(len(orbit["levels"]) + 1))
-            read, read_ptr, pool, pool_ptr, whole, whole_ptr = (next(flat) for _ in range(6))
+            read, read_ptr, pool, pool_ptr = (next(flat) for _ in range(4))
             masks = next(flat).tolist()
             nodes_at = tuple(orbit["nodes_at"]) if orbit["nodes_at"] else None
             shapes = tuple(orbit["levels"]), tuple(orbit["num_slots"]), offsets
             blank = tuple(((),) * length for length in masks[1::2])  # the words are in the tables already
-            parts = read, read_ptr, pool, pool_ptr, whole, whole_ptr
-            lists.append(OrbitPlan(start, stop, *shapes, *parts, blank, tuple(masks[::2]), nodes_at))
+            lists.append(OrbitPlan(start, stop, *shapes, read, read_ptr, pool, pool_ptr, blank, tuple(masks[::2]), nodes_at))
         sides.append(Side(order, entries.shape[0], tuple(lists)))
     inputs, outputs = sides[: static["num_inputs"]], sides[static["num_inputs"] :]
     device = tensors[1].device
@@ -111,7 +103,7 @@ def _outputs(tensors: Sequence[Tensor], spec: str) -> list[tuple[Tensor, int]]:
     at, places = 1, []
     for orbits in static["sides"]:
         places.append(at + 1)
-        at += 2 + 7 * len(orbits)
+        at += 2 + 5 * len(orbits)
     outputs = places[static["num_inputs"] :]
     return [
         (tensors[place], next(weight for _, target, weight, _, _ in static["terms"] if target[0] == t)) for t, place in enumerate(outputs)
