@@ -32,7 +32,7 @@ def starts_of(lengths: Array) -> Array:
 def spans(starts: Array, lengths: Array) -> Array:
     """The numbers of several ranges, one range after the other."""
     ends = lengths.cumsum()
-    found: Array = np.repeat(starts - ends + lengths, lengths)
+    found: Array = (starts - ends + lengths).repeat(lengths)
     found += np.arange(len(found))
     return found
 
@@ -48,8 +48,18 @@ def join_plans(plans: Sequence[Plan], numbers: Array | None = None) -> Plan:
     return stock.take(numbers)
 
 
+def _counted(sizes: Array, first_row: Array) -> tuple[Array, Array]:
+    """How many things of every kind a batch has, and where those of every structure start in the list that they are counted in."""
+    starts = sizes.cumsum(axis=1)
+    totals = starts[:, -1].copy()
+    starts -= sizes
+    above = starts_of(totals)
+    starts += (above - above.take(first_row))[:, None]
+    return totals, starts
+
+
 def _starts(sizes: Array, first_row: Array, first: Array, plan: Array) -> Array:
-    """Where the things of every kind and structure start in the list that they are counted in.
+    """The same in several plans, each of which counts its own.
 
     Args:
         sizes: How many there are, shape (kinds, structures). In the list of a plan they come by kind, then by structure.
@@ -62,9 +72,6 @@ def _starts(sizes: Array, first_row: Array, first: Array, plan: Array) -> Array:
     above = totals.cumsum(axis=0) - totals
     found: Array = before + (above - above[first_row] - before[:, first])[:, plan]
     return found
-
-
-_ONE = np.zeros(1, dtype=np.int64)  # all structures are of plan 0
 
 
 class _Run(NamedTuple):
@@ -175,17 +182,18 @@ class Stock:
         """The plan of some structures, or of all."""
         numbers = np.arange(len(self._plan)) if numbers is None else numbers
         sizes, origin, places = (table.take(numbers, axis=1) for table in (self._sizes, self._origin, self._places))
-        shift = _starts(sizes, self._lists, _ONE, _ONE) - origin
-        batch = _Batch(numbers, sizes, shift, sizes.sum(axis=1).tolist())
-        lengths = sizes[self._rows] * self._widths
+        totals, shift = _counted(sizes, self._lists)
+        shift -= origin
+        batch = _Batch(numbers, sizes, shift, totals.tolist())
+        lengths = sizes.take(self._rows, axis=0) * self._widths
         values = self._flat.index_select(0, torch.from_numpy(spans(places.ravel(), lengths.ravel())).to(self._flat.device))
         values += torch.from_numpy(self._shifts(sizes, shift.astype(self._type))).to(values.device)
         return self._plan_of(batch, values)
 
     def _shifts(self, sizes: Array, shift: Array) -> Array:
         """How far every number moves. The bags of an entry are side by side, and each moves with its level."""
-        reads = [np.repeat(shift[columns].T, sizes[row], axis=0).ravel() for row, columns in self._reads]
-        return np.concatenate([*reads, np.repeat(shift[self._moves].ravel(), sizes[self._pooled].ravel())])
+        reads = [shift.take(columns, axis=0).T.repeat(sizes[row], axis=0).ravel() for row, columns in self._reads]
+        return np.concatenate([*reads, shift.take(self._moves, axis=0).ravel().repeat(sizes.take(self._pooled, axis=0).ravel())])
 
     def _plan_of(self, batch: _Batch, values: Tensor) -> Plan:
         orbits = [orbit for own in self._orbits for orbit in own]
@@ -219,7 +227,7 @@ class Stock:
             for run, part, shape in zip(orbit.runs, parts, shapes, strict=True)
         )
         pool = pool if len(masks) == 1 else self._moved(orbit, batch, pool)
-        ptr = torch.cat([ptr, ptr.new_tensor([len(pool)])])
+        ptr = torch.cat([ptr, ptr.new_full((1,), len(pool))])
         offsets = 0, *accumulate(batch.totals[row] for row in orbit.bags)
         lists = read, read_ptr_of(shapes, read), pool, ptr
         num_sets = tuple(n // len(mask) for n, mask in zip(counts, masks, strict=True))
