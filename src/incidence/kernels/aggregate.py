@@ -6,7 +6,7 @@ of whole structures (`whole`) apart from all others (`pool`), as there may be a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 from incidence.kernels.bags import bag_sum
 from incidence.structure.lists import BySize, OrbitPlan
 
-__all__ = ["AGGREGATIONS", "Aggregation", "gather", "pool_sum"]
+__all__ = ["AGGREGATIONS", "Aggregation", "gather", "levels_of", "pool_sum", "side_by_side"]
 
 _FEW = 1 << 13  # entries that one call pools into all bags; of many, those of structures would be added up by one thread
 _BLOCK = 1 << 20  # numbers of a temporary: half of it is a third slower, and so is twice of it
@@ -26,18 +26,34 @@ def gather(z: Tensor, lists: OrbitPlan) -> Tensor:
     return bag_sum(z, lists.read, lists.read_ptr)
 
 
-def pool_sum(x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
-    """For every bag, the sum of its entries: (structures, channels) and (other bags, channels)."""
+def side_by_side(rows: Tensor, words: int) -> Tensor:
+    """As many rows at a time as one; a view."""
+    return rows if words == 1 else rows.view(-1, words * rows.shape[1])
+
+
+def levels_of(rows: Tensor, lists: OrbitPlan, first: int = 0) -> list[Tensor]:
+    """The rows of the bags of all levels from the first on, by level: matrices of keys by (words x channels); views."""
+    parts = rows.split_with_sizes(lists.num_bags_at[first:])
+    return [side_by_side(part, slots) for part, slots in zip(parts, lists.num_slots[first:], strict=True)]
+
+
+def pool_sum(x: Tensor, lists: OrbitPlan) -> list[Tensor]:
+    """For every bag the sum of its entries, by level."""
+    return _by_level(_sums(x, lists), lists)
+
+
+def _by_level(parts: tuple[Tensor, ...], lists: OrbitPlan) -> list[Tensor]:
+    """The rows of all bags by level, from those of structures and of others; or from all of them."""
+    *whole, others = parts
+    return [*whole, *levels_of(others, lists, len(whole))]
+
+
+def _sums(x: Tensor, lists: OrbitPlan) -> tuple[Tensor, ...]:
+    """For every bag the sum of its entries: those of structures and others apart, where there are many entries."""
     if x.shape[0] <= _FEW:
-        whole, local = _split(bag_sum(x, lists.pool, lists.pool_ptr), lists)
-        return whole, local
+        return (bag_sum(x, lists.pool, lists.pool_ptr),)
     local = bag_sum(x, *lists.local)
     return _whole_sum(x, local, lists), local
-
-
-def _split(rows: Tensor, lists: OrbitPlan) -> tuple[Tensor, ...]:
-    """The rows of structures, and of other bags; views."""
-    return rows.split_with_sizes([lists.offsets[1], lists.num_bags - lists.offsets[1]])
 
 
 def _whole_sum(x: Tensor, local: Tensor, lists: OrbitPlan) -> Tensor:
@@ -60,6 +76,10 @@ def _counts(lists: OrbitPlan, like: Tensor) -> Tensor:
     return lists.pool_ptr.diff().to(wide_of(like.dtype))[:, None]
 
 
+Pooled = tuple[Sequence[Tensor], Tensor]
+"""The rows of the bags by level, each a matrix of keys by (words x channels); and what else the adjoint needs."""
+
+
 class Aggregation(Protocol):
     """Turns the entries of every bag into one row.
 
@@ -69,15 +89,15 @@ class Aggregation(Protocol):
 
     is_linear: bool
 
-    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor, Tensor]:
-        """The rows of the structures and of the other bags; and what else the adjoint needs, a row for every bag or for none."""
+    def pool(self, x: Tensor, lists: OrbitPlan) -> Pooled:
+        """The rows of the bags by level; and what else the adjoint needs, a row for every bag or for none."""
         ...
 
     def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
         """For a linear aggregation: what to gather."""
         ...
 
-    def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor, Tensor], lists: OrbitPlan) -> None:
+    def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, lists: OrbitPlan) -> None:
         """Adds the gradient of the entries, from that of all bags, the entries and what `pool` gave."""
         ...
 
@@ -88,24 +108,25 @@ class _Linear:
     def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
         return grad
 
-    def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor, Tensor], lists: OrbitPlan) -> None:
+    def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, lists: OrbitPlan) -> None:
         out += gather(self.scale(grad, lists), lists)
 
 
 class Sum(_Linear):
     """The sum: the paper's pooling."""
 
-    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor, Tensor]:
-        return *pool_sum(x, lists), x.new_empty(0)
+    def pool(self, x: Tensor, lists: OrbitPlan) -> Pooled:
+        return pool_sum(x, lists), x.new_empty(0)
 
 
 class Mean(_Linear):
     """The mean over present entries."""
 
-    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor, Tensor]:
-        sums, counts = pool_sum(x.to(wide_of(x.dtype)), lists), _split(_counts(lists, x).clamp_(min=1), lists)
-        whole, local = (s.div_(n).to(x.dtype) for s, n in zip(sums, counts, strict=True))
-        return whole, local, x.new_empty(0)
+    def pool(self, x: Tensor, lists: OrbitPlan) -> Pooled:
+        sums = _sums(x.to(wide_of(x.dtype)), lists)
+        counts = _counts(lists, x).clamp_(min=1).split_with_sizes([len(part) for part in sums])
+        means = tuple(part.div_(n).to(x.dtype) for part, n in zip(sums, counts, strict=True))
+        return _by_level(means, lists), x.new_empty(0)
 
     def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
         return (grad / _counts(lists, grad).clamp_(min=1)).to(grad.dtype)
@@ -119,11 +140,11 @@ class _NotLinear:
 
     is_linear = False
 
-    def pool(self, x: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor, Tensor]:
+    def pool(self, x: Tensor, lists: OrbitPlan) -> Pooled:
         local, of_local = self._statistics(x, lists.bags_by_size)
         one = self._from_nodes(local, of_local, lists)
         whole, of_whole = one if one is not None else self._statistics(x, lists.structures_by_size)
-        return whole.to(x.dtype), local.to(x.dtype), torch.cat([of_whole, of_local])
+        return _by_level((whole.to(x.dtype), local.to(x.dtype)), lists), torch.cat([of_whole, of_local])
 
     def _statistics(self, x: Tensor, by_size: BySize) -> tuple[Tensor, Tensor]:
         """The statistic of every bag, and what to keep of it. Bags of one size are reduced along an axis: scattering is much slower."""
@@ -145,9 +166,10 @@ class _NotLinear:
     def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
         raise NotImplementedError("only linear aggregations scale")
 
-    def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: tuple[Tensor, Tensor, Tensor], lists: OrbitPlan) -> None:
+    def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, lists: OrbitPlan) -> None:
         channels, is_one = x.shape[1], lists.offsets[1] == 1
-        one, other = (part.to(x.dtype) for part in self._factors(grad, torch.cat(pooled[:2]), pooled[2], lists))
+        statistic = torch.cat([level.view(-1, channels) for level in pooled[0]])
+        one, other = (part.to(x.dtype) for part in self._factors(grad, statistic, pooled[1], lists))
         table = torch.cat([one, other], dim=1)  # (bags, 2 x channels)
         for rows, bags in _by_entry(lists, channels):
             if is_one:  # all read the same row

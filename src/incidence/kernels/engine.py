@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from incidence.kernels.aggregate import AGGREGATIONS, gather, pool_sum
+from incidence.kernels.aggregate import AGGREGATIONS, Pooled, gather, levels_of, pool_sum, side_by_side
 from incidence.kernels.bags import bag_sum, transposed_product
 from incidence.kernels.terms import Own, Product, Terms
 from incidence.structure.lists import OrbitPlan
@@ -49,20 +49,21 @@ class Program:
     aggr: tuple[str, ...]
 
 
-Pooled = list[list[list[tuple[Tensor, Tensor, Tensor]]]]
-"""The pooled rows by aggregation, input tensor and orbit: of structures, of other bags, and what the adjoint needs besides."""
-Levels = list[list[list[Tensor]]]
-"""By tensor, orbit and level, the rows of the bags as a matrix of keys by (words x channels); views."""
+Levels = list[list[Pooled]]
+"""The pooled rows by tensor and orbit."""
+Read = list[list[list[Tensor]]]
+"""The gradients of the outputs, added up in the bags that they read: by tensor, orbit and level."""
 Big = list[list[Tensor]]
 """The matrices of every weight; views."""
 
 
 class Made(NamedTuple):
-    """What backward needs: the inputs in canonical order, the rows of the matrices of every weight, and the pooled rows."""
+    """What backward needs: the inputs in canonical order, the matrices of every weight and their rows, and the pooled rows."""
 
     xs: Sequence[Tensor]
     rows: Sequence[Tensor]
-    pooled: Pooled
+    big: Big
+    pooled: Sequence[Levels]
 
 
 def apply(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
@@ -80,10 +81,8 @@ def apply(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], bia
 def run(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> tuple[list[Tensor], Made]:
     """The outputs, and what backward needs."""
     made = _make(program, xs, weights)
-    big = program.terms.split(made.rows, [w.shape for w in weights])
-    pooled = [_levels(program.inputs, own) for own in made.pooled]
     widths = [weights[number].shape[-1] for number in program.terms.weight_into]
-    return [_output(program, t, width, made.xs, pooled, big, biases[t]) for t, width in enumerate(widths)], made
+    return [_output(program, t, width, made, biases[t]) for t, width in enumerate(widths)], made
 
 
 def run_backward(
@@ -97,7 +96,8 @@ def _make(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor]) -> 
     arranged = [_arrange(x, side) for x, side in zip(xs, program.inputs, strict=True)]
     sides = list(zip(arranged, program.inputs, strict=True))
     pooled = [[[AGGREGATIONS[name].pool(_part(x, o.start, o.stop), o) for o in side.orbits] for x, side in sides] for name in program.aggr]
-    return Made(arranged, program.terms.make(weights), pooled)
+    rows = program.terms.make(weights)
+    return Made(arranged, rows, program.terms.split(rows, [w.shape for w in weights]), pooled)
 
 
 class _Layer(torch.autograd.Function):
@@ -106,8 +106,9 @@ class _Layer(torch.autograd.Function):
         xs, weights = tensors[:num_inputs], tensors[num_inputs : num_inputs + num_weights]
         biases = tensors[num_inputs + num_weights :]
         ys, made = run(program, xs, weights, biases)
-        ctx.program, ctx.shapes, ctx.has_bias = program, [w.shape for w in weights], [b is not None for b in biases]
-        ctx.save_for_backward(*made.xs, *made.rows, *(part for a in made.pooled for x in a for parts in x for part in parts))
+        ctx.program, ctx.big, ctx.shapes = program, made.big, [w.shape for w in weights]
+        ctx.has_bias = [b is not None for b in biases]
+        ctx.save_for_backward(*made.xs, *made.rows, *(part for a in made.pooled for x in a for rows, kept in x for part in (*rows, kept)))
         return tuple(ys)
 
     @staticmethod
@@ -116,8 +117,10 @@ class _Layer(torch.autograd.Function):
         program: Program = ctx.program
         saved, num_inputs = ctx.saved_tensors, len(program.inputs)
         flat = iter(saved[num_inputs + len(ctx.shapes) :])
-        pooled: Pooled = [[[(next(flat), next(flat), next(flat)) for _ in side.orbits] for side in program.inputs] for _ in program.aggr]
-        made = Made(saved[:num_inputs], saved[num_inputs : num_inputs + len(ctx.shapes)], pooled)
+        pooled: list[Levels] = [
+            [[([next(flat) for _ in o.levels], next(flat)) for o in side.orbits] for side in program.inputs] for _ in program.aggr
+        ]
+        made = Made(saved[:num_inputs], saved[num_inputs : num_inputs + len(ctx.shapes)], ctx.big, pooled)
         needs_x = ctx.needs_input_grad[3 : 3 + num_inputs]
         d_xs, d_weights, d_biases = _backward(program, made, ctx.shapes, grads, needs_x, ctx.has_bias)
         return None, None, None, *d_xs, *d_weights, *d_biases
@@ -137,20 +140,6 @@ def _part(rows: Tensor, start: int, stop: int) -> Tensor:
     return rows if stop - start == rows.shape[0] else rows[start:stop]
 
 
-def _levels(sides: Sequence[Side], rows: Sequence[Sequence[Sequence[Tensor]]]) -> Levels:
-    """The bags of all orbits by level."""
-    return [
-        [[own[0], *_by_level(own[1], o, 1)] for own, o in zip(found, side.orbits, strict=True)]
-        for found, side in zip(rows, sides, strict=True)
-    ]
-
-
-def _by_level(rows: Tensor, lists: OrbitPlan, first: int = 0) -> list[Tensor]:
-    """The rows of every level from the first on, as matrices of keys by (words x channels); views."""
-    channels, parts = rows.shape[1], rows.split_with_sizes(lists.num_bags_at[first:])
-    return [part.view(-1, slots * channels) for part, slots in zip(parts, lists.num_slots[first:], strict=True)]
-
-
 Factor = tuple[int, Tensor, Tensor]
 """A level, and two matrices to multiply."""
 
@@ -158,7 +147,7 @@ Factor = tuple[int, Tensor, Tensor]
 def _products(lists: OrbitPlan, channels: int, like: Tensor, factors: Iterable[Factor], bias: Tensor | None = None) -> Tensor:
     """What the bags of an orbit hold: for every level the sum of the products; and at structures the bias, as every entry reads one."""
     z = like.new_empty(lists.num_bags, channels)
-    levels = _by_level(z, lists)
+    levels = levels_of(z, lists)
     blank = set(range(len(levels)))
     for at, a, b in factors:
         if at in blank:
@@ -185,11 +174,11 @@ def _spread(out: Tensor, z: Tensor | None, lists: OrbitPlan, x: Tensor | None, b
         step = max(1, _BLOCK // (words * channels)) * words
         for a in range(start, stop, step):
             b = min(a + step, stop)
-            own, into = _part(x, a, b).view(-1, matrix.shape[0]), _part(out, a, b).view(-1, matrix.shape[1])
+            own, into = side_by_side(_part(x, a, b), words), side_by_side(_part(out, a, b), words)
             if z is None:
                 torch.mm(own, matrix, out=into)
             else:
-                torch.addmm(_gather_part(z, lists, a, b).view(into.shape), own, matrix, out=into)
+                torch.addmm(side_by_side(_gather_part(z, lists, a, b), words), own, matrix, out=into)
         done = stop
     if done == 0 and out.shape[0]:
         out.copy_(gather(z, lists)) if z is not None else out.zero_()
@@ -209,15 +198,15 @@ def _blocks(lists: OrbitPlan, own: Own, big: Big, is_adjoint: bool) -> Iterator[
         yield start, stop, words, matrix.t() if is_adjoint else matrix
 
 
-def _output(program: Program, t: int, width: int, xs: Sequence[Tensor], pooled: Sequence[Levels], big: Big, bias: Tensor | None) -> Tensor:
+def _output(program: Program, t: int, width: int, made: Made, bias: Tensor | None) -> Tensor:
     side, terms = program.outputs[t], program.terms
-    y = xs[0].new_empty(side.num_entries, width)
+    y = made.xs[0].new_empty(side.num_entries, width)
     for b, lists in enumerate(side.orbits):
-        factors = _forward_factors(terms.into.get((t, b), ()), pooled, big)
+        factors = _forward_factors(terms.into.get((t, b), ()), made.pooled, made.big)
         z = _products(lists, width, y, factors, None if bias is None else bias[b])
         own = terms.own_into.get((t, b))
-        x = None if own is None else _orbit(program.inputs, xs, own.source)
-        _spread(_part(y, lists.start, lists.stop), z, lists, x, () if own is None else _blocks(lists, own, big, False))
+        x = None if own is None else _orbit(program.inputs, made.xs, own.source)
+        _spread(_part(y, lists.start, lists.stop), z, lists, x, () if own is None else _blocks(lists, own, made.big, False))
     return _restore(y, side)
 
 
@@ -229,10 +218,10 @@ def _orbit(sides: Sequence[Side], rows: Sequence[Tensor], place: tuple[int, int]
 
 def _forward_factors(products: Iterable[Product], pooled: Sequence[Levels], big: Big) -> Iterator[Factor]:
     for (s, a), _, number, (i, j), (w, k) in products:
-        yield j, pooled[number][s][a][i], big[w][k]
+        yield j, pooled[number][s][a][0][i], big[w][k]
 
 
-def _backward_factors(products: Iterable[Product], number: int, read: Levels, big: Big) -> Iterator[Factor]:
+def _backward_factors(products: Iterable[Product], number: int, read: Read, big: Big) -> Iterator[Factor]:
     for _, (t, b), own, (i, j), (w, k) in products:
         if own == number:
             yield i, read[t][b][j], big[w][k].t()
@@ -247,48 +236,43 @@ def _backward(
     has_bias: Sequence[bool],
 ) -> tuple[list[Tensor | None], list[Tensor], list[Tensor | None]]:
     arranged = [_arrange(g, side) for g, side in zip(grads, program.outputs, strict=True)]
-    summed = [[pool_sum(_part(g, o.start, o.stop), o) for o in side.orbits] for g, side in zip(arranged, program.outputs, strict=True)]
-    read = _levels(program.outputs, summed)
+    read = [[pool_sum(_part(g, o.start, o.stop), o) for o in side.orbits] for g, side in zip(arranged, program.outputs, strict=True)]
     d_weights = _weight_gradients(program, made, shapes, arranged, read)
-    big = program.terms.split(made.rows, shapes)
-    d_xs = [_input_gradient(program, s, made, big, arranged, read) if need else None for s, need in enumerate(needs_x)]
+    d_xs = [_input_gradient(program, s, made, arranged, read) if need else None for s, need in enumerate(needs_x)]
     d_biases = [torch.cat([q[0].sum(0, keepdim=True) for q in read[t]]) if has else None for t, has in enumerate(has_bias)]
     return d_xs, d_weights, d_biases
 
 
-def _weight_gradients(
-    program: Program, made: Made, shapes: Sequence[tuple[int, ...]], grads: Sequence[Tensor], read: Levels
-) -> list[Tensor]:
+def _weight_gradients(program: Program, made: Made, shapes: Sequence[tuple[int, ...]], grads: Sequence[Tensor], read: Read) -> list[Tensor]:
     terms = program.terms
     rows = [torch.empty_like(own) for own in made.rows]
     d_big = terms.split(rows, shapes)
-    pooled = [_levels(program.inputs, own) for own in made.pooled]
     for (s, a), (t, b), number, (i, j), (w, k) in terms.products:
-        transposed_product(pooled[number][s][a][i], read[t][b][j], out=d_big[w][k])
+        transposed_product(made.pooled[number][s][a][0][i], read[t][b][j], out=d_big[w][k])
     for own in terms.own_into.values():
         x, g = _orbit(program.inputs, made.xs, own.source), _orbit(program.outputs, grads, own.target)
         lists = program.outputs[own.target[0]].orbits[own.target[1]]
         for (start, stop, words), places in zip(lists.slices, own.matrices, strict=True):
             first, *others = (d_big[w][k] for w, k in places)
-            one, other = (_part(v, start, stop).view(-1, words * v.shape[1]) for v in (x, g))
+            one, other = (side_by_side(_part(v, start, stop), words) for v in (x, g))
             transposed_product(one, other, out=first)
             for copy in others:
                 copy.copy_(first)
     return terms.adjoint(rows, shapes)
 
 
-def _input_gradient(program: Program, s: int, made: Made, big: Big, grads: Sequence[Tensor], read: Levels) -> Tensor:
+def _input_gradient(program: Program, s: int, made: Made, grads: Sequence[Tensor], read: Read) -> Tensor:
     side, x, terms = program.inputs[s], made.xs[s], program.terms
     d_x = torch.empty_like(x)
     for a, lists in enumerate(side.orbits):
         out, rows = _part(d_x, lists.start, lists.stop), _part(x, lists.start, lists.stop)
         products = terms.out_of.get((s, a), ())
         names = [AGGREGATIONS[name] for name in program.aggr]
-        d_pooled = [_products(lists, x.shape[1], x, _backward_factors(products, k, read, big)) for k in range(len(names))]
+        d_pooled = [_products(lists, x.shape[1], x, _backward_factors(products, k, read, made.big)) for k in range(len(names))]
         linear = [aggregation.scale(d, lists) for aggregation, d in zip(names, d_pooled, strict=True) if aggregation.is_linear]
         own = terms.own_out_of.get((s, a))
         g = None if own is None else _orbit(program.outputs, grads, own.target)
-        blocks = () if own is None else _blocks(lists, own, big, True)
+        blocks = () if own is None else _blocks(lists, own, made.big, True)
         _spread(out, sum(linear[1:], linear[0]) if linear else None, lists, g, blocks)
         for number, aggregation in enumerate(names):
             if not aggregation.is_linear:

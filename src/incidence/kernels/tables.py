@@ -38,7 +38,12 @@ class Table:
 
 
 class _Lists(NamedTuple):
-    """For one shape of the weight: its row for every row of the matrices, and the rows of the matrices for each of its own."""
+    """For one shape of the weight: its row for every row of the matrices, and the rows of the matrices for each of its own.
+
+    Attributes:
+        num_rows, shapes: Of every matrix.
+        is_full: Whether no row is missing; `is_plain` whether they are those of the weight in order.
+    """
 
     source: Tensor
     members: Tensor
@@ -46,6 +51,7 @@ class _Lists(NamedTuple):
     num_rows: list[int]
     shapes: list[tuple[int, int]]
     is_full: bool
+    is_plain: bool
 
 
 class Matrices:
@@ -62,6 +68,8 @@ class Matrices:
     def make(self, weight: Tensor) -> Tensor:
         """The rows of all matrices, one matrix after the other."""
         lists, rows = self._of(weight.shape), weight.detach().reshape(-1, weight.shape[-1])
+        if lists.is_plain:
+            return rows
         if not lists.is_full:
             rows = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
         return rows.index_select(0, lists.source)
@@ -69,12 +77,13 @@ class Matrices:
     def split(self, rows: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
         """The matrices; views."""
         lists = self._of(shape)
-        return [part.view(size) for part, size in zip(rows.split_with_sizes(lists.num_rows), lists.shapes, strict=True)]
+        parts = rows.split_with_sizes(lists.num_rows)
+        return [part if part.shape == size else part.view(size) for part, size in zip(parts, lists.shapes, strict=True)]
 
     def adjoint(self, rows: Tensor, shape: tuple[int, ...]) -> Tensor:
         """The gradient of the weight from those of the matrices."""
         lists = self._of(shape)
-        return bag_sum(rows, lists.members, lists.ptr).view(shape)
+        return (rows if lists.is_plain else bag_sum(rows, lists.members, lists.ptr)).view(shape)
 
     def _of(self, shape: tuple[int, ...]) -> _Lists:
         if shape not in self._lists:
@@ -88,6 +97,7 @@ class Matrices:
         total = prod(shape[:-1])
         ptr = ranges(torch.bincount(index, minlength=total + 1))[: total + 1]
         is_full = int(ptr[-1]) == len(index)
+        is_plain = torch.equal(index.cpu(), torch.arange(total))
         members = index.sort(stable=True)[1][: int(ptr[-1])]
         sizes = [(len(t.operations) * shape[-2], t.operations.shape[1] * shape[-1]) for _, t in self._tables]
-        return _Lists(index, members.int(), ptr.int(), [len(part) for part in parts], sizes, is_full)
+        return _Lists(index, members.int(), ptr.int(), [len(part) for part in parts], sizes, is_full, is_plain)
