@@ -149,15 +149,14 @@ class _NotLinear:
     def _statistics(self, x: Tensor, by_size: BySize) -> tuple[Tensor, Tensor]:
         """The statistic of every bag, and what to keep of it. Bags of one size are reduced along an axis: scattering is much slower."""
         channels, wide = x.shape[1], wide_of(x.dtype)
-        found, kept = (x.new_empty(by_size.num_filled + 1, channels, dtype=wide) for _ in range(2))
-        at = 0
-        for entries in by_size.entries:
-            for part in entries.split(max(1, _BLOCK // max(1, entries.shape[1] * channels))):
+        found, kept = (x.new_empty(by_size.num_bags, channels, dtype=wide).index_fill_(0, by_size.empty, 0) for _ in range(2))
+        for bags, entries in by_size.filled:
+            step = max(1, _BLOCK // max(1, entries.shape[1] * channels))
+            for part, at in zip(entries.split(step), bags.split(step), strict=True):
                 members = x.index_select(0, part.flatten()).view(*part.shape, channels).to(wide)
-                self._reduce(members, found[at : at + len(part)], kept[at : at + len(part)])
-                at += len(part)
-        found[at], kept[at] = 0, 0  # of empty bags
-        return found.index_select(0, by_size.place), kept.index_select(0, by_size.place)
+                for whole, rows in zip((found, kept), self._reduce(members), strict=True):
+                    whole.index_copy_(0, at, rows)
+        return found, kept
 
     def _from_nodes(self, local: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor] | None:
         """Where there is one structure: its statistic from those at nodes, if it can be had from them."""
@@ -179,8 +178,8 @@ class _NotLinear:
                 mine = found[:, :channels]
                 out[rows].addcmul_(self._compare(mine, x[rows], mine), found[:, channels:])
 
-    def _reduce(self, members: Tensor, found: Tensor, kept: Tensor) -> None:
-        """Finds the statistic of bags of one size, (bags, size, channels), and what to keep of it. May overwrite the members."""
+    def _reduce(self, members: Tensor) -> tuple[Tensor, Tensor]:
+        """The statistic of bags of one size, (bags, size, channels), and what to keep of it. May overwrite the members."""
         raise NotImplementedError
 
     def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
@@ -208,9 +207,9 @@ class Extremum(_NotLinear):
     def __init__(self, is_max: bool) -> None:
         self._is_max = is_max
 
-    def _reduce(self, members: Tensor, found: Tensor, kept: Tensor) -> None:
-        (torch.amax if self._is_max else torch.amin)(members, 1, out=found)
-        torch.sum(members.eq_(found[:, None]), 1, out=kept)  # how many share it
+    def _reduce(self, members: Tensor) -> tuple[Tensor, Tensor]:
+        found = members.amax(1) if self._is_max else members.amin(1)
+        return found, members.eq_(found[:, None]).sum(1)  # how many share it
 
     def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
         return pooled, grad / kept.clamp(min=1)
@@ -237,11 +236,10 @@ class Std(_NotLinear):
     from all: the mean of equal numbers need not be that number, but the mean of zeros is 0.
     """
 
-    def _reduce(self, members: Tensor, found: Tensor, kept: Tensor) -> None:
+    def _reduce(self, members: Tensor) -> tuple[Tensor, Tensor]:
         first = members[:, :1].clone()
-        torch.mean(members.sub_(first), 1, out=kept)
-        torch.mean(members.sub_(kept[:, None]).square_(), 1, out=found).sqrt_()
-        kept += first[:, 0]
+        mean = members.sub_(first).mean(1)
+        return members.sub_(mean[:, None]).square_().mean(1).sqrt_(), mean + first[:, 0]
 
     def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
         scale = pooled * _counts(lists, grad).to(pooled.dtype)

@@ -49,21 +49,17 @@ class BySize:
     """Bags by their size.
 
     Attributes:
-        entries: For every size but 0, ascending, the entries of all bags of that size, shape (bags, size).
-        place: Where every bag stands among those; empty bags come after all others, at `num_filled`.
-        num_filled: How many bags are not empty.
+        filled: For every size but 0, ascending, the bags of that size and their entries, shape (bags, size).
+        empty: The other bags.
+        num_bags: How many bags there are.
     """
 
     def __init__(self, members: Tensor, ptr: Tensor) -> None:
-        self.entries: list[Tensor] = []
-        self.num_filled = 0
-        self.place = torch.empty(len(ptr) - 1, dtype=torch.long, device=ptr.device)
-        for size, bags in group(ptr.diff()):
-            if size:
-                self.entries.append(members[ptr[bags, None].long() + torch.arange(size, device=ptr.device)])
-                self.place[bags] = torch.arange(self.num_filled, self.num_filled + len(bags), device=ptr.device)
-                self.num_filled += len(bags)
-        self.place[ptr.diff() == 0] = self.num_filled
+        self.num_bags = len(ptr) - 1
+        by_size = dict(group(ptr.diff()))
+        self.empty = by_size.pop(0, ptr.new_zeros(0, dtype=torch.long))
+        within = {size: torch.arange(size, device=ptr.device) for size in by_size}
+        self.filled = [(bags, members[ptr[bags, None].long() + within[size]]) for size, bags in by_size.items()]
 
 
 @dataclass(frozen=True)
