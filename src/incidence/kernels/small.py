@@ -116,6 +116,6 @@ def apply_small(small: Small, xs: Sequence[Tensor], weights: Sequence[Tensor], b
             ys[number] = ys[number].index_select(0, orbit)
     for operator, (s, t), weight in zip(small.operators, small.pairs, weights):  # noqa: B905  every microsecond shows here
         matrix = weight.flatten(0, 1)
-        terms = torch.mm(operator, xs[s]).view(-1, len(matrix))
+        terms = torch.mm(operator, xs[s]).view(-1, matrix.shape[0])
         ys[t] = torch.mm(terms, matrix) if ys[t] is None else torch.addmm(ys[t], terms, matrix)
     return ys

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from operator import attrgetter
 from typing import Any, overload
 
 import numpy as np
@@ -18,6 +20,7 @@ from incidence.structure.structure import Structure
 __all__ = ["collate", "load", "pack", "save", "take", "uncollate"]
 
 _FORMAT = 1
+_DTYPE = attrgetter("dtype")
 
 
 @overload
@@ -62,7 +65,7 @@ def _join_rows(examples: Sequence[Example], tensors: Sequence[dict[str, Tensor]]
 
 def _in_one_spelling(examples: Sequence[Example], tensors: Sequence[dict[str, Tensor]], what: str) -> Sequence[dict[str, Tensor]]:
     """The same tensors under the keys of the first example, which others may have spelt in other letters."""
-    if all(own.keys() == tensors[0].keys() for own in tensors):
+    if len(set(map(tuple, tensors))) == 1:
         return tensors
     keys = {pattern: key for key, pattern in ((k, examples[0]._structure.resolve(k)) for k in tensors[0])}
     spelt = []
@@ -76,6 +79,9 @@ def _in_one_spelling(examples: Sequence[Example], tensors: Sequence[dict[str, Te
 
 
 def _cat(parts: Sequence[Tensor], name: str) -> Tensor:
+    if len(set(map(_DTYPE, parts))) == len(set(map(Tensor.dim, parts))) == 1:
+        with suppress(RuntimeError):  # torch compares all sizes faster; what it refuses is explained below
+            return torch.cat(list(parts))
     first = parts[0]
     for number, part in enumerate(parts):
         if part.shape[1:] != first.shape[1:] or part.dtype != first.dtype:

@@ -28,19 +28,17 @@ Array = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The bags of one bucket: entries of one orbit and given class sizes, which have as many bags each.
+    """A bucket: entries of one orbit and given class sizes, which have as many bags each.
 
     Attributes:
         sizes: The number of nodes in each class.
         widths: How many bags of each level an entry has.
-        bags: The bags of every entry, shape (entries, bags each), numbered as in the lists of the orbit.
         masks: The masks of the node sets.
         sets: How many sets of each mask each structure has, shape (masks, structures); on the host.
     """
 
     sizes: tuple[int, ...]
     widths: tuple[int, ...]
-    bags: Tensor
     masks: tuple[Mask, ...]
     sets: Array
 

@@ -9,6 +9,7 @@ map is. What is small, a number for each kind of thing and structure, is one tab
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -75,12 +76,23 @@ def _starts(sizes: Array, first_row: Array, first: Array, plan: Array) -> Array:
 
 
 class _Run(NamedTuple):
-    """A bucket of an orbit in all plans: see `Table`. Masks that some plans lack are there with no set."""
+    """A bucket of an orbit in all plans: see `Table`. Masks that some plans lack are there with no set.
+
+    Attributes:
+        first: The first structure of every plan.
+    """
 
     sizes: tuple[int, ...]
     widths: tuple[int, ...]
     masks: tuple[Mask, ...]
     sets: Array
+    first: Array
+
+    @property
+    def totals(self) -> Array:
+        """How many entries of each mask the plans have."""
+        found: Array = np.add.reduceat(self.entries, self.first, axis=1)
+        return found
 
     @property
     def entries(self) -> Array:
@@ -94,13 +106,15 @@ class _Orbit:
 
     Attributes:
         old: Its lists there.
+        before: What to add to the entries of each plan so that they are counted through all plans.
         runs: Its buckets.
         bags, members, entries: The rows of the stock that tell how many there are: by level, by level, and by mask.
         columns: For every mask the rows of the bags of an entry.
     """
 
-    def __init__(self, old: Sequence[OrbitPlan], runs: Sequence[_Run], row: int) -> None:
-        self.old, self.runs = old, runs
+    def __init__(self, old: Sequence[OrbitPlan], orders: Sequence[Tensor | None], runs: Sequence[_Run], row: int) -> None:
+        self.old, self.runs, self._orders = old, runs, orders
+        self.before = starts_of(np.array([lists.stop - lists.start for lists in old]))
         num_levels, num_masks = len(old[0].levels), sum(len(run.masks) for run in runs)
         self.bags, self.members = range(row, row + num_levels), range(row + num_levels, row + 2 * num_levels)
         self.entries = range(self.members.stop, self.members.stop + num_masks)
@@ -113,6 +127,22 @@ class _Orbit:
         for run in self.runs:
             members += np.array(run.widths)[:, None] * run.entries.sum(axis=0)
         return [bags, members, *(run.entries for run in self.runs)]
+
+    @cached_property
+    def mask_of_entry(self) -> Tensor:
+        """The number of the mask of every entry of all plans."""
+        totals = np.concatenate([np.zeros((0, len(self.old)), dtype=np.int64), *(run.totals for run in self.runs)])
+        found = np.repeat(np.tile(np.arange(len(totals)), len(self.old)), totals.T.ravel())
+        return torch.from_numpy(found).to(self.old[0].read.device)
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """The row of every entry of all plans in the order of its plan."""
+        parts = [
+            torch.arange(lists.start, lists.stop, device=lists.read.device) if order is None else order[lists.start : lists.stop]
+            for order, lists in zip(self._orders, self.old, strict=True)
+        ]
+        return torch.cat(parts)
 
 
 class _Batch(NamedTuple):
@@ -145,12 +175,13 @@ class Stock:
         sizes = [keys, entries]
         lists = [*range(len(keys) + len(entries))]  # for every row the first row of its list; these are lists of their own
         self._keys, self._entries = range(len(keys)), range(len(keys), len(lists))
+        self._is_ordered = [all(plan.orders[t] is None for plan in plans) for t in range(len(entries))]
         self._orbits: list[list[_Orbit]] = []
         for t, own in enumerate(plans[0].orbits):
             self._orbits.append([])
             for o in range(len(own)):
                 old = [plan.orbits[t][o] for plan in plans]
-                orbit = _Orbit(old, _runs(old, counts), len(lists))
+                orbit = _Orbit(old, [plan.orders[t] for plan in plans], _runs(old, counts), len(lists))
                 sizes += orbit.sizes(keys)
                 lists += [rows.start for rows in (orbit.bags, orbit.members, orbit.entries) for _ in rows]
                 self._orbits[-1].append(orbit)
@@ -221,11 +252,7 @@ class Stock:
         for run in orbit.runs:
             shapes.append((sum(counts[at : at + len(run.masks)]), sum(run.widths)))
             at += len(run.masks)
-        parts = read.split_with_sizes([n * width for n, width in shapes])
-        tables = tuple(
-            Table(run.sizes, run.widths, part.view(shape), run.masks, run.sets.take(batch.numbers, axis=1))
-            for run, part, shape in zip(orbit.runs, parts, shapes, strict=True)
-        )
+        tables = tuple(Table(run.sizes, run.widths, run.masks, run.sets.take(batch.numbers, axis=1)) for run in orbit.runs)
         pool = pool if len(masks) == 1 else self._moved(orbit, batch, pool)
         ptr = torch.cat([ptr, ptr.new_full((1,), len(pool))])
         offsets = 0, *accumulate(batch.totals[row] for row in orbit.bags)
@@ -234,40 +261,25 @@ class Stock:
         stop = start + sum(counts)
         return OrbitPlan(start, stop, first.levels, first.num_slots, offsets, *lists, tuple(masks), num_sets, first.nodes_at, tables)
 
-    def _base(self, orbit: _Orbit, batch: _Batch) -> Array:
-        """What to add to the entries of a plan so that they are counted through all plans, for every structure of the batch."""
-        counts = np.array([lists.stop - lists.start for lists in orbit.old])
-        found: Array = starts_of(counts)[self._plan[batch.numbers]]
-        return found
-
     def _moved(self, orbit: _Orbit, batch: _Batch, pool: Tensor) -> Tensor:
         """The members of bags, each moved with the entries of its mask and structure."""
         found = batch.structure(orbit.members)
-        base, structure = (torch.from_numpy(v).to(pool.device) for v in (self._base(orbit, batch)[found], found))
+        before = orbit.before[self._plan[batch.numbers]][found]
+        base, structure = (torch.from_numpy(v).to(pool.device) for v in (before, found))
         shift = torch.from_numpy(batch.shift[orbit.entries]).to(pool.device, pool.dtype)
-        return pool + shift[self._masks(orbit)[pool + base], structure]
-
-    def _masks(self, orbit: _Orbit) -> Tensor:
-        """The number of the mask of every entry of all plans."""
-        totals = np.add.reduceat(self._sizes[orbit.entries], self._first, axis=1)
-        found = np.repeat(np.tile(np.arange(len(totals)), totals.shape[1]), totals.T.ravel())
-        return torch.from_numpy(found).to(self._flat.device)
+        return pool + shift[orbit.mask_of_entry[pool + base], structure]
 
     def _order(self, t: int, batch: _Batch) -> Tensor | None:
         """The rows of a tensor in canonical order; None if they are."""
-        old, orbits = [plan.orders[t] for plan in self._plans], self._orbits[t]
-        if all(order is None for order in old) and sum(len(orbit.entries) for orbit in orbits) <= 1:
+        orbits = self._orbits[t]
+        if self._is_ordered[t] and sum(len(orbit.entries) for orbit in orbits) <= 1:
             return None
         rows, device = [], self._flat.device
         for orbit in orbits:
-            pieces = [
-                torch.arange(lists.start, lists.stop, device=device) if order is None else order[lists.start : lists.stop]
-                for order, lists in zip(old, orbit.old, strict=True)
-            ]
-            starts = self._origin[orbit.entries][:, batch.numbers] + self._base(orbit, batch)
+            starts = self._origin[orbit.entries][:, batch.numbers] + orbit.before[self._plan[batch.numbers]]
             place = torch.from_numpy(spans(starts.ravel(), batch.sizes[orbit.entries].ravel())).to(device)
             shift = batch.shift[self._entries[t]][batch.structure(orbit.entries)]
-            rows.append(torch.cat(pieces).index_select(0, place) + torch.from_numpy(shift).to(device))
+            rows.append(orbit.rows.index_select(0, place) + torch.from_numpy(shift).to(device))
         return order_of(rows)
 
 
@@ -282,11 +294,11 @@ def _runs(old: Sequence[OrbitPlan], counts: Array) -> list[_Run]:
         listed = list(tables.values())
         masks, widths = listed[0].masks, listed[0].widths
         if len(listed) == len(old) and all(table.masks == masks for table in listed):
-            runs.append(_Run(sizes, widths, masks, np.concatenate([table.sets for table in listed], axis=1)))
+            runs.append(_Run(sizes, widths, masks, np.concatenate([table.sets for table in listed], axis=1), first))
             continue
         masks = tuple(sorted({mask for table in listed for mask in table.masks}))
         sets = np.zeros((len(masks), int(counts.sum())), dtype=np.int64)
         for number, table in tables.items():
             sets[[masks.index(mask) for mask in table.masks], first[number] : first[number] + counts[number]] = table.sets
-        runs.append(_Run(sizes, widths, masks, sets))
+        runs.append(_Run(sizes, widths, masks, sets, first))
     return runs

@@ -280,13 +280,12 @@ def _orbit_plan(found: Sequence[_Found], start: int, own: Sequence[Level], shape
         Table(
             part.arranged.bucket.sizes,
             tuple(c.shape[1] for c in parts),
-            torch.cat(parts, dim=1).to(dtype),
             part.arranged.masks,
             _sets(part, num_structures),
         )
         for part, parts in zip(found, columns, strict=True)
     )
-    read, read_ptr = flatten([table.bags for table in tables], dtype, device)
+    read, read_ptr = flatten([torch.cat(parts, dim=1).to(dtype) for parts in columns], dtype, device)
     each = read_ptr.diff()
     first = shape.offsets[1]  # the bags of structures come first, one in each entry
     is_local = read >= first
