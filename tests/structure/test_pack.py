@@ -51,6 +51,27 @@ def test_a_plan_is_made_once_for_all_batches(monkeypatch):
         layer(features_for(layer.map, batch), batch)
 
 
+def test_a_layer_on_a_packed_batch_needs_no_index(monkeypatch):
+    layer = layer_for("i, (i j) -> i, (i j)")
+    packed = pack(parts_for(layer.map, SIZES))
+    x = features_for(layer.map, collate([packed[2], packed[0]]))
+    batch = collate([packed[2], packed[0]])
+    with monkeypatch.context() as patch:
+        patch.setattr("incidence.structure.batch._Index._make", lambda *args: pytest.fail("the index was made"))
+        assert batch.num_entries("(i j)") == batch.lengths(batch.resolve("(i j)")).sum() > 0
+        outputs(layer(x, batch))
+    assert batch["(i j)"].shape[1] == batch.num_entries("(i j)")
+
+
+def test_an_index_made_in_inference_mode_serves_training():
+    packed = pack([Structure(n, {"(i j)": [[0], [1]]}) for n in (2, 3)])
+    batch = collate(packed)
+    with torch.inference_mode():
+        made = batch["(i j)"]
+    assert not made.is_inference()
+    assert pickle.loads(pickle.dumps(collate(packed))) == batch
+
+
 def test_batches_of_packed_structures_collate_again():
     loose = [Structure(n, {"(i j)": [[0], [1]], "{i ...}": [[0, 1, 1], [0, 0, 1]]}) for n in (2, 3, 4)]
     packed = pack(loose)

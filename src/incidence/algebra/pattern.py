@@ -155,6 +155,10 @@ class Pattern:
         return hash(self._key)
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         name = "" if self.name is None else f"{self.name}="
         return name + write_faces((face.kind, map(write_letter, face.letters), face.is_open) for face in self.faces)
 

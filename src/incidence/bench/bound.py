@@ -50,7 +50,7 @@ def _time(work: Callable[[], object]) -> float:
 def flops_of(program: Program, channels: int) -> float:
     """The flops of one forward pass: for every level, keys x words x words; for blocks, entries x words."""
     total = 0
-    for term in program.terms:
+    for term in program.terms.all:
         s, a = term.source
         lists = program.inputs[s].orbits[a]
         for i, _, table in term.levels:

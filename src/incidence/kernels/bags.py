@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 __all__ = ["bag_numbers", "bag_sum", "transposed_product"]
 
+_SUM = 0  # the mode of `embedding_bag`
 _BLOCK = 1 << 22  # elements of a temporary
 
 
@@ -20,7 +20,7 @@ def bag_sum(x: Tensor, index: Tensor, ptr: Tensor) -> Tensor:
     if not index.numel() or not x.numel():
         return x.new_zeros(len(ptr) - 1, x.shape[1])
     if x.dtype == torch.float32:
-        return functional.embedding_bag(index, x.contiguous(), ptr, mode="sum", include_last_offset=True)
+        return torch.embedding_bag(x.contiguous(), index, ptr, False, _SUM, include_last_offset=True)[0]
     wide = x.dtype if x.dtype == torch.float64 else torch.float32
     out = torch.zeros(len(ptr) - 1, x.shape[1], dtype=wide, device=x.device)
     bags = bag_numbers(ptr, len(index))
@@ -36,12 +36,13 @@ def bag_numbers(ptr: Tensor, total: int) -> Tensor:
     return torch.repeat_interleave(torch.arange(len(ptr) - 1, device=ptr.device), ptr.diff(), output_size=total)
 
 
-def transposed_product(a: Tensor, b: Tensor) -> Tensor:
-    """`a.T @ b` for tall and narrow matrices: in sixteen chunks, which keeps the cores and the cache busy."""
+def transposed_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+    """`a.T @ b`, written to `out` if given, for tall and narrow matrices: in sixteen chunks, which keeps the cores and the cache busy."""
     chunks = 16
     length = a.shape[0] // chunks
     if length < 64:
-        return a.t() @ b
+        return torch.mm(a.t(), b, out=out)
     head = length * chunks
-    product = torch.bmm(a[:head].view(chunks, length, -1).transpose(1, 2), b[:head].view(chunks, length, -1)).sum(0)
+    product = torch.bmm(a[:head].view(chunks, length, -1).transpose(1, 2), b[:head].view(chunks, length, -1))
+    product = torch.sum(product, 0, out=out)
     return product.addmm_(a[head:].t(), b[head:]) if head < a.shape[0] else product

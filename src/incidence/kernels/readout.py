@@ -23,15 +23,15 @@ class _PoolStructures(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, aggregation: Aggregation, lists: OrbitPlan) -> Tensor:
         x = x.contiguous()
-        pooled = aggregation.pool(x, lists)
+        [rows], kept = aggregation.pool(x, lists)
         ctx.aggregation, ctx.lists = aggregation, lists
-        ctx.save_for_backward(x, *pooled)
-        return pooled[0]
+        ctx.save_for_backward(x, rows, kept)
+        return rows
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        x, *pooled = ctx.saved_tensors
+        x, rows, kept = ctx.saved_tensors
         d_x = torch.zeros_like(x)
-        ctx.aggregation.add_adjoint(d_x, grad, x, tuple(pooled), ctx.lists)
+        ctx.aggregation.add_adjoint(d_x, grad, x, ([rows], kept), ctx.lists)
         return d_x, None, None

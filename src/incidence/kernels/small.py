@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from incidence.kernels.bags import bag_numbers
-from incidence.kernels.engine import Program, Side, Term, slices
+from incidence.kernels.engine import Program, Side
+from incidence.kernels.terms import Term
 from incidence.structure.lists import OrbitPlan
 
 __all__ = ["MAX_SIZE", "Small", "apply_small", "make_small"]
@@ -51,7 +52,7 @@ def make_small(program: Program, num_operations: Sequence[int], pairs: Sequence[
     shapes = [(n, program.outputs[t].num_entries, program.inputs[s].num_entries) for n, (s, t) in zip(num_operations, pairs, strict=True)]
     device = program.inputs[0].orbits[0].read.device
     operators = [torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes]
-    for term in program.terms:
+    for term in program.terms.all:
         _add_levels(program, term, operators[term.weight])
         _add_blocks(program, term, operators[term.weight])
     ordered = [_in_order(o, program.outputs[t], program.inputs[s]) for o, (s, t) in zip(operators, pairs, strict=True)]
@@ -85,7 +86,7 @@ def _add_levels(program: Program, term: Term, operators: Tensor) -> None:
 
 def _add_blocks(program: Program, term: Term, operators: Tensor) -> None:
     lists = program.inputs[term.source[0]].orbits[term.source[1]]
-    for start, stop, words, table in slices(lists, term):
+    for (start, stop, words), table in zip(lists.slices, term.blocks or (), strict=term.blocks is not None):
         first = torch.arange(lists.start + start, lists.start + stop, words, device=lists.read.device)
         for u, w in product(range(words), repeat=2):
             if (row := int(table.operations[u, w])) >= 0:
@@ -115,6 +116,6 @@ def apply_small(small: Small, xs: Sequence[Tensor], weights: Sequence[Tensor], b
             ys[number] = ys[number].index_select(0, orbit)
     for operator, (s, t), weight in zip(small.operators, small.pairs, weights):  # noqa: B905  every microsecond shows here
         matrix = weight.flatten(0, 1)
-        terms = torch.mm(operator, xs[s]).view(-1, len(matrix))
+        terms = torch.mm(operator, xs[s]).view(-1, matrix.shape[0])
         ys[t] = torch.mm(terms, matrix) if ys[t] is None else torch.addmm(ys[t], terms, matrix)
     return ys

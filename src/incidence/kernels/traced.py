@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from incidence.errors import IncidenceError
-from incidence.kernels.engine import Program, Side, Table, Term, run, run_backward
+from incidence.kernels.engine import Program, Side, run, run_backward
+from incidence.kernels.tables import Table
+from incidence.kernels.terms import Term, Terms
 from incidence.structure.lists import OrbitPlan
 from incidence.structure.tree import Flat
 
@@ -35,12 +37,11 @@ def flatten(program: Program) -> Flat:
         for o in side.orbits:
             sizes += [o.start, o.stop, *o.offsets]
             masks = [v for mask, n in zip(o.masks, o.num_sets, strict=True) for v in (n, len(mask))]
-            whole = (o.whole, o.whole_ptr) if o.whole_ptr.numel() else _one_structure(o)
-            tensors += [o.read, o.read_ptr, o.pool, o.pool_ptr, *whole, torch.tensor(masks, dtype=torch.long)]
+            tensors += [o.read, o.read_ptr, o.pool, o.pool_ptr, torch.tensor(masks, dtype=torch.long)]
             orbits.append({"levels": o.levels, "num_slots": o.num_slots, "nodes_at": o.nodes_at})
         sides.append(orbits)
     terms = []
-    for term in program.terms:
+    for term in program.terms.all:
         blocks = [table.flat.cpu() for table in term.blocks or ()]
         tensors.append(torch.cat([torch.zeros(2, dtype=torch.long), *blocks]))
         levels = [(i, j, table.operations.tolist()) for i, j, table in term.levels]
@@ -48,12 +49,6 @@ def flatten(program: Program) -> Flat:
     tensors.insert(0, torch.tensor(sizes, dtype=torch.long))
     spec = {"aggr": program.aggr, "num_inputs": len(program.inputs), "sides": sides, "terms": terms}
     return Flat(tensors, json.dumps(spec))
-
-
-def _one_structure(lists: OrbitPlan) -> tuple[Tensor, Tensor]:
-    count = len(lists.read_ptr) - 1
-    whole = torch.arange(count, dtype=lists.read.dtype, device=lists.read.device)
-    return whole, torch.tensor([0, count], dtype=lists.read.dtype, device=lists.read.device)
 
 
 def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
@@ -67,13 +62,12 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
         for orbit in orbits:
             start, stop = next(sizes), next(sizes)
             offsets = tuple(next(sizes) for _ in range(len(orbit["levels"]) + 1))
-            read, read_ptr, pool, pool_ptr, whole, whole_ptr = (next(flat) for _ in range(6))
+            read, read_ptr, pool, pool_ptr = (next(flat) for _ in range(4))
             masks = next(flat).tolist()
             nodes_at = tuple(orbit["nodes_at"]) if orbit["nodes_at"] else None
             shapes = tuple(orbit["levels"]), tuple(orbit["num_slots"]), offsets
             blank = tuple(((),) * length for length in masks[1::2])  # the words are in the tables already
-            parts = read, read_ptr, pool, pool_ptr, whole, whole_ptr
-            lists.append(OrbitPlan(start, stop, *shapes, *parts, blank, tuple(masks[::2]), nodes_at))
+            lists.append(OrbitPlan(start, stop, *shapes, read, read_ptr, pool, pool_ptr, blank, tuple(masks[::2]), nodes_at))
         sides.append(Side(order, entries.shape[0], tuple(lists)))
     inputs, outputs = sides[: static["num_inputs"]], sides[static["num_inputs"] :]
     device = tensors[1].device
@@ -85,7 +79,7 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
         blocks = tuple(Table(piece.view(length, length)) for piece, length in zip(pieces, lengths, strict=True))
         found = tuple((i, j, Table(torch.tensor(table, device=device))) for i, j, table in levels)
         terms.append(Term(tuple(source), tuple(target), weight, found, blocks if has_blocks else None))
-    return Program(tuple(inputs), tuple(outputs), tuple(terms), tuple(static["aggr"]))
+    return Program(tuple(inputs), tuple(outputs), Terms(terms, static["aggr"]), tuple(static["aggr"]))
 
 
 @torch.library.custom_op("incidence::layer", mutates_args=())
@@ -94,7 +88,7 @@ def _layer(xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensor
     for x, side in zip(xs, program.inputs, strict=True):
         if x.ndim != 2 or x.shape[0] != side.num_entries:
             raise IncidenceError(f"features must have shape [{side.num_entries}, channels], a row for each entry; got {list(x.shape)}.")
-    ys, _, _ = run(program, xs, weights, [b if b.numel() else None for b in biases])
+    ys, _ = run(program, xs, weights, [b if b.numel() else None for b in biases])
     return [y.clone() if any(y is x for x in xs) else y for y in ys]
 
 
@@ -109,7 +103,7 @@ def _outputs(tensors: Sequence[Tensor], spec: str) -> list[tuple[Tensor, int]]:
     at, places = 1, []
     for orbits in static["sides"]:
         places.append(at + 1)
-        at += 2 + 7 * len(orbits)
+        at += 2 + 5 * len(orbits)
     outputs = places[static["num_inputs"] :]
     return [
         (tensors[place], next(weight for _, target, weight, _, _ in static["terms"] if target[0] == t)) for t, place in enumerate(outputs)

@@ -17,7 +17,7 @@ from incidence.kernels.engine import Program, apply
 from incidence.kernels.small import Small, apply_small, make_small
 from incidence.kernels.traced import flatten, traced_apply
 from incidence.nn.program import Layout, make_program
-from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, assert_structure, key_of, keys_in_order, per_tensor
+from incidence.nn.tensors import Values, as_list, assert_distinct, assert_structure, key_of, keys_in_order, per_tensor
 from incidence.structure import Plan, Structure
 
 __all__ = ["Linear", "as_aggr", "as_channels", "num_reads"]
@@ -221,9 +221,11 @@ class Linear(nn.Module):
         if small is not None:
             ys = apply_small(small, xs, weights, biases)
             if all(map(_is_finite, ys)):  # a dense operator would spread what is not finite by multiplying it with 0
-                return as_values(self.map.outputs, ys)
-        weights = weights if self._is_list else [w.unsqueeze(0) for w in weights]
-        return as_values(self.map.outputs, apply(ready.program, xs, weights, biases))
+                return self._as_values(ys)
+        return self._as_values(apply(ready.program, xs, weights, biases))
+
+    def _as_values(self, ys: Sequence[Tensor]) -> Values:
+        return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
 
     @torch.inference_mode(False)
     def _prepare(self, structure: Structure, xs: Sequence[Tensor]) -> _Ready:
@@ -261,9 +263,8 @@ class Linear(nn.Module):
         if self._key not in structure.flat:
             raise IncidenceError("call layer.plan(structure) before tracing: the lists cannot be made while a graph is recorded.")
         xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
-        weights = [w if self._is_list else w[None] for w in weights]
         ys = traced_apply(structure.flat[self._key], xs, weights, biases)
-        return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
+        return self._as_values(ys)
 
     def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Linear:
         """Divides the weight of every operation by the root mean square of its term on this batch, before the weight.

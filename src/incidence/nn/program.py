@@ -11,7 +11,9 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import Class
 from incidence.algebra.overlap import Matrix, overlaps
 from incidence.algebra.words import Word, overlap_of, words
-from incidence.kernels.engine import Program, Side, Table, Term
+from incidence.kernels.engine import Program, Side
+from incidence.kernels.tables import Table
+from incidence.kernels.terms import Term, Terms
 from incidence.structure.plan import Plan, is_aligned
 
 __all__ = ["Layout", "make_program"]
@@ -34,7 +36,7 @@ class Layout:
         self.pairs = tuple(kept)
         self._rows = {pair: {number: row for row, number in enumerate(numbers)} for pair, numbers in kept.items()}
         self.key = (equivariant_map, tuple(sorted(kept.items())))
-        self.terms: dict[Hashable, tuple[Term, ...]] = {}  # those made last
+        self.terms: dict[Hashable, Terms] = {}  # those made last
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "terms": {}}
@@ -71,17 +73,18 @@ def _make(layout: Layout, plan: Plan, aggr: tuple[str, ...]) -> Program:
     outputs = tuple(_side(plan, plan.tensors.index(q)) for q in m.outputs)
     device = inputs[0].orbits[0].read.device
     # The terms depend on the masks that occur and on nothing else of a structure: most batches of a data set have the same.
-    key = device, plan.levels, tuple((lists.levels, lists.masks) for orbits in plan.orbits for lists in orbits)
+    key = aggr, device, plan.levels, tuple((lists.levels, lists.masks) for orbits in plan.orbits for lists in orbits)
     if key not in layout.terms:
         while len(layout.terms) >= _MOST_KEPT:
             layout.terms.pop(next(iter(layout.terms)), None)
-        layout.terms[key] = tuple(
+        terms = [
             _term(layout, plan, inputs, outputs, (s, a), (t, b), device)
             for s, p in enumerate(m.inputs)
             for t, q in enumerate(m.outputs)
             for a in range(len(p.orbits))
             for b in range(len(q.orbits))
-        )
+        ]
+        layout.terms[key] = Terms(terms, aggr)
     return Program(inputs, outputs, layout.terms[key], aggr)
 
 

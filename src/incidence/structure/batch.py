@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import index as index_of
 from typing import Any
 
@@ -12,7 +12,6 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.keys import ranges
 from incidence.structure.lists import Array
 from incidence.structure.pieces import spans, starts_of
 from incidence.structure.structure import Structure
@@ -31,10 +30,10 @@ def collate(structures: Sequence[Structure]) -> Structure:
         IncidenceError: There is none, or they differ in sorts, tensors or devices.
     """
     structures = _as_list(structures)
-    packed = [s.packed for s in structures]
-    store = packed[0][0] if packed[0] else None
-    if store is not None and all(p is not None and p[0] is store for p in packed):
-        return _ranges_of(store, np.concatenate([p[1] for p in packed if p]), is_packed=True)
+    packed = [s.packed for s in structures if s.packed is not None]
+    stores, numbers = zip(*packed, strict=True) if len(packed) == len(structures) else ((), ())
+    if len(set(map(id, stores))) == 1:
+        return _ranges_of(stores[0], np.concatenate(numbers), is_packed=True)
     _assert_alike(structures)
     first = structures[0]
     nodes = {sort: [s.lengths(sort) for s in structures] for sort in first.counts}
@@ -66,9 +65,9 @@ def _as_list(structures: object) -> list[Structure]:
     listed = list(structures)
     if not listed:
         raise IncidenceError("collate needs at least one structure; got an empty list.")
-    for number, s in enumerate(listed):
-        if not isinstance(s, Structure):
-            raise IncidenceError(f"collate takes structures; number {number} is a {type(s).__name__}.")
+    if not all(issubclass(kind, Structure) for kind in set(map(type, listed))):
+        number, other = next((number, s) for number, s in enumerate(listed) if not isinstance(s, Structure))
+        raise IncidenceError(f"collate takes structures; number {number} is a {type(other).__name__}.")
     return listed
 
 
@@ -94,7 +93,9 @@ def _assert_alike(structures: Sequence[Structure]) -> None:
 
 
 def _ptr(lengths: Array, device: torch.device) -> Tensor:
-    return ranges(torch.from_numpy(lengths)).to(device)
+    ptr = np.zeros(len(lengths) + 1, dtype=np.int64)
+    lengths.cumsum(out=ptr[1:])
+    return torch.from_numpy(ptr).to(device)
 
 
 def _join_index(
@@ -123,24 +124,56 @@ def _repeat(table: Array, lengths: Sequence[int] | Array, device: torch.device) 
 
 def _ranges_of(batch: Structure, numbers: Array, is_packed: bool = False) -> Structure:
     """Some structures of a batch, by ranges of its index."""
-    device = batch.device
-    shift, node_ptr, entry_ptr = {}, {}, {}
-    for sort in batch.counts:
-        lengths = batch.lengths(sort)
-        shift[sort] = starts_of(lengths[numbers]) - starts_of(lengths)[numbers]
-        node_ptr[sort] = _ptr(lengths[numbers], device)
-    index = {}
-    for pattern in batch.patterns:
-        lengths = batch.lengths(pattern)
-        entries = starts_of(lengths[numbers]) - starts_of(lengths)[numbers]
-        entry_ptr[pattern] = _ptr(lengths[numbers], device)
+    counted: tuple[Any, ...] = *batch.counts, *batch.patterns
+    lengths = {what: batch.lengths(what)[numbers] for what in counted}
+    node_ptr = {sort: _ptr(lengths[sort], batch.device) for sort in batch.counts}
+    entry_ptr = {pattern: _ptr(lengths[pattern], batch.device) for pattern in batch.patterns}
+    index = _Index(batch, numbers)
+    chosen = Structure._of(node_ptr, index if is_packed else dict(index), entry_ptr, packed=(batch, numbers) if is_packed else None)
+    chosen._lengths.update(lengths)
+    return chosen
+
+
+class _Index(Mapping[Pattern, tuple[Tensor, ...]]):
+    """The index of some structures of a batch, made when it is asked for: plans of packed structures are made without."""
+
+    def __init__(self, batch: Structure, numbers: Array) -> None:
+        self._batch, self._numbers = batch, numbers
+        self._made: dict[Pattern, tuple[Tensor, ...]] = {}
+
+    def __iter__(self) -> Iterator[Pattern]:
+        return iter(self._batch._index)
+
+    def __len__(self) -> int:
+        return len(self._batch._index)
+
+    def __contains__(self, pattern: object) -> bool:
+        return pattern in self._batch._index
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return dict, (dict(self),)
+
+    def __getitem__(self, pattern: Pattern) -> tuple[Tensor, ...]:
+        if pattern not in self._made:
+            self._made[pattern] = self._make(next(p for p in self if p == pattern))
+        return self._made[pattern]
+
+    @torch.inference_mode(False)
+    def _make(self, pattern: Pattern) -> tuple[Tensor, ...]:
+        batch, numbers = self._batch, self._numbers
+        nodes = {sort: self._shift(sort) for sort in batch.counts}
         parts = []
-        for place, by in enumerate(_shifts(pattern, shift, entries)):
+        for place, by in enumerate(_shifts(pattern, nodes, self._shift(pattern))):
             whole, pieces = batch.pieces(pattern, place)
-            columns = torch.from_numpy(spans(starts_of(pieces)[numbers], pieces[numbers])).to(device)
-            parts.append((whole.index_select(1, columns) if len(whole) else whole[:, columns]) + _repeat(by, pieces[numbers], device))
-        index[pattern] = tuple(parts)
-    return Structure._of(node_ptr, index, entry_ptr, packed=(batch, numbers) if is_packed else None)
+            columns = torch.from_numpy(spans(starts_of(pieces)[numbers], pieces[numbers])).to(batch.device)
+            moved = _repeat(by, pieces[numbers], batch.device)
+            parts.append((whole.index_select(1, columns) if len(whole) else whole[:, columns]) + moved)
+        return tuple(parts)
+
+    def _shift(self, what: str | Pattern) -> Array:
+        """How far the nodes of a sort, or the entries of a pattern, have moved."""
+        lengths = self._batch.lengths(what)
+        return starts_of(lengths[self._numbers]) - starts_of(lengths)[self._numbers]
 
 
 def uncollate(batch: Structure) -> list[Structure]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from operator import attrgetter
 from typing import Any, overload
 
 import numpy as np
@@ -18,6 +20,7 @@ from incidence.structure.structure import Structure
 __all__ = ["collate", "load", "pack", "save", "take", "uncollate"]
 
 _FORMAT = 1
+_DTYPE = attrgetter("dtype")
 
 
 @overload
@@ -41,7 +44,7 @@ def collate(items: Any) -> Any:
         tensor([5, 7])
     """
     items = list(items) if isinstance(items, Iterable) else items
-    if not isinstance(items, list) or not any(isinstance(item, Example) for item in items):
+    if not isinstance(items, list) or not _has_examples(items):
         return structures.collate(items)
     for number, item in enumerate(items):
         if not isinstance(item, Example):
@@ -51,6 +54,10 @@ def collate(items: Any) -> Any:
     return Example._of(batch, features, _join_targets(items), True)
 
 
+def _has_examples(items: Sequence[object]) -> bool:
+    return any(issubclass(kind, Example) for kind in set(map(type, items)))
+
+
 def _join_rows(examples: Sequence[Example], tensors: Sequence[dict[str, Tensor]], what: str) -> dict[str, Tensor]:
     spelt = _in_one_spelling(examples, tensors, what)
     return {key: _cat([own[key] for own in spelt], f"{what}[{key!r}]") for key in spelt[0]}
@@ -58,7 +65,7 @@ def _join_rows(examples: Sequence[Example], tensors: Sequence[dict[str, Tensor]]
 
 def _in_one_spelling(examples: Sequence[Example], tensors: Sequence[dict[str, Tensor]], what: str) -> Sequence[dict[str, Tensor]]:
     """The same tensors under the keys of the first example, which others may have spelt in other letters."""
-    if all(own.keys() == tensors[0].keys() for own in tensors):
+    if len(set(map(tuple, tensors))) == 1:
         return tensors
     keys = {pattern: key for key, pattern in ((k, examples[0]._structure.resolve(k)) for k in tensors[0])}
     spelt = []
@@ -72,6 +79,9 @@ def _in_one_spelling(examples: Sequence[Example], tensors: Sequence[dict[str, Te
 
 
 def _cat(parts: Sequence[Tensor], name: str) -> Tensor:
+    if len(set(map(_DTYPE, parts))) == len(set(map(Tensor.dim, parts))) == 1:
+        with suppress(RuntimeError):  # torch compares all sizes faster; what it refuses is explained below
+            return torch.cat(list(parts))
     first = parts[0]
     for number, part in enumerate(parts):
         if part.shape[1:] != first.shape[1:] or part.dtype != first.dtype:

@@ -8,10 +8,10 @@ of keys by (words x channels).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
@@ -21,26 +21,24 @@ from torch import Tensor
 from incidence.structure.arrange import Mask
 from incidence.structure.keys import group, ranges
 
-__all__ = ["Array", "BySize", "OrbitPlan", "Table", "flatten", "mask_lists", "offsets_of", "order_of", "whole_lists"]
+__all__ = ["Array", "BySize", "OrbitPlan", "Table", "flatten", "mask_lists", "offsets_of", "order_of", "read_ptr_of"]
 
 Array = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The bags of one bucket: entries of one orbit and given class sizes, which have as many bags each.
+    """A bucket: entries of one orbit and given class sizes, which have as many bags each.
 
     Attributes:
         sizes: The number of nodes in each class.
         widths: How many bags of each level an entry has.
-        bags: The bags of every entry, shape (entries, bags each), numbered as in the lists of the orbit.
         masks: The masks of the node sets.
         sets: How many sets of each mask each structure has, shape (masks, structures); on the host.
     """
 
     sizes: tuple[int, ...]
     widths: tuple[int, ...]
-    bags: Tensor
     masks: tuple[Mask, ...]
     sets: Array
 
@@ -49,21 +47,17 @@ class BySize:
     """Bags by their size.
 
     Attributes:
-        entries: For every size but 0, ascending, the entries of all bags of that size, shape (bags, size).
-        place: Where every bag stands among those; empty bags come after all others, at `num_filled`.
-        num_filled: How many bags are not empty.
+        filled: For every size but 0, ascending, the bags of that size and their entries, shape (bags, size).
+        empty: The other bags.
+        num_bags: How many bags there are.
     """
 
     def __init__(self, members: Tensor, ptr: Tensor) -> None:
-        self.entries: list[Tensor] = []
-        self.num_filled = 0
-        self.place = torch.empty(len(ptr) - 1, dtype=torch.long, device=ptr.device)
-        for size, bags in group(ptr.diff()):
-            if size:
-                self.entries.append(members[ptr[bags, None].long() + torch.arange(size, device=ptr.device)])
-                self.place[bags] = torch.arange(self.num_filled, self.num_filled + len(bags), device=ptr.device)
-                self.num_filled += len(bags)
-        self.place[ptr.diff() == 0] = self.num_filled
+        self.num_bags = len(ptr) - 1
+        by_size = dict(group(ptr.diff()))
+        self.empty = by_size.pop(0, ptr.new_zeros(0, dtype=torch.long))
+        within = {size: torch.arange(size, device=ptr.device) for size in by_size}
+        self.filled = [(bags, members[ptr[bags, None].long() + within[size]]) for size, bags in by_size.items()]
 
 
 @dataclass(frozen=True)
@@ -77,9 +71,8 @@ class OrbitPlan:
         offsets: For every level, its first bag; the last number is the number of all bags.
         read: The bags of every entry one after the other; shape (pairs,).
         read_ptr: Where the bags of every entry start in `read`, and the end.
-        pool: The entries of every bag but those of structures, one after the other, counted from `start`.
-        pool_ptr: Where the entries of every such bag start in `pool`, and the end.
-        whole: The entries of every structure, and `whole_ptr` where they start; empty where there is one structure.
+        pool: The entries of every bag one after the other, counted from `start`.
+        pool_ptr: Where the entries of every bag start in `pool`, and the end.
         masks: The masks of the node sets, and `num_sets` how many sets have each.
         tables: The same by bucket and structure, for batches.
         nodes_at: A level of single nodes with the slot of a class and its size, where there is one: every entry stands in as many of
@@ -95,8 +88,6 @@ class OrbitPlan:
     read_ptr: Tensor
     pool: Tensor
     pool_ptr: Tensor
-    whole: Tensor
-    whole_ptr: Tensor
     masks: tuple[Mask, ...]
     num_sets: tuple[int, ...]
     nodes_at: tuple[int, int, int] | None = None
@@ -107,32 +98,37 @@ class OrbitPlan:
         """The number of bags, empty ones included."""
         return self.offsets[-1]
 
-    def parts(self) -> Iterator[Tensor]:
-        """The numbers of the lists in parts: for every mask the bags of its entries, column by column; members of bags; their starts."""
-        for table in self.tables:
-            lengths = [n * len(mask) for n, mask in zip(table.sets.sum(1).tolist(), table.masks, strict=True)]
-            yield from (rows.t().flatten() for rows in table.bags.split(lengths))
-        yield self.pool
-        yield self.pool_ptr[:-1]
+    @cached_property
+    def num_bags_at(self) -> list[int]:
+        """The number of bags of every level."""
+        return [stop - start for start, stop in pairwise(self.offsets)]
 
     @cached_property
-    def mask_of_entry(self) -> Tensor:
-        """The number of the mask of every entry."""
-        lengths = torch.tensor([n * len(mask) for n, mask in zip(self.num_sets, self.masks, strict=True)], device=self.read.device)
-        return torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
+    def slices(self) -> list[tuple[int, int, int]]:
+        """The entries of every mask: start, stop, and how many entries a set has."""
+        stops = list(accumulate(n * len(mask) for n, mask in zip(self.num_sets, self.masks, strict=True)))
+        return [(start, stop, len(mask)) for start, stop, mask in zip([0, *stops], stops, self.masks, strict=False)]
+
+    @property
+    def whole(self) -> tuple[Tensor, Tensor]:
+        """The entries of structures, and where they start: every entry is in one."""
+        return self.pool[: self.stop - self.start], self.pool_ptr[: self.offsets[1] + 1]
+
+    @cached_property
+    def local(self) -> tuple[Tensor, Tensor]:
+        """The entries of all bags but those of structures, and where they start."""
+        total = self.stop - self.start
+        return self.pool[total:], self.pool_ptr[self.offsets[1] :] - total
 
     @cached_property
     def bags_by_size(self) -> BySize:
         """The bags by size, but those of structures."""
-        return BySize(self.pool, self.pool_ptr)
+        return BySize(*self.local)
 
     @cached_property
     def structures_by_size(self) -> BySize:
         """The bags of structures by size."""
-        if self.offsets[1] != 1:
-            return BySize(self.whole, self.whole_ptr if self.whole_ptr.numel() else self.whole_ptr.new_zeros(self.offsets[1] + 1))
-        every = torch.arange(self.stop - self.start, device=self.read.device)
-        return BySize(every, torch.tensor([0, len(every)], device=every.device))
+        return BySize(*self.whole)
 
     @cached_property
     def entries_by_width(self) -> list[tuple[int, int, int, int]]:
@@ -147,20 +143,18 @@ class OrbitPlan:
 
 def flatten(bags: Sequence[Tensor], dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """The bags of all entries one after the other, and where those of each start."""
-    if not bags:
-        return torch.zeros(0, dtype=dtype, device=device), torch.zeros(1, dtype=dtype, device=device)
-    if len(bags) == 1:
-        count, width = bags[0].shape
-        return bags[0].flatten(), torch.arange(0, count * width + 1, width, dtype=dtype, device=device)
-    each = torch.cat([torch.full((len(b),), b.shape[1], device=b.device) for b in bags])
-    return torch.cat([b.flatten() for b in bags]), ranges(each).to(dtype)
+    read = torch.cat([torch.zeros(0, dtype=dtype, device=device), *(b.flatten() for b in bags)]) if len(bags) != 1 else bags[0].flatten()
+    return read, read_ptr_of([(len(b), b.shape[1]) for b in bags], read)
 
 
-def whole_lists(number: Tensor, num_structures: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The entries of every structure, and where they start; nothing where there is one structure, or no entry."""
-    if num_structures == 1 or not len(number):
-        return (torch.zeros(0, dtype=dtype, device=number.device),) * 2
-    return number.sort(stable=True)[1].to(dtype), ranges(torch.bincount(number, minlength=num_structures)).to(dtype)
+def read_ptr_of(shapes: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
+    """Where the bags of every entry start, for some numbers of entries with as many bags each."""
+    dtype, device = like.dtype, like.device
+    if len(shapes) == 1:
+        [(count, width)] = shapes
+        return torch.arange(0, count * width + 1, width, dtype=dtype, device=device)
+    each = [torch.full((count,), width, device=device) for count, width in shapes]
+    return ranges(torch.cat([torch.zeros(0, dtype=torch.long, device=device), *each])).to(dtype)
 
 
 def mask_lists(tables: Sequence[Table]) -> tuple[tuple[Mask, ...], tuple[int, ...]]:

@@ -1,25 +1,27 @@
 r"""Plans of batches, with nothing looked up again.
 
-The numbers of a plan are one list in pieces, one for each part and structure. The numbers of a part count things of one kind: the
-bags of a level, the entries of an orbit, the members of bags. A batch of some structures has the pieces of those, in the same order,
-and the numbers in a piece move by one amount, as far as what they count has moved. So a batch is one gathering of ranges and one
-sum, whatever the map is. What is small, a number for each piece, is done on the host, where sizes are needed anyway.
+The numbers of a plan are one list in pieces, one for each part and structure. The numbers of a piece count things of one kind: the
+bags of a level, the entries of a mask, the members of bags. A batch of some structures has the pieces of those, in the same order,
+and the numbers in a piece move as far as what they count has moved. So a batch is one gathering of ranges and one sum, whatever the
+map is. What is small, a number for each kind of thing and structure, is one table on the host, where sizes are needed anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from incidence.structure.arrange import Mask
-from incidence.structure.lists import Array, OrbitPlan, Table, flatten, mask_lists, offsets_of, order_of, whole_lists
+from incidence.structure.lists import Array, OrbitPlan, Table, order_of, read_ptr_of
 from incidence.structure.plan import Plan
 
-__all__ = ["join_plans", "spans", "starts_of"]
+__all__ = ["Stock", "join_plans", "spans", "starts_of"]
 
 
 def starts_of(lengths: Array) -> Array:
@@ -30,7 +32,9 @@ def starts_of(lengths: Array) -> Array:
 
 def spans(starts: Array, lengths: Array) -> Array:
     """The numbers of several ranges, one range after the other."""
-    found: Array = np.arange(int(lengths.sum())) + np.repeat(starts - starts_of(lengths), lengths)
+    ends = lengths.cumsum()
+    found: Array = (starts - ends + lengths).repeat(lengths)
+    found += np.arange(len(found))
     return found
 
 
@@ -41,239 +45,260 @@ def join_plans(plans: Sequence[Plan], numbers: Array | None = None) -> Plan:
         plans: The plans of one map on several structures or batches.
         numbers: Which structures to take, counted through all of them; all of them if not given.
     """
-    first = plans[0]
-    chosen = _Chosen([plan.keys.shape[1] for plan in plans], numbers)
-    keys = _beside([plan.keys for plan in plans])
-    orbits = [[_Orbit([plan.orbits[t][o] for plan in plans], chosen, keys) for o in range(len(own))] for t, own in enumerate(first.orbits)]
-    parts = [part for own in orbits for orbit in own for part in orbit.parts]
-    pieces = chosen.pieces(np.concatenate([lengths for lengths, _ in parts]))
-    device = first.flat.device
-    values = _cat([plan.flat for plan in plans]).index_select(0, pieces.places().to(device))
-    values += pieces.repeat(np.concatenate([shift for _, shift in parts])).to(device)
-    split = iter(values.split([int(chosen.of(lengths).sum()) for lengths, _ in parts]))
-    entries = _beside([plan.entries for plan in plans])
-    lists, orders = [], []
-    for t, own in enumerate(orbits):
-        start, made = 0, []
-        for orbit in own:
-            made.append(orbit.lists(split, start))
-            start = made[-1].stop
-        lists.append(tuple(made))
-        orders.append(_join_orders([plan.orders[t] for plan in plans], own, entries[t], chosen))
-    return Plan(first.tensors, first.levels, chosen.of(keys), chosen.of(entries), tuple(lists), tuple(orders))
+    stock: Stock = plans[0].stock if len(plans) == 1 else Stock(plans)
+    return stock.take(numbers)
 
 
-class _Chosen:
-    """Which structures of several plans make the batch.
+def _counted(sizes: Array, first_row: Array) -> tuple[Array, Array]:
+    """How many things of every kind a batch has, and where those of every structure start in the list that they are counted in."""
+    starts = sizes.cumsum(axis=1)
+    totals = starts[:, -1].copy()
+    starts -= sizes
+    above = starts_of(totals)
+    starts += (above - above.take(first_row))[:, None]
+    return totals, starts
+
+
+def _starts(sizes: Array, first_row: Array, first: Array, plan: Array) -> Array:
+    """The same in several plans, each of which counts its own.
 
     Args:
-        counts: How many structures each plan has.
-        numbers: Which to take, counted through; None for all.
+        sizes: How many there are, shape (kinds, structures). In the list of a plan they come by kind, then by structure.
+        first_row: For every kind, the first kind of the list.
+        first: The first structure of every plan.
+        plan: The plan of every structure.
     """
-
-    def __init__(self, counts: Sequence[int], numbers: Array | None) -> None:
-        self.counts, self._numbers = np.array(counts), numbers
-        self.size = sum(counts) if numbers is None else len(numbers)
-        self.plan = np.repeat(np.arange(len(counts)), self.counts)
-        self._first = starts_of(self.counts)
-
-    def of(self, table: Array) -> Array:
-        """The columns of the chosen structures, from a table with a column for each."""
-        return table if self._numbers is None else table[..., self._numbers]
-
-    def pieces(self, lengths: Array) -> _Pieces:
-        """The chosen pieces of a list.
-
-        Args:
-            lengths: Of all pieces, shape (parts, structures); in the list of a plan they come by part, then by structure.
-        """
-        if len(self.counts) == 1:
-            starts = origin = starts_of(lengths.ravel()).reshape(lengths.shape)
-        else:
-            before = lengths.cumsum(axis=1) - lengths  # in the same part, through all plans
-            totals = np.add.reduceat(lengths, self._first, axis=1) if len(lengths) else lengths[:, : len(self.counts)]
-            parts = totals.cumsum(axis=0) - totals  # where every part starts in its plan
-            origin = before + (parts - before[:, self._first])[:, self.plan]
-            starts = origin + starts_of(totals.sum(axis=0))[self.plan]
-        return _Pieces(self.of(lengths), self.of(starts), self.of(origin))
+    before = sizes.cumsum(axis=1) - sizes
+    totals = np.add.reduceat(sizes, first, axis=1)
+    above = totals.cumsum(axis=0) - totals
+    found: Array = before + (above - above[first_row] - before[:, first])[:, plan]
+    return found
 
 
-class _Pieces:
-    """Pieces of a list, shape (parts, structures) of the batch each.
+class _Run(NamedTuple):
+    """A bucket of an orbit in all plans: see `Table`. Masks that some plans lack are there with no set.
 
     Attributes:
-        lengths: Of the pieces.
-        shift: From the place of a piece in the list of its plan to that in the list of the batch.
-        total: The length of all.
+        first: The first structure of every plan.
     """
 
-    def __init__(self, lengths: Array, starts: Array, origin: Array) -> None:
-        self.lengths, self._starts = lengths, starts
-        now = starts_of(lengths.ravel()).reshape(lengths.shape)
-        self.shift: Array = now - origin
-        self.total = int(lengths.sum())
+    sizes: tuple[int, ...]
+    widths: tuple[int, ...]
+    masks: tuple[Mask, ...]
+    sets: Array
+    first: Array
 
-    def places(self) -> Tensor:
-        """Where the members of all pieces are in the lists of all plans, one list after the other."""
-        return torch.from_numpy(spans(self._starts.ravel(), self.lengths.ravel()))
+    @property
+    def totals(self) -> Array:
+        """How many entries of each mask the plans have."""
+        found: Array = np.add.reduceat(self.entries, self.first, axis=1)
+        return found
 
-    def repeat(self, table: Array) -> Tensor:
-        """A number for each piece, repeated for its members."""
-        return torch.from_numpy(np.repeat(table.ravel().astype(np.int32 if self.total < 2**31 else np.int64), self.lengths.ravel()))
-
-    def structure(self) -> Array:
-        """The structure of every member."""
-        found: Array = np.repeat(np.tile(np.arange(self.lengths.shape[1]), len(self.lengths)), self.lengths.ravel())
+    @property
+    def entries(self) -> Array:
+        """How many entries of each mask the structures have."""
+        found: Array = self.sets * np.array([len(mask) for mask in self.masks])[:, None]
         return found
 
 
 class _Orbit:
-    """An orbit in a batch.
+    """An orbit in all plans.
 
     Attributes:
-        old: The lists of the plans.
-        entries: The pieces of its entries, by mask and structure.
-        parts: Of the list of all numbers, those of this orbit: lengths in all plans, and how far the numbers move in the batch. For
-            every mask the bags of its entries, column by column; the members of bags; where those start.
+        old: Its lists there.
+        before: What to add to the entries of each plan so that they are counted through all plans.
+        runs: Its buckets.
+        bags, members, entries: The rows of the stock that tell how many there are: by level, by level, and by mask.
+        columns: For every mask the rows of the bags of an entry.
     """
 
-    def __init__(self, old: Sequence[OrbitPlan], chosen: _Chosen, keys: Array) -> None:
-        self.old, self._chosen, first = old, chosen, old[0]
-        self._keys = chosen.of(keys)
-        self._runs = _runs(old, chosen)
-        bags = np.array(first.num_slots)[:, None] * keys[list(first.levels)]
-        members = np.zeros_like(bags[1:])
-        for run in self._runs:
-            members += np.array(run.widths[1:], dtype=np.int64)[:, None] * run.lengths.sum(axis=0)
-        lengths = np.concatenate([run.lengths for run in self._runs] or [np.zeros((0, keys.shape[1]), dtype=np.int64)])
-        self.entries = chosen.pieces(lengths)
-        self._members = chosen.pieces(members)
-        by_level = chosen.pieces(bags).shift
-        self.parts: list[tuple[Array, Array]] = []
-        for run in self._runs:
-            moved = np.repeat(by_level, run.widths, axis=0)  # (bags of an entry, structures)
-            self.parts += [(np.repeat(own[None], len(moved), axis=0), moved) for own in run.lengths]
-        self.parts.append((members, np.broadcast_to(self._entry_shift(), self._members.shift.shape)))
-        self.parts.append((bags[1:], self._members.shift))
+    def __init__(self, old: Sequence[OrbitPlan], orders: Sequence[Tensor | None], runs: Sequence[_Run], row: int) -> None:
+        self.old, self.runs, self._orders = old, runs, orders
+        self.before = starts_of(np.array([lists.stop - lists.start for lists in old]))
+        num_levels, num_masks = len(old[0].levels), sum(len(run.masks) for run in runs)
+        self.bags, self.members = range(row, row + num_levels), range(row + num_levels, row + 2 * num_levels)
+        self.entries = range(self.members.stop, self.members.stop + num_masks)
+        self.columns = [np.repeat(self.bags, run.widths) for run in runs for _ in run.masks]
 
-    def _entry_shift(self) -> Array:
-        """How far the entries of a structure move, where there is one mask; where there are several, `_moved` sees to it."""
-        return self.entries.shift if len(self.entries.lengths) == 1 else np.zeros_like(self._members.shift)
+    def sizes(self, keys: Array) -> list[Array]:
+        """How many bags, members of bags and entries there are, each by structure."""
+        bags = np.array(self.old[0].num_slots)[:, None] * keys[list(self.old[0].levels)]
+        members = np.zeros_like(bags)
+        for run in self.runs:
+            members += np.array(run.widths)[:, None] * run.entries.sum(axis=0)
+        return [bags, members, *(run.entries for run in self.runs)]
 
-    def _moved(self, pool: Tensor) -> Tensor:
-        """The places of members, each moved with the entries of its mask and structure."""
-        base = self._members.repeat(np.broadcast_to(self._base(), self._members.lengths.shape)).to(pool.device)
-        structure = torch.from_numpy(self._members.structure()).to(pool.device)
-        run = self._run_of_entry().index_select(0, pool + base).long()
-        shift = torch.from_numpy(self.entries.shift).to(pool.device, pool.dtype)
-        return pool + shift.flatten().index_select(0, run * self._chosen.size + structure)
-
-    def _base(self) -> Array:
-        """What to add to the entries of a plan so that they are counted through all plans, for every structure of the batch."""
-        counts = np.array([lists.stop - lists.start for lists in self.old])
-        return self._chosen.of(starts_of(counts)[self._chosen.plan])
-
-    def _run_of_entry(self) -> Tensor:
-        """The number of the mask of every entry of all plans, among the masks of the batch."""
-        if len(self.old) == 1:
-            return self.old[0].mask_of_entry
-        totals = np.add.reduceat(np.concatenate([run.lengths for run in self._runs]), starts_of(self._chosen.counts), axis=1)
+    @cached_property
+    def mask_of_entry(self) -> Tensor:
+        """The number of the mask of every entry of all plans."""
+        totals = np.concatenate([np.zeros((0, len(self.old)), dtype=np.int64), *(run.totals for run in self.runs)])
         found = np.repeat(np.tile(np.arange(len(totals)), len(self.old)), totals.T.ravel())
         return torch.from_numpy(found).to(self.old[0].read.device)
 
     @cached_property
-    def place(self) -> Tensor:
-        """Where every entry was, through all plans."""
-        return self.entries.places().to(self.old[0].read.device)
-
-    @cached_property
-    def structure(self) -> Tensor:
-        """The structure of every entry."""
-        return torch.from_numpy(self.entries.structure()).to(self.old[0].read.device)
-
-    def lists(self, parts: Iterator[Tensor], start: int) -> OrbitPlan:
-        """The lists, from the numbers of the batch."""
-        first = self.old[0]
-        dtype, device = first.read.dtype, first.read.device
-        tables = []
-        for run in self._runs:
-            width = sum(run.widths)
-            bags = _cat([next(parts).view(width, -1).t() for _ in run.masks]).contiguous()
-            tables.append(Table(run.sizes, run.widths, bags, run.masks, self._chosen.of(run.sets)))
-        read, read_ptr = flatten([table.bags for table in tables], dtype, device)
-        pool, ptr = next(parts), next(parts)
-        pool = self._moved(pool) if len(self.entries.lengths) > 1 else pool
-        pool_ptr = torch.cat([ptr, ptr.new_tensor([self._members.total])])
-        whole = self._whole(dtype, device)
-        shape = first.levels, first.num_slots, offsets_of(first.levels, first.num_slots, self._keys)
-        stop = start + self.entries.total
-        lists = read, read_ptr, pool, pool_ptr, *whole
-        return OrbitPlan(start, stop, *shape, *lists, *mask_lists(tables), first.nodes_at, tuple(tables))
-
-    def _whole(self, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The entries of every structure."""
-        if len(self.entries.lengths) != 1 or self._chosen.size == 1:
-            return whole_lists(self.structure, self._chosen.size, dtype)
-        ptr = torch.from_numpy(np.concatenate([[0], self.entries.lengths[0].cumsum()])).to(device, dtype)
-        return torch.arange(self.entries.total, dtype=dtype, device=device), ptr
+    def rows(self) -> Tensor:
+        """The row of every entry of all plans in the order of its plan."""
+        parts = [
+            torch.arange(lists.start, lists.stop, device=lists.read.device) if order is None else order[lists.start : lists.stop]
+            for order, lists in zip(self._orders, self.old, strict=True)
+        ]
+        return torch.cat(parts)
 
 
-class _Run:
-    """A bucket in all plans.
+class _Batch(NamedTuple):
+    """A batch: which structures it has, how many things of each kind they have, how far those have moved; and how many there are in all."""
 
-    Attributes:
-        tables: The tables of the plans that have it.
-        sizes, widths: See `Table`.
-        masks: All masks, ascending.
-        sets: How many sets of each the structures have, shape (masks, structures).
-        lengths: And how many entries.
+    numbers: Array
+    sizes: Array
+    shift: Array
+    totals: list[int]
+
+    def structure(self, rows: Sequence[int]) -> Array:
+        """The structure of all things of some kinds."""
+        count = self.sizes.shape[1]
+        found: Array = np.repeat(np.tile(np.arange(count), len(rows)), self.sizes[rows].ravel())
+        return found
+
+
+class Stock:
+    """The numbers of several plans, ready to make batches of.
+
+    Args:
+        plans: The plans of one map on several structures or batches.
     """
 
-    def __init__(self, tables: Sequence[Table], masks: tuple[Mask, ...], sets: Array) -> None:
-        self.tables, self.masks, self.sets = tables, masks, sets
-        self.sizes, self.widths = tables[0].sizes, tables[0].widths
-        self.lengths: Array = sets * np.array([len(mask) for mask in masks])[:, None]
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        self._plans = plans
+        counts = np.array([plan.keys.shape[1] for plan in plans])
+        self._first, self._plan = starts_of(counts), np.repeat(np.arange(len(counts)), counts)
+        keys, entries = (np.concatenate(tables, axis=1) for tables in ([p.keys for p in plans], [p.entries for p in plans]))
+        sizes = [keys, entries]
+        lists = [*range(len(keys) + len(entries))]  # for every row the first row of its list; these are lists of their own
+        self._keys, self._entries = range(len(keys)), range(len(keys), len(lists))
+        self._is_ordered = [all(plan.orders[t] is None for plan in plans) for t in range(len(entries))]
+        self._orbits: list[list[_Orbit]] = []
+        for t, own in enumerate(plans[0].orbits):
+            self._orbits.append([])
+            for o in range(len(own)):
+                old = [plan.orbits[t][o] for plan in plans]
+                orbit = _Orbit(old, [plan.orders[t] for plan in plans], _runs(old, counts), len(lists))
+                sizes += orbit.sizes(keys)
+                lists += [rows.start for rows in (orbit.bags, orbit.members, orbit.entries) for _ in rows]
+                self._orbits[-1].append(orbit)
+        self._nothing = len(lists)  # a kind of which there is none, and which does not move
+        self._lists = np.array([*lists, self._nothing])
+        self._sizes: Array = np.concatenate([*sizes, np.zeros((1, len(self._plan)), dtype=np.int64)])
+        self._origin = _starts(self._sizes, self._lists, self._first, self._plan)
+        self._set_parts([orbit for own in self._orbits for orbit in own])
+
+    def _set_parts(self, orbits: Sequence[_Orbit]) -> None:
+        """The parts of the list of all numbers, see `Plan.flat`: what there is of each, and with what its numbers move."""
+        self._reads = [(row, columns) for orbit in orbits for row, columns in zip(orbit.entries, orbit.columns, strict=True)]
+        pooled, moves = [], []
+        for orbit in orbits:
+            pooled += [*orbit.members, *orbit.bags]
+            by = orbit.entries[0] if len(orbit.entries) == 1 else self._nothing  # where there are several masks see `_moved`
+            moves += [*(by for _ in orbit.members), *orbit.members]
+        self._pooled, self._moves = np.array(pooled), np.array(moves)
+        self._rows = np.array([row for row, _ in self._reads] + pooled)
+        self._widths = np.array([len(columns) for _, columns in self._reads] + [1] * len(pooled))[:, None]
+        flats = [plan.flat for plan in self._plans]
+        self._flat = flats[0] if len(flats) == 1 else torch.cat(flats)
+        self._type = np.int32 if self._flat.dtype == torch.int32 else np.int64
+        before = starts_of(np.array([len(flat) for flat in flats]))
+        lengths = self._sizes[self._rows] * self._widths
+        self._places = _starts(lengths, np.zeros(len(lengths), dtype=np.int64), self._first, self._plan) + before[self._plan]
+
+    def take(self, numbers: Array | None = None) -> Plan:
+        """The plan of some structures, or of all."""
+        numbers = np.arange(len(self._plan)) if numbers is None else numbers
+        sizes, origin, places = (table.take(numbers, axis=1) for table in (self._sizes, self._origin, self._places))
+        totals, shift = _counted(sizes, self._lists)
+        shift -= origin
+        batch = _Batch(numbers, sizes, shift, totals.tolist())
+        lengths = sizes.take(self._rows, axis=0) * self._widths
+        values = self._flat.index_select(0, torch.from_numpy(spans(places.ravel(), lengths.ravel())).to(self._flat.device))
+        values += torch.from_numpy(self._shifts(sizes, shift.astype(self._type))).to(values.device)
+        return self._plan_of(batch, values)
+
+    def _shifts(self, sizes: Array, shift: Array) -> Array:
+        """How far every number moves. The bags of an entry are side by side, and each moves with its level."""
+        reads = [shift.take(columns, axis=0).T.repeat(sizes[row], axis=0).ravel() for row, columns in self._reads]
+        return np.concatenate([*reads, shift.take(self._moves, axis=0).ravel().repeat(sizes.take(self._pooled, axis=0).ravel())])
+
+    def _plan_of(self, batch: _Batch, values: Tensor) -> Plan:
+        orbits = [orbit for own in self._orbits for orbit in own]
+        count = batch.totals.__getitem__
+        num_reads = [sum(len(c) * count(row) for row, c in zip(orbit.entries, orbit.columns, strict=True)) for orbit in orbits]
+        num_pooled = [sum(map(count, rows)) for orbit in orbits for rows in (orbit.members, orbit.bags)]
+        parts = values.split_with_sizes([*num_reads, *num_pooled])
+        reads, pooled = iter(parts[: len(orbits)]), iter(parts[len(orbits) :])
+        lists, orders = [], []
+        for t, own in enumerate(self._orbits):
+            start, made = 0, []
+            for orbit in own:
+                made.append(self._orbit_plan(orbit, batch, start, next(reads), next(pooled), next(pooled)))
+                start = made[-1].stop
+            lists.append(tuple(made))
+            orders.append(self._order(t, batch))
+        first = self._plans[0]
+        keys, entries = (batch.sizes[rows.start : rows.stop] for rows in (self._keys, self._entries))
+        return Plan(first.tensors, first.levels, keys, entries, tuple(lists), tuple(orders))
+
+    def _orbit_plan(self, orbit: _Orbit, batch: _Batch, start: int, read: Tensor, pool: Tensor, ptr: Tensor) -> OrbitPlan:
+        first, masks = orbit.old[0], [mask for run in orbit.runs for mask in run.masks]
+        counts = [batch.totals[row] for row in orbit.entries]
+        shapes, at = [], 0
+        for run in orbit.runs:
+            shapes.append((sum(counts[at : at + len(run.masks)]), sum(run.widths)))
+            at += len(run.masks)
+        tables = tuple(Table(run.sizes, run.widths, run.masks, run.sets.take(batch.numbers, axis=1)) for run in orbit.runs)
+        pool = pool if len(masks) == 1 else self._moved(orbit, batch, pool)
+        ptr = torch.cat([ptr, ptr.new_full((1,), len(pool))])
+        offsets = 0, *accumulate(batch.totals[row] for row in orbit.bags)
+        lists = read, read_ptr_of(shapes, read), pool, ptr
+        num_sets = tuple(n // len(mask) for n, mask in zip(counts, masks, strict=True))
+        stop = start + sum(counts)
+        return OrbitPlan(start, stop, first.levels, first.num_slots, offsets, *lists, tuple(masks), num_sets, first.nodes_at, tables)
+
+    def _moved(self, orbit: _Orbit, batch: _Batch, pool: Tensor) -> Tensor:
+        """The members of bags, each moved with the entries of its mask and structure."""
+        found = batch.structure(orbit.members)
+        before = orbit.before[self._plan[batch.numbers]][found]
+        base, structure = (torch.from_numpy(v).to(pool.device) for v in (before, found))
+        shift = torch.from_numpy(batch.shift[orbit.entries]).to(pool.device, pool.dtype)
+        return pool + shift[orbit.mask_of_entry[pool + base], structure]
+
+    def _order(self, t: int, batch: _Batch) -> Tensor | None:
+        """The rows of a tensor in canonical order; None if they are."""
+        orbits = self._orbits[t]
+        if self._is_ordered[t] and sum(len(orbit.entries) for orbit in orbits) <= 1:
+            return None
+        rows, device = [], self._flat.device
+        for orbit in orbits:
+            starts = self._origin[orbit.entries][:, batch.numbers] + orbit.before[self._plan[batch.numbers]]
+            place = torch.from_numpy(spans(starts.ravel(), batch.sizes[orbit.entries].ravel())).to(device)
+            shift = batch.shift[self._entries[t]][batch.structure(orbit.entries)]
+            rows.append(orbit.rows.index_select(0, place) + torch.from_numpy(shift).to(device))
+        return order_of(rows)
 
 
-def _runs(old: Sequence[OrbitPlan], chosen: _Chosen) -> list[_Run]:
-    """The buckets of an orbit; masks that some plans lack are there with no set."""
+def _runs(old: Sequence[OrbitPlan], counts: Array) -> list[_Run]:
+    """The buckets of an orbit."""
     by_sizes: dict[tuple[int, ...], dict[int, Table]] = {}
     for number, lists in enumerate(old):
         for table in lists.tables:
             by_sizes.setdefault(table.sizes, {})[number] = table
-    runs, first = [], starts_of(chosen.counts)
-    for _, tables in sorted(by_sizes.items()):
+    runs, first = [], starts_of(counts)
+    for sizes, tables in sorted(by_sizes.items()):
         listed = list(tables.values())
-        masks = listed[0].masks
+        masks, widths = listed[0].masks, listed[0].widths
         if len(listed) == len(old) and all(table.masks == masks for table in listed):
-            runs.append(_Run(listed, masks, _beside([table.sets for table in listed])))
+            runs.append(_Run(sizes, widths, masks, np.concatenate([table.sets for table in listed], axis=1), first))
             continue
         masks = tuple(sorted({mask for table in listed for mask in table.masks}))
-        sets = np.zeros((len(masks), int(chosen.counts.sum())), dtype=np.int64)
+        sets = np.zeros((len(masks), int(counts.sum())), dtype=np.int64)
         for number, table in tables.items():
-            sets[[masks.index(mask) for mask in table.masks], first[number] : first[number] + chosen.counts[number]] = table.sets
-        runs.append(_Run(listed, masks, sets))
+            sets[[masks.index(mask) for mask in table.masks], first[number] : first[number] + counts[number]] = table.sets
+        runs.append(_Run(sizes, widths, masks, sets, first))
     return runs
-
-
-def _join_orders(old: Sequence[Tensor | None], parts: Sequence[_Orbit], entries: Array, chosen: _Chosen) -> Tensor | None:
-    """The rows of a tensor in canonical order; None if they are."""
-    if all(order is None for order in old) and sum(len(part.entries.lengths) for part in parts) <= 1:
-        return None
-    shift = chosen.pieces(entries[None]).shift[0]
-    rows = []
-    for part in parts:
-        pieces = [
-            torch.arange(lists.start, lists.stop, device=lists.read.device) if order is None else order[lists.start : lists.stop]
-            for order, lists in zip(old, part.old, strict=True)
-        ]
-        rows.append(_cat(pieces).index_select(0, part.place) + torch.from_numpy(shift).to(part.place.device)[part.structure])
-    return order_of(rows)
-
-
-def _cat(parts: Sequence[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
-
-
-def _beside(tables: Sequence[Array]) -> Array:
-    return tables[0] if len(tables) == 1 else np.concatenate(tables, axis=1)

@@ -22,9 +22,10 @@ from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, levels, num_open, words
 from incidence.structure.arrange import Arranged
 from incidence.structure.keys import code, ranges, rank
-from incidence.structure.lists import Array, OrbitPlan, Table, flatten, mask_lists, offsets_of, order_of, whole_lists
+from incidence.structure.lists import Array, OrbitPlan, Table, flatten, mask_lists, offsets_of, order_of
 
 if TYPE_CHECKING:
+    from incidence.structure.pieces import Stock
     from incidence.structure.structure import Structure
 
 __all__ = ["OrbitPlan", "Plan", "build", "is_aligned", "tensors_of"]
@@ -63,9 +64,16 @@ class Plan:
 
     @cached_property
     def flat(self) -> Tensor:
-        """The numbers of all lists as one, in the parts that batches are made by; see `join_plans`."""
-        parts = [part for orbits in self.orbits for lists in orbits for part in lists.parts()]
-        return torch.cat(parts)
+        """The numbers of all lists as one: the bags of entries, orbit by orbit; then, by orbit, the members of bags and their starts."""
+        lists = [lists for orbits in self.orbits for lists in orbits]
+        return torch.cat([*(own.read for own in lists), *(part for own in lists for part in (own.pool, own.pool_ptr[:-1]))])
+
+    @cached_property
+    def stock(self) -> Stock:
+        """The numbers ready to make batches of."""
+        from incidence.structure.pieces import Stock
+
+        return Stock([self])
 
     def __repr__(self) -> str:
         return "\n".join(["Plan", *self._lines()])
@@ -87,7 +95,7 @@ class Plan:
     def num_bytes(self) -> int:
         """The memory of the lists."""
         lists = [o for orbits in self.orbits for o in orbits]
-        tensors = [t for o in lists for t in (o.read, o.read_ptr, o.pool, o.pool_ptr, o.whole, o.whole_ptr)]
+        tensors = [t for o in lists for t in (o.read, o.read_ptr, o.pool, o.pool_ptr)]
         return sum(t.numel() * t.element_size() for t in [*tensors, *(o for o in self.orders if o is not None)])
 
 
@@ -272,22 +280,21 @@ def _orbit_plan(found: Sequence[_Found], start: int, own: Sequence[Level], shape
         Table(
             part.arranged.bucket.sizes,
             tuple(c.shape[1] for c in parts),
-            torch.cat(parts, dim=1).to(dtype),
             part.arranged.masks,
             _sets(part, num_structures),
         )
         for part, parts in zip(found, columns, strict=True)
     )
-    read, read_ptr = flatten([table.bags for table in tables], dtype, device)
+    read, read_ptr = flatten([torch.cat(parts, dim=1).to(dtype) for parts in columns], dtype, device)
     each = read_ptr.diff()
     first = shape.offsets[1]  # the bags of structures come first, one in each entry
     is_local = read >= first
     entries = torch.repeat_interleave(torch.arange(len(each), device=device, dtype=dtype), each)[is_local]
     local = read[is_local] - first
-    pool_ptr = ranges(torch.bincount(local, minlength=shape.offsets[-1] - first)).to(dtype)
-    pool = entries[local.sort(stable=True)[1]]
-    number = torch.cat([part.structure for part in found]) if found else read.long()
-    lists = read, read_ptr, pool, pool_ptr, *whole_lists(number, num_structures, dtype)
+    pool_ptr = ranges(torch.bincount(read, minlength=shape.offsets[-1])).to(dtype)
+    whole = read[~is_local].sort(stable=True)[1] if num_structures > 1 else torch.arange(len(each), device=device)
+    pool = torch.cat([whole.to(dtype), entries[local.sort(stable=True)[1]]])
+    lists = read, read_ptr, pool, pool_ptr
     return OrbitPlan(start, start + len(each), *shape[:3], *lists, *mask_lists(tables), shape.nodes_at, tables)
 
 

@@ -84,7 +84,7 @@ class Structure(Tensors):
     def _of(
         cls,
         node_ptr: dict[str, Tensor],
-        index: dict[Pattern, tuple[Tensor, ...]],
+        index: Mapping[Pattern, tuple[Tensor, ...]],
         entry_ptr: dict[Pattern, Tensor],
         parts: Sequence[Structure] = (),
         packed: tuple[Structure, Array] | None = None,
@@ -103,7 +103,7 @@ class Structure(Tensors):
         self._parts, self.packed = parts, packed
         return self
 
-    def _set(self, node_ptr: dict[str, Tensor], index: dict[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]) -> None:
+    def _set(self, node_ptr: dict[str, Tensor], index: Mapping[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]) -> None:
         Tensors.__init__(self, node_ptr, index, entry_ptr)
         self._parts: Sequence[Structure] = ()
         self.packed: tuple[Structure, Array] | None = None

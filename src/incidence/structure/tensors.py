@@ -2,7 +2,8 @@ r"""What a structure holds: pointers to its nodes, the index of its tensors, and
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -28,13 +29,16 @@ class Tensors:
         entry_ptr: For every pattern, where the entries of each structure start, and the end.
     """
 
-    def __init__(self, node_ptr: dict[str, Tensor], index: dict[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]) -> None:
+    def __init__(self, node_ptr: dict[str, Tensor], index: Mapping[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]) -> None:
         self._node_ptr, self._index, self._entry_ptr = node_ptr, index, entry_ptr
-        self._spelling = {pattern: str(pattern) for pattern in index}
         self._counts: dict[str, int] | None = None
         self._kind: tuple[object, ...] | None = None
         self._lengths: dict[object, Array] = {}
         self._pieces: dict[tuple[Pattern, int], tuple[Tensor, Array]] = {}
+
+    @cached_property
+    def _spelling(self) -> dict[Pattern, str]:
+        return {pattern: str(pattern) for pattern in self._index}
 
     # ---- sizes
 
@@ -150,6 +154,8 @@ class Tensors:
     def num_entries(self, text: str | Pattern) -> int:
         """The number of entries of a tensor."""
         pattern = self.resolve(text)
+        if pattern in self._lengths:
+            return int(self._lengths[pattern].sum())
         if pattern in self._index:
             return count_entries(next(p for p in self._index if p == pattern), self._index[pattern])
         return int(self._stored(pattern)[0].shape[1])
