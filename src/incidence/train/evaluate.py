@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan, nan
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from incidence.data.dataset import Parts, Task
 from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
-from incidence.train.module import metrics_of, rows_of, update
+from incidence.train.module import is_known, metrics_of, rows_of, update
 
 __all__ = ["Evaluation", "Scored", "baseline", "evaluate", "predictions"]
 
@@ -38,8 +39,8 @@ class Evaluation:
     parts: dict[str, Scored]
 
     def metrics(self) -> dict[str, Any]:
-        """All numbers, for a file."""
-        return {name: {**part.metrics, "baseline": part.baseline} for name, part in self.parts.items()}
+        """All numbers, for a file; None for a metric of a part that has no targets, as JSON has no other way to say so."""
+        return {name: {**_plain(part.metrics), "baseline": _plain(part.baseline)} for name, part in self.parts.items()}
 
     def table(self) -> str:
         """Every prediction beside its target, as the text of a CSV file."""
@@ -90,6 +91,10 @@ def evaluate(predictor: Predictor, parts: Parts, task: Task, batch_size: int = 6
     return Evaluation(task, scored)
 
 
+def _plain(metrics: dict[str, float]) -> dict[str, float | None]:
+    return {name: None if isnan(value) else value for name, value in metrics.items()}
+
+
 def _targets(examples: Sequence[Example], task: Task) -> Tensor:
     rows = [rows_of(e, task) for e in examples]
     return torch.cat(rows) if task.at else torch.stack(rows)
@@ -97,5 +102,7 @@ def _targets(examples: Sequence[Example], task: Task) -> Tensor:
 
 def _score(task: Task, predicted: Tensor, target: Tensor) -> dict[str, float]:
     metrics = metrics_of(task)
+    if not is_known(target, task).any():
+        return dict.fromkeys(map(str, metrics.keys()), nan)
     update(metrics, predicted, target, task)
     return {name: float(value) for name, value in metrics.compute().items()}

@@ -101,7 +101,7 @@ class RunFolder:
             spec = json.loads(self.spec.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise IncidenceError(f"{self.spec} cannot be read: {error}.") from error
-        if not isinstance(spec, dict) or not _SPEC <= spec.keys():
+        if not isinstance(spec, dict) or not spec.keys() >= _SPEC:
             raise IncidenceError(f"{self.spec} is no description of a model, or is damaged. Train again, or copy it anew.")
         return spec
 

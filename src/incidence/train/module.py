@@ -19,7 +19,7 @@ from incidence.structure.example import Example
 from incidence.train.batches import seed_of
 from incidence.train.config import Config
 
-__all__ = ["LOSSES", "Training", "metrics_of", "rows_of", "update"]
+__all__ = ["LOSSES", "Training", "is_known", "metrics_of", "rows_of", "update"]
 
 LOSSES = {"squared": nn.functional.mse_loss, "absolute": nn.functional.l1_loss, "huber": nn.functional.smooth_l1_loss}
 
@@ -85,7 +85,8 @@ class Training(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         """AdamW, with a warm-up and a slow decay."""
         parameters = [p for p in self.parameters() if p.requires_grad]
-        optimizer = torch.optim.AdamW(parameters, lr=self.config.lr, weight_decay=self.config.weight_decay, fused=True)
+        is_fused = "mixed" not in self.config.precision  # Lightning clips no gradients of a fused optimiser in mixed precision
+        optimizer = torch.optim.AdamW(parameters, lr=self.config.lr, weight_decay=self.config.weight_decay, fused=is_fused)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
@@ -121,14 +122,17 @@ def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollec
     return torchmetrics.MetricCollection(numbers, compute_groups=False)
 
 
+def is_known(target: Tensor, task: Task) -> Tensor:
+    """Where there is a target at all."""
+    return target >= 0 if task.kind == "classification" else ~target.isnan()
+
+
 def update(metrics: torchmetrics.MetricCollection, predicted: Tensor, target: Tensor, task: Task) -> None:
     """Adds rows to metrics, where there is a target."""
     if task.kind == "classification":
-        known = target >= 0
-        predicted, target = predicted[known].argmax(-1), target[known]
-    else:
-        target = target.reshape(predicted.shape).to(predicted.dtype)
-        known = ~target.isnan()
-        predicted, target = predicted[known], target[known]
+        predicted = predicted.argmax(-1)
+    target = target.reshape(predicted.shape)
+    known = is_known(target, task)
+    predicted, target = predicted[known], target[known].to(predicted.dtype)
     if len(target):
         metrics.update(predicted, target)

@@ -1,0 +1,479 @@
+"""Runs: what they learn, what they leave behind, and how they end when something is wrong."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+import pickle
+import resource
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import incidence as inc
+from incidence.errors import IncidenceError
+from incidence.train import Interrupted, resume, train
+from incidence.train.checkpoint import read
+from incidence.train.module import Training
+from tests.train.conftest import graphs, in_child
+
+SMALL: dict[str, Any] = {"model": "i, {i j}", "epochs": 2, "batch_size": 16, "hidden": 4, "depth": 1, "dropout": 0.0}
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def saved(path: Path, examples: list[inc.Example]) -> str:
+    inc.collate(examples).save(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def done(numbers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run."""
+    path = tmp_path_factory.mktemp("runs") / "done"
+    train({**SMALL, "data": str(numbers), "out": str(path)})
+    return path
+
+
+# ---- what is learned
+
+
+def test_numbers_are_learned_better_than_by_the_mean(numbers, tmp_path):
+    run = train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 25, "hidden": 8, "lr": 0.02})
+    scored = run.evaluation.parts["train"]
+    assert scored.metrics["rmse"] < 0.5 * scored.baseline["rmse"]
+    assert scored.baseline["rmse"] == pytest.approx(float(scored.target.std(correction=0)), rel=1e-4)
+
+
+def test_classes_are_learned_better_than_by_their_frequency(classes, tmp_path):
+    run = train(
+        {**SMALL, "data": str(classes), "out": str(tmp_path / "run"), "epochs": 25, "hidden": 8, "lr": 0.02, "label_smoothing": 0.1}
+    )
+    scored = run.evaluation.parts["train"]
+    assert scored.metrics["accuracy"] > scored.baseline["accuracy"]
+    assert scored.metrics["accuracy"] == pytest.approx(float((scored.predicted.argmax(1) == scored.target).float().mean()))
+
+
+def _with_targets(at: str, is_classes: bool) -> list[inc.Example]:
+    found = []
+    for e in graphs(20):
+        x = e.features["i"][:, :1] if at == "i" else e.features["i"][e.structure["{i j}"]].sum(0)[:, :1]
+        target = (x[:, 0] > 0).long() if is_classes else x.clone()
+        target[0] = -1 if is_classes else torch.nan
+        found.append(e.replace(target={at: target}))
+    return found
+
+
+@pytest.mark.parametrize("is_classes", [False, True])
+@pytest.mark.parametrize("at", ["i", "{i j}"])
+def test_targets_may_belong_to_nodes_and_edges_and_be_missing(at, is_classes, tmp_path):
+    data = saved(tmp_path / "data.npz", _with_targets(at, is_classes))
+    run = train({**SMALL, "data": data, "out": str(tmp_path / "run"), "epochs": 8, "lr": 0.03})
+    scored, metric = run.evaluation.parts["train"], "accuracy" if is_classes else "rmse"
+    assert (scored.metrics[metric] > scored.baseline[metric]) is is_classes
+    assert all(p.isfinite().all() for p in run.predictor.parameters())
+    assert len(rows(tmp_path / "run" / "predictions.csv")) == sum(len(p.target) for p in run.evaluation.parts.values())
+
+
+def test_entries_of_one_structure_are_split(tmp_path):
+    [example] = [e.replace(target={"i": (e.features["i"][:, 0] > 0).long()}) for e in graphs(1)]
+    wide = inc.collate([example] * 5)
+    whole = inc.Example(inc.Structure(wide.structure.total_nodes, {"{i j}": wide.structure["{i j}"]}), wide.features, wide.target)
+    whole.save(tmp_path / "one.npz")
+    run = train({**SMALL, "data": str(tmp_path / "one.npz"), "out": str(tmp_path / "run")})
+    known = {name: int((part.target >= 0).sum()) for name, part in run.evaluation.parts.items()}
+    assert sum(known.values()) == whole.structure.total_nodes
+    assert known["train"] > known["test"] > 0
+
+
+def test_targets_that_are_missing_do_not_count(tmp_path):
+    """Values of the same examples with and without others that have no target."""
+    examples = graphs(40)
+    bare = [e if k % 2 else e.replace(target=torch.tensor([torch.nan])) for k, e in enumerate(examples)]
+    run = train({**SMALL, "data": saved(tmp_path / "d.npz", bare), "out": str(tmp_path / "run")})
+    scored = run.evaluation.parts["train"]
+    known = ~scored.target.isnan()
+    assert 0 < int(known.sum()) < len(known)
+    assert scored.metrics["rmse"] == pytest.approx(float((scored.predicted - scored.target)[known].square().mean().sqrt()), rel=1e-4)
+    assert all(float(row["train_loss"]) < 100 for row in rows(tmp_path / "run" / "history.csv"))
+
+
+def test_a_part_without_any_target_has_no_metric(tmp_path):
+    examples = graphs(40)
+    run = train({**SMALL, "data": saved(tmp_path / "a.npz", examples), "out": str(tmp_path / "a")})
+    split = run.prepared.data.splits[0]
+    bare = [e.replace(target=torch.tensor([torch.nan])) if k in split.test.tolist() else e for k, e in enumerate(examples)]
+    run = train({**SMALL, "data": saved(tmp_path / "b.npz", bare), "out": str(tmp_path / "b")})
+    from incidence.train.report import page, summary
+
+    page(run)
+    assert "test rmse nan" in summary(run)
+    assert json.loads((tmp_path / "b" / "metrics.json").read_text())["test"]["rmse"] is None
+
+
+@pytest.mark.parametrize(("loss", "schedule"), [("squared", "constant"), ("absolute", "cosine"), ("huber", "constant")])
+def test_every_loss_and_schedule_trains(loss, schedule, numbers, tmp_path):
+    train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 1, "loss": loss, "schedule": schedule, "clip": 0})
+
+
+@pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
+def test_other_precisions_train(precision, numbers, tmp_path):
+    run = train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "precision": precision})
+    assert run.evaluation.parts["train"].metrics["rmse"] < 10
+
+
+def test_a_model_may_be_named_by_its_tensors_without_blanks(numbers, tmp_path):
+    run = train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "model": "i,{i j}", "epochs": 1})
+    assert str(run.predictor.net.map) == "i, {i j} -> "
+
+
+# ---- the best weights, and an early end
+
+
+WATCHED = {**SMALL, "epochs": 6, "lr": 0.05, "schedule": "constant", "keep": "best"}
+
+
+def test_the_weights_of_the_best_epoch_are_kept(numbers, tmp_path):
+    run = train({**WATCHED, "data": str(numbers), "out": str(tmp_path / "run")})
+    best = min(float(row["validation_rmse"]) for row in rows(tmp_path / "run" / "history.csv"))
+    assert run.evaluation.parts["validation"].metrics["rmse"] == pytest.approx(best, rel=1e-4)
+    assert best < float(rows(tmp_path / "run" / "history.csv")[-1]["validation_rmse"])
+
+
+def _flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the validation get worse in every epoch."""
+    monkeypatch.setattr(Training, "on_validation_epoch_end", lambda self: self.log("validation_rmse", float(self.current_epoch)))
+
+
+def test_a_run_ends_early_and_resuming_it_changes_nothing(numbers, tmp_path, monkeypatch):
+    _flat(monkeypatch)
+    path = tmp_path / "run"
+    train({**SMALL, "data": str(numbers), "out": str(path), "epochs": 9, "patience": 2})
+    history, weights = (path / "history.csv").read_text(), (path / "model.safetensors").read_bytes()
+    assert len(history.splitlines()) == 1 + 3
+    resume(path)
+    assert (path / "history.csv").read_text() == history
+    assert (path / "model.safetensors").read_bytes() == weights
+
+
+def test_the_best_weights_survive_a_move_and_a_resume(numbers, tmp_path, monkeypatch):
+    _flat(monkeypatch)
+    options = {**SMALL, "data": str(numbers), "epochs": 3, "keep": "best"}
+    train({**options, "out": str(tmp_path / "whole")})
+    own = Training.on_train_epoch_start
+
+    def stop(self: Training) -> None:
+        own(self)
+        if self.current_epoch == 1:
+            raise RuntimeError("stop here")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "on_train_epoch_start", stop)
+        with pytest.raises(RuntimeError, match="stop here"):
+            train({**options, "out": str(tmp_path / "run")})
+    shutil.move(tmp_path / "run", tmp_path / "elsewhere")
+    resume(tmp_path / "elsewhere")
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "elsewhere"))
+    assert all(torch.equal(one[key], two[key]) for key in one)
+
+
+@pytest.mark.parametrize("options", [{"keep": "best"}, {"patience": 3}])
+def test_watching_needs_a_validation_part(options, tmp_path):
+    folder = tmp_path / "data"
+    for name in ("few", "many"):
+        for part in ("train", "test"):
+            (folder / name / part).mkdir(parents=True)
+            (folder / name / part / "a.edges").write_text("0 1\n1 2\n2 0\n")
+    with pytest.raises(IncidenceError, match=r"--keep best and --patience need a validation part: add --validation 0\.1"):
+        train({**SMALL, **options, "data": str(folder), "out": str(tmp_path / "run")})
+
+
+# ---- what a run leaves behind
+
+
+def test_a_run_leaves_everything_in_its_folder(done):
+    assert sorted(p.name for p in done.iterdir()) == [
+        "checkpoints", "config.yaml", "environment.json", "history.csv", "logs", "metrics.json", "model.json", "model.safetensors",
+        "plots", "predictions.csv",
+    ]  # fmt: skip
+    assert json.loads((done / "environment.json").read_text())["libraries"]["torch"] == torch.__version__
+    assert json.loads((done / "metrics.json").read_text())["epochs"] == 2
+    assert "hidden: 4" in (done / "config.yaml").read_text()
+    assert "\nout:" not in (done / "config.yaml").read_text()
+    assert (done / "logs" / "csv" / "part_1" / "metrics.csv").is_file()
+    assert [row["epoch"] for row in rows(done / "history.csv")] == ["1", "2"]
+
+
+def test_predictions_are_those_of_the_model(done):
+    run = resume(done)
+    table = rows(done / "predictions.csv")
+    for part, scored in run.evaluation.parts.items():
+        own = [row for row in table if row["part"] == part]
+        assert [float(row["predicted target"]) for row in own] == pytest.approx(scored.predicted[:, 0].tolist(), rel=1e-5)
+        assert [float(row["target target"]) for row in own] == pytest.approx(scored.target[:, 0].tolist(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("logger", "kinds"), [("tensorboard", {"tensorboard"}), ("both", {"csv", "tensorboard"})])
+def test_logs_may_go_to_tensorboard(logger, kinds, numbers, tmp_path):
+    train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 1, "logger": logger})
+    assert {p.name for p in (tmp_path / "run" / "logs").iterdir()} == kinds
+    assert list((tmp_path / "run" / "logs" / "tensorboard").rglob("events.out.*"))
+
+
+def test_runs_are_numbered_where_no_folder_is_named(numbers, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = [train({**SMALL, "data": str(numbers), "epochs": 1}).folder.path for _ in range(2)]
+    assert names == [Path("runs/numbers-1"), Path("runs/numbers-2")]
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not(done, numbers, tmp_path):
+    for name, seed in (("same", 0), ("other", 1)):
+        train({**SMALL, "data": str(numbers), "out": str(tmp_path / name), "seed": seed})
+    assert (tmp_path / "same" / "model.safetensors").read_bytes() == (done / "model.safetensors").read_bytes()
+    assert (tmp_path / "other" / "model.safetensors").read_bytes() != (done / "model.safetensors").read_bytes()
+
+
+# ---- refusals, with nothing overwritten
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_a_new_run_never_writes_into_a_folder_that_has_something(done, numbers, tmp_path):
+    before = content(done)
+    with pytest.raises(IncidenceError, match=r"is there already, and is not written over.*To go on with the run in it: .*--resume"):
+        train({**SMALL, "data": str(numbers), "out": str(done)})
+    assert content(done) == before
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(IncidenceError, match="is there already, and is not written over: choose another --out"):
+        train({**SMALL, "data": str(numbers), "out": str(tmp_path / "file")})
+    with pytest.raises(IncidenceError, match="no folder can be made for the run"):
+        train({**SMALL, "data": str(numbers), "out": str(tmp_path / "file" / "run")})
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"data": "solubility", "task": "classification"}, "the task is classification, and the targets of 'solubility' are for regression"),
+        ({"data": "no-such-data"}, "'no-such-data' is no data set and no file or folder. Data sets: brec"),
+        ({"data": "csl"}, "--folder"),
+        ({"data": "solubility", "target": "x"}, "the data set 'solubility' has one target: leave out --target"),
+        ({"model": "mesh"}, r"the model 'mesh' reads `\{i j k\}`"),
+        ({"model": "meshes"}, "no model 'meshes'"),
+        ({"lift": "nonsense"}, "no lift 'nonsense'"),
+        ({"split": 4}, "has splits 0 to 0; got 4"),
+        ({"aggr": "median"}, "median"),
+        ({"precision": "8-true"}, "Lightning does not take these options"),
+        ({"accelerator": "abacus"}, "Lightning does not take these options"),
+        ({"devices": 99}, "examples cannot be shared by 99 processes: use fewer --devices"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_fit_are_refused(options, message, numbers, tmp_path):
+    with pytest.raises(IncidenceError, match=message):
+        train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), **options})
+    assert not (tmp_path / "run").exists() or not any((tmp_path / "run").glob("model.safetensors"))
+
+
+def test_damaged_data_is_refused(tmp_path):
+    (tmp_path / "d.npz").write_bytes(b"PK\x03\x04 nothing more")
+    with pytest.raises(IncidenceError, match=r"d\.npz is not .*, or it is damaged"):
+        train({**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run")})
+    assert not (tmp_path / "run").exists()
+
+
+def test_features_that_are_not_finite_are_refused(tmp_path):
+    examples = graphs(10)
+    examples[3] = examples[3].replace(features={**examples[3].features, "i": examples[3].features["i"] / 0})
+    with pytest.raises(IncidenceError, match="the features of `i` have values that are no finite numbers"):
+        train({**SMALL, "data": saved(tmp_path / "d.npz", examples), "out": str(tmp_path / "run")})
+
+
+@pytest.mark.parametrize("batch_size", [8, 64])
+def test_weights_that_run_away_are_told_and_never_saved(batch_size, numbers, tmp_path):
+    path = tmp_path / "run"
+    with pytest.raises(IncidenceError, match=r"in epoch \d+: the weights have run away.*try a smaller learning rate"):
+        train(
+            {**SMALL, "data": str(numbers), "out": str(path), "epochs": 9, "lr": 1e38, "batch_size": batch_size, "norm": "none", "clip": 0}
+        )
+    assert not (path / "model.safetensors").exists()
+    if (path / "checkpoints" / "last.ckpt").exists():
+        state = read(path / "checkpoints" / "last.ckpt")["state_dict"]
+        assert all(value.isfinite().all() for value in state.values())
+
+
+def test_the_checkpoint_before_a_runaway_stays(numbers, tmp_path, monkeypatch):
+    own = Training.training_step
+
+    def step(self: Training, batch: Any, number: int) -> Any:
+        loss = own(self, batch, number)
+        return loss * torch.inf if self.current_epoch == 1 else loss
+
+    monkeypatch.setattr(Training, "training_step", step)
+    with pytest.raises(IncidenceError, match="in epoch 2: the weights have run away"):
+        train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 4})
+    kept = read(tmp_path / "run" / "checkpoints" / "last.ckpt")
+    assert kept["epoch"] == 0
+    assert all(value.isfinite().all() for value in kept["state_dict"].values())
+
+
+# ---- resuming what is not to be resumed
+
+
+@pytest.fixture
+def copy(done: Path, tmp_path: Path) -> Path:
+    shutil.copytree(done, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def test_a_folder_that_is_no_run_is_not_resumed(tmp_path):
+    with pytest.raises(IncidenceError, match="is no folder of a run: it has no config.yaml and model.json"):
+        resume(tmp_path)
+
+
+def _other(path: Path) -> None:
+    state = read(path)
+    state["incidence"]["settings"]["hidden"] = 99
+    torch.save(state, path)
+
+
+class _Trap:
+    """What a pickle may do."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.path}",)
+
+
+DAMAGES: dict[str, Any] = {
+    "another model": (_other, "last.ckpt belongs to another model: settings is .*99.* Nothing was changed"),
+    "half of it": (lambda p: p.write_bytes(p.read_bytes()[: p.stat().st_size // 2]), "last.ckpt is no checkpoint, or is damaged"),
+    "empty": (lambda p: p.write_bytes(b""), "last.ckpt is no checkpoint, or is damaged"),
+    "words": (lambda p: p.write_text("hello"), "last.ckpt is no checkpoint, or is damaged"),
+    "a list": (lambda p: torch.save([1, 2], p), "last.ckpt is no checkpoint: it holds something of type list"),
+    "a pickle": (lambda p: p.write_bytes(pickle.dumps(_Trap(p.parent / "trap"))), "last.ckpt is no checkpoint, or is damaged"),
+    "a pickle in a zip": (lambda p: torch.save({"state_dict": _Trap(p.parent / "trap")}, p), "last.ckpt is no checkpoint, or is damaged"),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES.keys())
+def test_a_checkpoint_that_is_not_that_of_the_run_is_refused_and_nothing_changes(damage, message, copy):
+    damage(copy / "checkpoints" / "last.ckpt")
+    before = content(copy)
+    with pytest.raises(IncidenceError, match=message):
+        resume(copy)
+    assert content(copy) == before
+    assert not (copy / "checkpoints" / "trap").exists()
+
+
+def test_data_that_has_changed_is_refused(numbers, tmp_path):
+    data = shutil.copy(numbers, tmp_path / "d.npz")
+    train({**SMALL, "data": str(data), "out": str(tmp_path / "run")})
+    saved(tmp_path / "d.npz", [e.replace(features={**e.features, "i": e.features["i"][:, :2]}) for e in graphs(40)])
+    with pytest.raises(IncidenceError, match="the data or the version of the library has changed since .* was begun: in_channels is"):
+        resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "nonsense", '{"model": 3}'])
+def test_a_damaged_description_is_refused(text, copy):
+    (copy / "model.json").write_text(text)
+    with pytest.raises(IncidenceError, match=r"model\.json (cannot be read|is no description of a model)"):
+        resume(copy)
+
+
+# ---- full disks and Ctrl-C
+
+
+def _full(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    """Lets the disk be full for a file."""
+    own = os.fsync
+
+    def fsync(handle: int) -> None:
+        if wanted in os.readlink(f"/proc/self/fd/{handle}"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        own(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+@pytest.mark.parametrize("name", ["last.ckpt", "history.csv", "model.safetensors", "metrics.json", "predictions.csv", "config.yaml"])
+def test_a_full_disk_is_told_and_leaves_whole_files(name, numbers, tmp_path):
+    path = tmp_path / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        _full(patch, name)
+        with pytest.raises(IncidenceError, match=rf"the disk is full: .*{name} was not written, and what was there before is whole"):
+            train({**SMALL, "data": str(numbers), "out": str(path)})
+    assert not list(path.rglob(f"*{name}*"))
+    if name != "config.yaml":
+        resume(path)
+        assert (path / "predictions.csv").is_file()
+
+
+def test_a_disk_that_fills_up_leaves_the_last_checkpoint(numbers, tmp_path, done):
+    """The limit of a file's size, in a process of its own, stands for a disk."""
+    path = tmp_path / "run"
+    size = (done / "checkpoints" / "last.ckpt").stat().st_size
+    own = Training.on_train_epoch_start
+
+    def limited(self: Training) -> None:
+        own(self)
+        if self.current_epoch == 1:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2))
+
+    def work() -> None:
+        try:
+            train({**SMALL, "data": str(numbers), "out": str(path)})
+        except IncidenceError as error:
+            os._exit(7 if "the disk is full" in str(error) else 8)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "on_train_epoch_start", limited)
+        assert in_child(work) == 7
+    assert read(path / "checkpoints" / "last.ckpt")["epoch"] == 0
+    resume(path)
+    assert (path / "model.safetensors").read_bytes() == (done / "model.safetensors").read_bytes()
+
+
+def test_ctrl_c_says_how_to_go_on_and_the_same_bits_come_out(done, numbers, tmp_path, monkeypatch, capsys):
+    from incidence.cli import main
+
+    path, own = tmp_path / "run", Training.training_step
+
+    def step(self: Training, batch: Any, number: int) -> Any:
+        if (self.current_epoch, number) == (1, 1):
+            os.kill(os.getpid(), signal.SIGINT)
+        return own(self, batch, number)
+
+    words = [f"--{key.replace('_', '-')}={value}" for key, value in SMALL.items()]
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "training_step", step)
+        assert main(["train", f"--data={numbers}", f"--out={path}", *words]) == 130
+    assert f"go on with: incidence train --resume {path}" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not (path / "model.safetensors").exists()
+    assert main(["train", "--resume", str(path)]) == 0
+    assert (path / "model.safetensors").read_bytes() == (done / "model.safetensors").read_bytes()
+
+
+def test_an_interrupted_run_names_its_folder(numbers, tmp_path, monkeypatch):
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Training, "training_step", stop)
+    with pytest.raises(Interrupted, match="stopped; go on with: incidence train --resume") as error:
+        train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run")})
+    assert error.value.folder.path == tmp_path / "run"
