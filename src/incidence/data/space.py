@@ -52,7 +52,8 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
 
 
 def _lengths(points: Tensor, pairs: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(points[pairs[0]] - points[pairs[1]], dim=1)
+    lengths: Tensor = torch.linalg.vector_norm(points[pairs[0]] - points[pairs[1]], dim=1)
+    return lengths
 
 
 def _waves(lengths: Tensor, cutoff: float) -> Tensor:
