@@ -77,7 +77,7 @@ def _with_targets(at: str, is_classes: bool) -> list[inc.Example]:
 @pytest.mark.parametrize("at", ["i", "{i j}"])
 def test_targets_may_belong_to_nodes_and_edges_and_be_missing(at, is_classes, tmp_path):
     data = saved(tmp_path / "data.npz", _with_targets(at, is_classes))
-    run = train({**SMALL, "data": data, "out": str(tmp_path / "run"), "epochs": 8, "lr": 0.03})
+    run = train({**SMALL, "data": data, "out": str(tmp_path / "run"), "epochs": 20, "batch_size": 4, "lr": 0.03})
     scored, metric = run.evaluation.parts["train"], "accuracy" if is_classes else "rmse"
     assert (scored.metrics[metric] > scored.baseline[metric]) is is_classes
     assert all(p.isfinite().all() for p in run.predictor.parameters())
@@ -265,7 +265,7 @@ def test_a_new_run_never_writes_into_a_folder_that_has_something(done, numbers, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"data": "solubility", "task": "classification"}, "the task is classification, and the targets of 'solubility' are for regression"),
+        ({"data": "solubility", "task": "classification"}, "the task is classification, and the targets of 'solubility' are for reg"),
         ({"data": "no-such-data"}, "'no-such-data' is no data set and no file or folder. Data sets: brec"),
         ({"data": "csl"}, "--folder"),
         ({"data": "solubility", "target": "x"}, "the data set 'solubility' has one target: leave out --target"),
@@ -337,7 +337,7 @@ def copy(done: Path, tmp_path: Path) -> Path:
 
 
 def test_a_folder_that_is_no_run_is_not_resumed(tmp_path):
-    with pytest.raises(IncidenceError, match="is no folder of a run: it has no config.yaml and model.json"):
+    with pytest.raises(IncidenceError, match=r"is no folder of a run: it has no config\.yaml and model\.json"):
         resume(tmp_path)
 
 
@@ -382,7 +382,7 @@ def test_data_that_has_changed_is_refused(numbers, tmp_path):
     data = shutil.copy(numbers, tmp_path / "d.npz")
     train({**SMALL, "data": str(data), "out": str(tmp_path / "run")})
     saved(tmp_path / "d.npz", [e.replace(features={**e.features, "i": e.features["i"][:, :2]}) for e in graphs(40)])
-    with pytest.raises(IncidenceError, match="the data or the version of the library has changed since .* was begun: in_channels is"):
+    with pytest.raises(IncidenceError, match=r"the data or the version of the library has changed since .* was begun: in_channels is"):
         resume(tmp_path / "run")
 
 

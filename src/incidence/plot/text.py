@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 __all__ = ["scatter"]
 
@@ -11,7 +12,7 @@ _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
 
 def scatter(xs: Sequence[float], ys: Sequence[float], width: int = 48, height: int = 14, x_name: str = "", y_name: str = "") -> str:
-    """Points on a square of one scale, with the diagonal on which both are equal.
+    """Points on a square of one scale, with the diagonal on which both are equal; nothing if there is no point with finite numbers.
 
     Example:
         >>> print(scatter([0, 1, 2], [0, 1, 2], width=4, height=2))
@@ -20,7 +21,10 @@ def scatter(xs: Sequence[float], ys: Sequence[float], width: int = 48, height: i
             └────
             0   2
     """
-    low, high = min(*xs, *ys), max(*xs, *ys)
+    points = [(x, y) for x, y in zip(xs, ys, strict=True) if isfinite(x) and isfinite(y)]
+    if not points:
+        return ""
+    low, high = min(map(min, points)), max(map(max, points))
     span = (high - low) or 1.0
     columns, rows = 2 * width - 1, 4 * height - 1
     cells = [[0] * width for _ in range(height)]
@@ -32,13 +36,13 @@ def scatter(xs: Sequence[float], ys: Sequence[float], width: int = 48, height: i
     for k in range(columns + 1):
         if not k % 6 or columns < 12:
             dot(low + span * k / columns, low + span * k / columns)
-    for x, y in zip(xs, ys, strict=True):
+    for x, y in points:
         dot(x, y)
     return _framed(cells, low, high, x_name, y_name)
 
 
 def _framed(cells: list[list[int]], low: float, high: float, x_name: str, y_name: str) -> str:
-    labels = [f"{high:.3g}", *[""] * (len(cells) - 2), f"{low:.3g}"]
+    labels = [f"{high:.3g}", *[""] * (len(cells) - 2), f"{low:.3g}"][: len(cells)]
     margin = max(map(len, labels)) + 2
     width = len(cells[0])
     lines = [f"{'':{margin}}  {y_name}"] if y_name else []

@@ -13,7 +13,7 @@ from incidence.train import report
 from incidence.train.config import Config, read_yaml
 from incidence.train.folder import write_text
 from incidence.train.prediction import evaluate_run, predict, table
-from incidence.train.run import Run, resume, train
+from incidence.train.run import Run, is_first, resume, train
 
 __all__ = ["evaluate_command", "predict_command", "train_command"]
 
@@ -27,14 +27,14 @@ def train_command(arguments: argparse.Namespace, flags: dict[str, Any]) -> str:
         run = resume(Path(arguments.resume), is_shown=True)
     else:
         options = {**(read_yaml(Path(arguments.config)) if arguments.config else {}), **flags}
-        _greet(options, arguments.json)
+        _greet(options, is_silent=arguments.json or not is_first())
         run = train(options, is_shown=True)
     return "" if run is None else _told(run, arguments.json)
 
 
-def _greet(options: dict[str, Any], is_json: bool) -> None:
+def _greet(options: dict[str, Any], is_silent: bool) -> None:
     config = Config.of(options)
-    if not is_json:
+    if not is_silent:
         print(f"Training on {config.data} (all options: incidence train --help)", file=sys.stderr, flush=True)
 
 

@@ -42,14 +42,14 @@ class Training(pl.LightningModule):
     def training_step(self, batch: Example, _: int) -> Tensor:
         """The loss of a batch, such that the mean over the processes is the loss of their batches as one."""
         total, count = self._loss(batch)
-        own, sums = float(count), torch.stack([total.detach(), count])
+        sums = torch.stack([total.detach(), count])
         if self.trainer.world_size > 1:
             dist.all_reduce(sums)
         if not torch.isfinite(sums[0]):  # in all processes at once: none waits for another
             self._refuse(f"the loss is {float(sums[0])}")
-        loss = total * self.trainer.world_size / sums[1].clamp(min=1)
-        self.log("train_loss", total / max(own, 1.0), batch_size=max(1, int(own)), on_step=False, on_epoch=True, sync_dist=True)
-        return loss
+        known = sums[1].clamp(min=1)
+        self.log("train_loss", sums[0] / known, batch_size=int(known), on_step=False, on_epoch=True)  # of all processes already
+        return total * self.trainer.world_size / known
 
     def on_train_epoch_end(self) -> None:
         """Looks at the weights before they are saved: the loss of the last step does not know what became of them."""

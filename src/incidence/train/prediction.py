@@ -12,6 +12,7 @@ import torch
 
 from incidence.data import READERS, Read, Task, reader
 from incidence.data.lifts import lift_all
+from incidence.data.reading import assert_alike
 from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.structure.example import Example
@@ -63,9 +64,10 @@ def _readings(files: Iterable[Path], spec: Spec, errors: list[IncidenceError]) -
 
 def _lifted(one: Read, spec: Spec, errors: list[IncidenceError]) -> Iterator[Read]:
     try:
+        assert_alike([one])  # its features are finite
         yield Read(one.name, lift_all([one.example], spec["lift"], **spec["lift_options"])[0])
     except IncidenceError as error:
-        errors.append(IncidenceError(f"{one.name}: {error}"))
+        errors.append(error if one.name in str(error) else IncidenceError(f"{one.name}: {error}"))
 
 
 def _is_saved(path: Path) -> bool:

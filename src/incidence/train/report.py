@@ -43,9 +43,7 @@ def summary(run: Run) -> str:
     lines = [f"{data.name}: {part} {metric} {_number(own, metric)}{unit}, against {_number(blind, metric)} for {what}", ""]
     if data.task.kind == "regression":
         column = scored.predicted[:, 0].tolist(), scored.target.reshape(scored.predicted.shape)[:, 0].tolist()
-        pairs = [(y, t) for y, t in zip(*column, strict=True) if t == t]
-        if pairs:
-            lines += [plot.scatter([t for _, t in pairs], [y for y, _ in pairs], x_name="measured", y_name="predicted"), ""]
+        lines += [plot.scatter(*column[::-1], x_name="measured", y_name="predicted"), ""]
     folder = run.folder.path
     lines += [
         f"Everything is in {folder}/: report.html (plots), model.safetensors, predictions.csv, metrics.json, config.yaml",

@@ -33,7 +33,7 @@ from incidence.train.folder import RunFolder, Spec, build, disk_trouble, write_t
 from incidence.train.module import Training
 from incidence.train.prepare import Prepared, new_predictor, prepare
 
-__all__ = ["Interrupted", "Run", "all_given", "resume", "train"]
+__all__ = ["Interrupted", "Run", "all_given", "is_first", "resume", "train"]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -70,9 +70,9 @@ def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | Non
     config = Config.of(given if data is None else {"data": data.name, **given})
     torch.set_num_threads(config.threads)
     prepared = prepare(config, given, data)
-    folder = RunFolder.new(config.out, config.data) if _is_first() else RunFolder(Path(os.devnull))
+    folder = RunFolder.new(config.out, config.data) if is_first() else RunFolder(Path(os.devnull))
     predictor = new_predictor(prepared)
-    if _is_first():
+    if is_first():
         folder.start(prepared.config, prepared.spec)
     return _fit(folder, prepared, predictor, None, is_shown)
 
@@ -185,7 +185,7 @@ def _trainer(config: Config, folder: RunFolder, callbacks: list[Callback], has_v
             precision=config.precision,  # type: ignore[arg-type]
             gradient_clip_val=config.clip or None,
             callbacks=callbacks,
-            logger=_loggers(config, folder) if _is_first() else False,
+            logger=_loggers(config, folder) if is_first() else False,
             plugins=[checkpoint.WholeFiles()],
             default_root_dir=folder.path,
             limit_val_batches=1.0 if has_validation else 0,
@@ -230,7 +230,7 @@ def _assert_same(spec: Spec, other: Mapping[str, Any], what: str) -> None:
         raise IncidenceError(f"{what}: {key} is {other.get(key)!r} there and {plain[key]!r} here. Nothing was changed.")
 
 
-def _is_first() -> bool:
+def is_first() -> bool:
     """Whether this is the first of several processes, as Lightning or torchrun started them."""
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
 

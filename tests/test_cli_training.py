@@ -1,0 +1,165 @@
+"""The commands of training as a user types them, in processes of their own where that matters."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+import incidence as inc
+from incidence.cli import main
+from tests.train.conftest import graphs
+
+SMALL = ["--model", "i, {i j}", "--hidden", "4", "--depth", "1", "--batch-size", "8", "--epochs", "2", "--dropout", "0"]
+COMMAND = str(Path(sys.executable).parent / "incidence")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("data") / "numbers.npz"
+    inc.collate(graphs(40)).save(path)
+    return str(path)
+
+
+def history(path: Path) -> list[list[float]]:
+    return [[float(v) for v in row.values()] for row in csv.DictReader((path / "history.csv").read_text().splitlines())]
+
+
+def test_a_run_tells_the_metric_the_baseline_the_folder_and_what_comes_next(data, tmp_path, capsys):
+    path = tmp_path / "run"
+    assert main(["train", "--data", data, "--out", str(path), *SMALL]) == 0
+    found = capsys.readouterr()
+    metrics = json.loads((path / "metrics.json").read_text())["test"]
+    first = found.out.splitlines()[0]
+    assert first == f"numbers: test rmse {metrics['rmse']:.4g}, against {metrics['baseline']['rmse']:.4g} for the mean of the training data"
+    assert f"Everything is in {path}/" in found.out
+    assert f"incidence predict {path} examples.npz" in found.out
+    assert "measured" in found.out
+    assert (path / "log.txt").read_text() == found.out
+    assert found.err.splitlines() == [f"Training on {data} (all options: incidence train --help)", "epoch 0 of 2"]
+    page = (path / "report.html").read_text()
+    assert page.count("<svg") == 2
+    assert "hidden: 4" in page
+    assert {p.name for p in (path / "plots").iterdir()} == {"curves.png", "parity.png"}
+
+
+def test_a_run_is_one_json_object_for_other_programs(data, tmp_path, capsys):
+    assert main(["train", "--data", data, "--out", str(tmp_path / "run"), *SMALL, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["folder"] == str(tmp_path / "run")
+    assert found["test"]["baseline"]["rmse"] > 0
+
+
+def test_a_file_of_options_is_read_and_flags_win(data, tmp_path, capsys):
+    (tmp_path / "c.yaml").write_text(f"data: {data}\nepochs: 7\nhidden: 4\ndepth: 1\nmodel: 'i, {{i j}}'\naggr: [sum, max]\n")
+    assert main(["train", "--config", str(tmp_path / "c.yaml"), "--epochs", "1", "--out", str(tmp_path / "run")]) == 0
+    assert len(history(tmp_path / "run")) == 1
+    assert "aggr:\n- sum\n- max\n" in (tmp_path / "run" / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--resume", "run", "--epochs", "3"], "a run goes on with the options it began with: leave out --epochs, or start a new run"),
+        (["--resume", "run", "--config", "c.yaml"], "leave out --config"),
+        (["--resume", "run"], "run is no folder of a run"),
+        (["--config", "absent.yaml"], "the config 'absent.yaml' cannot be read"),
+        (["--data", "absent"], "'absent' is no data set and no file or folder"),
+        (["--epochs", "0"], "the option `epochs` is at least 1"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [["--norm", "group"], ["--epochs", "many"], ["--unheard-of", "3"]])
+def test_flags_of_the_wrong_kind_are_refused_by_the_parser(words, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", *words])
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_data_sets_and_models_are_listed(capsys):
+    assert main(["train", "--list"]) == 0
+    found = capsys.readouterr().out
+    assert all(word in found for word in ("solubility", "shrec11", "molecule-3d", "targets.csv"))
+
+
+@pytest.mark.parametrize("command", ["train", "predict", "evaluate"])
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    assert "usage: incidence" in capsys.readouterr().out
+
+
+# ---- processes of their own
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def _assert_equal_runs(one: Path, two: Path) -> None:
+    for first, second in zip(history(one), history(two), strict=True):
+        assert first == pytest.approx(second, rel=1e-4, abs=1e-6)
+    a, b = load_file(one / "model.safetensors"), load_file(two / "model.safetensors")
+    assert all(a[key].float().tolist() == pytest.approx(b[key].float().tolist(), rel=1e-2, abs=1e-3) for key in a if a[key].ndim == 1)
+
+
+@pytest.mark.slow
+def test_two_processes_do_what_one_does(data, tmp_path, capsys):
+    words = ["train", "--data", data, *SMALL]
+    one, two = tmp_path / "one", tmp_path / "two"
+    done = subprocess.run([COMMAND, *words, "--out", str(two), "--devices", "2"], env=_environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Everything is in") == 1
+    assert done.stderr.count("Training on") == 1
+    assert main([*words, "--out", str(one)]) == 0
+    _assert_equal_runs(one, two)
+    assert sorted(p.name for p in one.iterdir()) == sorted(p.name for p in two.iterdir())
+
+
+@pytest.mark.slow
+def test_two_processes_of_torchrun_do_what_one_does(data, tmp_path, capsys):
+    words = ["train", "--data", data, *SMALL]
+    one, two = tmp_path / "one", tmp_path / "two"
+    launcher = [str(Path(sys.executable).parent / "torchrun"), "--nproc-per-node=2", "--master-port=29731", "--no-python", COMMAND]
+    done = subprocess.run([*launcher, *words, "--out", str(two), "--devices", "2"], env=_environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert main([*words, "--out", str(one)]) == 0
+    _assert_equal_runs(one, two)
+
+
+@pytest.mark.slow
+def test_two_processes_end_together_when_weights_run_away(data, tmp_path):
+    words = ["train", "--data", data, *SMALL, "--out", str(tmp_path / "run"), "--devices", "2"]
+    words += ["--lr", "1e38", "--norm", "none", "--clip", "0"]
+    done = subprocess.run([COMMAND, *words], env=_environment(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "the weights have run away" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_terminal_ends_with_130_and_can_be_resumed(data, tmp_path, capsys):
+    path, words = tmp_path / "run", ["train", "--data", data, *SMALL, "--epochs", "400"]
+    child = subprocess.Popen([COMMAND, *words, "--out", str(path)], env=_environment(), stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while not (path / "checkpoints" / "last.ckpt").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    _, told = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert f"go on with: incidence train --resume {path}" in told
+    assert "Traceback" not in told

@@ -1,0 +1,267 @@
+"""Predictions of a finished run, wherever its folder is, for files of every kind; and its metrics."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import incidence as inc
+from incidence.cli import main
+from incidence.errors import IncidenceError
+from incidence.train import evaluate_run, predict, resume, train
+from tests.train.conftest import graphs
+
+SMALL: dict[str, Any] = {"epochs": 1, "batch_size": 16, "hidden": 4, "depth": 1}
+
+WATER = """\
+{name}
+
+
+  3  2  0  0  0  0  0  0  0  0999 V2000
+    0.0000    0.0000    0.0000 {atom:<3} 0  0  0  0  0  0  0  0  0  0  0  0
+    {x:.4f}    0.0000    0.0000 C   0  0  0  0  0  0  0  0  0  0  0  0
+    1.6000    1.2000    0.0000 C   0  0  0  0  0  0  0  0  0  0  0  0
+  1  2  1  0
+  2  3  {order}  0
+M  END
+> <value>
+{value}
+
+$$$$
+"""
+
+
+def sdf(count: int = 12) -> str:
+    changes = ({"atom": "NO"[k % 2], "x": 1.4 + k / 100, "order": 1 + k % 3 // 2, "value": k} for k in range(count))
+    return "".join(WATER.format(name=f"m{k}", **own) for k, own in enumerate(changes))
+
+
+def obj(stretch: float) -> str:
+    points = [(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, stretch)]
+    lines = [f"v {x} {y} {z}" for x, y, z in points] + ["f 1 2 3", "f 1 4 2", "f 1 3 4", "f 2 4 3"]
+    return "\n".join(lines) + "\n"
+
+
+def _numbers(folder: Path) -> str:
+    inc.collate(graphs(30)).save(folder / "numbers.npz")
+    return str(folder / "numbers.npz")
+
+
+def _molecules(folder: Path) -> str:
+    (folder / "molecules.sdf").write_text(sdf())
+    return str(folder / "molecules.sdf")
+
+
+def _by_class(folder: Path, suffix: str, texts: dict[str, list[str]]) -> str:
+    for name, own in texts.items():
+        (folder / "data" / name).mkdir(parents=True)
+        for number, text in enumerate(own):
+            (folder / "data" / name / f"{number}{suffix}").write_text(text)
+    return str(folder / "data")
+
+
+def ring(n: int) -> str:
+    return "".join(f"{k} {(k + 1) % n}\n" for k in range(n))
+
+
+def _graphs(folder: Path) -> str:
+    return _by_class(folder, ".edges", {"small": [ring(n) for n in (3, 4, 5, 3)], "large": [ring(n) for n in (8, 9, 10, 11)]})
+
+
+def _meshes(folder: Path) -> str:
+    return _by_class(folder, ".obj", {"flat": [obj(1 + k / 9) for k in range(4)], "long": [obj(9 + k) for k in range(4)]})
+
+
+KINDS: dict[str, Any] = {
+    "example": (_numbers, {"model": "i, {i j}"}),
+    "molecule": (_molecules, {"target": "value", "task": "regression"}),
+    "graph": (_graphs, {"model": "rings"}),
+    "mesh": (_meshes, {}),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Finished runs for files of every kind, in folders that were moved since."""
+    made = {}
+    for name, (data, options) in KINDS.items():
+        folder = tmp_path_factory.mktemp(name)
+        train({**SMALL, **options, "data": data(folder), "out": str(folder / "first")})
+        made[name] = folder / "moved"
+        shutil.move(folder / "first", made[name])
+    return made
+
+
+def files(folder: Path) -> dict[str, Path]:
+    """A file of every kind that can be predicted."""
+    found = {"molecule": folder / "new.sdf", "graph": folder / "new.edges", "mesh": folder / "new.obj", "example": folder / "new.npz"}
+    found["molecule"].write_text(sdf(3))
+    found["graph"].write_text(ring(6))
+    found["mesh"].write_text(obj(4))
+    inc.collate(graphs(3)).save(found["example"])
+    return found
+
+
+def table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(text.splitlines()))
+
+
+@pytest.mark.parametrize(("kind", "count"), [("example", 3), ("molecule", 3), ("graph", 1), ("mesh", 1)])
+def test_files_of_every_kind_are_predicted_by_a_run_that_moved(kind, count, runs, tmp_path, capsys):
+    file = files(tmp_path)[kind]
+    assert main(["predict", str(runs[kind]), str(file)]) == 0
+    found = capsys.readouterr()
+    rows = table(found.out)
+    assert len(rows) == count
+    assert all(row["name"].startswith(file.name) for row in rows)
+    assert found.err == ""
+
+
+def test_predictions_are_those_of_the_training_code(runs, capsys):
+    run = resume(runs["example"])
+    scored = run.evaluation.parts["test"]
+    numbers = run.prepared.data.splits[0].test.tolist()
+    main(["predict", str(runs["example"]), run.prepared.config.data])
+    rows = table(capsys.readouterr().out)
+    assert list(rows[0]) == ["name", "target"]
+    assert [float(rows[k]["target"]) for k in numbers] == pytest.approx(scored.predicted[:, 0].tolist(), rel=1e-4)
+
+
+def test_classes_come_with_probabilities(runs, tmp_path, capsys):
+    main(["predict", str(runs["graph"]), str(files(tmp_path)["graph"])])
+    [row] = table(capsys.readouterr().out)
+    assert list(row) == ["name", "class", "p(large)", "p(small)"]
+    assert float(row["p(large)"]) + float(row["p(small)"]) == pytest.approx(1, abs=1e-5)
+    assert row["class"] == max(("large", "small"), key=lambda name: float(row[f"p({name})"]))
+
+
+def test_values_of_entries_have_a_row_each(tmp_path):
+    examples = [e.replace(target={"i": e.features["i"][:, :2]}) for e in graphs(12)]
+    inc.collate(examples).save(tmp_path / "d.npz")
+    train({**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run")})
+    task, found = predict(tmp_path / "run", [tmp_path / "d.npz"], [])
+    assert (task.at, task.out_channels) == ("i", 2)
+    assert [len(p.rows) for p in found] == [e.structure.total_nodes for e in examples]
+
+
+def test_a_broken_file_is_named_and_the_rest_is_predicted(runs, tmp_path, capsys):
+    broken, half = tmp_path / "broken.sdf", sdf(3)
+    broken.write_text("this is no molecule\n")
+    (tmp_path / "half.sdf").write_text(half.replace("  3  2  0", "  x  y  0", 1))
+    good = files(tmp_path)["molecule"]
+    words = [str(tmp_path / "absent.sdf"), str(broken), str(tmp_path / "half.sdf"), str(good)]
+    assert main(["predict", str(runs["molecule"]), *words]) == 0
+    found = capsys.readouterr()
+    names = [row["name"] for row in table(found.out)]
+    assert [name.split(":")[0] for name in names] == ["half.sdf"] * 2 + ["new.sdf"] * 3
+    told = found.err.splitlines()
+    assert len(told) == 3
+    assert all(line.startswith("incidence: passed over: ") for line in told)
+    assert all(name in line for name, line in zip(("absent.sdf", "broken.sdf", "half.sdf"), told, strict=True))
+
+
+def test_files_for_another_model_are_named_and_nothing_is_left(runs, tmp_path, capsys):
+    found = files(tmp_path)
+    assert main(["predict", str(runs["molecule"]), str(found["mesh"])]) == 2
+    told = capsys.readouterr().err
+    assert "new.obj is none of the files this model reads: .sdf" in told
+    assert "A file like that is for a model of kind 'mesh'." in told
+    assert "there is nothing to predict: none of 1 files gave an example that fits the model" in told
+
+
+def test_examples_with_other_features_are_named_and_the_rest_goes_on(runs, tmp_path, capsys):
+    good = files(tmp_path)["example"]
+    narrow = [e.replace(features={**e.features, "i": e.features["i"][:, :2]}) for e in graphs(2)]
+    inc.collate(narrow).save(tmp_path / "narrow.npz")
+    bare = [e.replace(features={"i": e.features["i"]}) for e in graphs(1)]
+    inc.collate(bare).save(tmp_path / "bare.npz")
+    sick = [e.replace(features={**e.features, "i": e.features["i"] / 0}) for e in graphs(1)]
+    inc.collate(sick).save(tmp_path / "sick.npz")
+    assert main(["predict", str(runs["example"]), *(str(tmp_path / f"{n}.npz") for n in ("narrow", "bare", "sick")), str(good)]) == 0
+    found = capsys.readouterr()
+    assert [row["name"] for row in table(found.out)] == ["new.npz 0", "new.npz 1", "new.npz 2"]
+    assert "narrow.npz 0: the features of `i` must have 3 channels" in found.err
+    assert "narrow.npz 1: " in found.err
+    assert "bare.npz 0: the network reads `{i j}`, which has no features here" in found.err
+    assert "sick.npz 0: the features of `i` have values that are no finite numbers" in found.err
+
+
+def test_a_graph_whose_lift_fails_is_named(runs, tmp_path, capsys):
+    whole = graphs(1)[0]
+    lone = inc.Example(inc.Structure(2, {}), {"i": torch.ones(2, 3)})
+    lone.save(tmp_path / "lone.npz")
+    assert whole.structure.total_nodes
+    assert main(["predict", str(runs["graph"]), str(tmp_path / "lone.npz"), str(files(tmp_path)["graph"])]) == 0
+    assert "passed over: " in (told := capsys.readouterr().err)
+    assert "lone.npz" in told
+
+
+def test_a_table_is_written_at_once_or_not_at_all(runs, tmp_path, capsys):
+    file, out = files(tmp_path)["graph"], tmp_path / "out.csv"
+    out.write_text("before")
+    assert main(["predict", str(runs["graph"]), str(tmp_path / "absent.edges"), "--out", str(out)]) == 2
+    assert out.read_text() == "before"
+    assert main(["predict", str(runs["graph"]), str(file), "--out", str(out)]) == 0
+    assert len(table(out.read_text())) == 1
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert f"1 predictions in {out}" in found.err
+    assert not list(tmp_path.glob(".out*"))
+    assert main(["predict", str(runs["graph"]), str(file), "--out", str(tmp_path / "no" / "out.csv")]) == 2
+    assert main(["predict", str(runs["graph"]), str(file), "--out", str(tmp_path)]) == 2
+
+
+def test_a_run_that_is_not_finished_predicts_nothing(runs, tmp_path, capsys):
+    copy = shutil.copytree(runs["graph"], tmp_path / "copy")
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(IncidenceError, match="has no model yet: finish it with `incidence train --resume"):
+        predict(copy, [], [])
+    (copy / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(IncidenceError, match=r"model\.safetensors is damaged"):
+        predict(copy, [], [])
+    shutil.copy(runs["mesh"] / "model.safetensors", copy / "model.safetensors")
+    with pytest.raises(IncidenceError, match=r"model\.safetensors belongs to another model than .*model\.json"):
+        predict(copy, [], [])
+    assert main(["predict", str(tmp_path), "x.edges"]) == 2
+    assert "is no folder of a run" in capsys.readouterr().err
+
+
+# ---- evaluation
+
+
+@pytest.mark.parametrize("kind", ["example", "graph"])
+def test_evaluation_gives_the_metrics_of_the_run(kind, runs, capsys):
+    assert main(["evaluate", str(runs[kind]), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    wanted = json.loads((runs[kind] / "metrics.json").read_text())
+    for part, metrics in found.items():
+        assert metrics["baseline"] == pytest.approx(wanted[part]["baseline"], rel=1e-5)
+        assert {k: v for k, v in metrics.items() if k != "baseline"} == pytest.approx(
+            {k: v for k, v in wanted[part].items() if k != "baseline"}, rel=1e-5
+        )
+
+
+def test_evaluation_is_a_table_for_people(runs, capsys):
+    assert main(["evaluate", str(runs["example"])]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["part", "rows", "metric", "network", "baseline"]
+    assert [line.split()[0] for line in lines[1:]] == ["train", "train", "validation", "validation", "test", "test"]
+
+
+def test_a_run_is_evaluated_on_other_data(runs, tmp_path):
+    inc.collate(graphs(17)).save(tmp_path / "other.npz")
+    evaluation, metric = evaluate_run(runs["example"], {"data": str(tmp_path / "other.npz")})
+    assert metric == "rmse"
+    assert sum(len(part.target) for part in evaluation.parts.values()) == 17
+
+
+def test_a_run_is_not_evaluated_on_another_task(runs, tmp_path, capsys):
+    inc.collate(graphs(17, is_classes=True)).save(tmp_path / "other.npz")
+    assert main(["evaluate", str(runs["example"]), "--data", str(tmp_path / "other.npz")]) == 2
+    assert "the model was trained for" in capsys.readouterr().err

@@ -1,0 +1,94 @@
+"""Two processes that share every batch train as one does."""
+
+from __future__ import annotations
+
+import csv
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import incidence as inc
+from incidence.errors import IncidenceError
+from incidence.train import train
+from tests.train.conftest import graphs
+
+SMALL: dict[str, Any] = {"model": "i, {i j}", "epochs": 3, "batch_size": 9, "hidden": 4, "depth": 1, "dropout": 0.0, "validation": 0.2}
+
+
+def _free_port() -> int:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        return int(door.getsockname()[1])
+
+
+def two(work: Callable[[], object]) -> list[int]:
+    """Runs something in two processes that know of each other as those of torchrun do; gives what they ended with."""
+    port, children = _free_port(), []
+    for rank in range(2):
+        child = os.fork()
+        if not child:
+            known = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0, "MASTER_PORT": port}
+            os.environ.update({key: str(value) for key, value in known.items()})
+            os.environ.update(MASTER_ADDR="127.0.0.1", TORCHELASTIC_RUN_ID="test", GLOO_SOCKET_IFNAME="lo")
+            try:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                work()
+                os._exit(0)
+            except IncidenceError:
+                os._exit(2)
+            except BaseException:
+                os._exit(1)
+        children.append(child)
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def history(path: Path) -> list[list[float]]:
+    return [[float(v) for v in row.values()] for row in csv.DictReader((path / "history.csv").read_text().splitlines())]
+
+
+def _missing(examples: list[inc.Example]) -> list[inc.Example]:
+    """Half of the targets are missing, so that the processes have unequal numbers of them."""
+    return [e.replace(target=torch.tensor([torch.nan])) if k % 2 else e for k, e in enumerate(examples)]
+
+
+CASES: dict[str, Any] = {
+    "numbers": (graphs(40), {}),
+    "classes": (graphs(40, is_classes=True), {"label_smoothing": 0.1}),
+    "missing targets": (_missing(graphs(40)), {}),
+    "the best weights": (graphs(40), {"keep": "best", "patience": 2}),
+}
+
+
+@pytest.mark.parametrize(("examples", "options"), CASES.values(), ids=CASES.keys())
+def test_two_processes_have_the_losses_and_weights_of_one(examples, options, tmp_path):
+    inc.collate(examples).save(tmp_path / "d.npz")
+    given = {**SMALL, **options, "data": str(tmp_path / "d.npz")}
+    train({**given, "out": str(tmp_path / "one")})
+    assert two(lambda: train({**given, "out": str(tmp_path / "two"), "devices": 2})) == [0, 0]
+    for first, second in zip(history(tmp_path / "one"), history(tmp_path / "two"), strict=True):
+        assert first == pytest.approx(second, rel=1e-4, abs=1e-6)
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    for key in one:
+        torch.testing.assert_close(one[key], other[key], rtol=1e-2, atol=1e-3)
+
+
+def test_both_processes_end_when_the_weights_of_one_run_away(tmp_path, monkeypatch):
+    from incidence.train.module import Training
+
+    own = Training._loss
+
+    def loss(self: Training, batch: Any) -> Any:
+        total, count = own(self, batch)
+        return (total * torch.nan if self.global_rank == 1 else total), count
+
+    monkeypatch.setattr(Training, "_loss", loss)
+    inc.collate(graphs(20)).save(tmp_path / "d.npz")
+    given = {**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run"), "devices": 2}
+    assert two(lambda: train(given)) == [2, 2]
+    assert not (tmp_path / "run" / "checkpoints" / "last.ckpt").exists()
