@@ -296,10 +296,10 @@ def test_features_that_are_not_finite_are_refused(tmp_path):
         train({**SMALL, "data": saved(tmp_path / "d.npz", examples), "out": str(tmp_path / "run")})
 
 
-@pytest.mark.parametrize("batch_size", [8, 64])
-def test_weights_that_run_away_are_told_and_never_saved(batch_size, numbers, tmp_path):
+@pytest.mark.parametrize(("batch_size", "what"), [(8, "the loss is (nan|inf)"), (64, "(the loss is|a weight is)")])
+def test_weights_that_run_away_are_told_and_never_saved(batch_size, what, numbers, tmp_path):
     path = tmp_path / "run"
-    with pytest.raises(IncidenceError, match=r"in epoch \d+: the weights have run away.*try a smaller learning rate"):
+    with pytest.raises(IncidenceError, match=what + r".* in epoch \d+: the weights have run away.*try a smaller learning rate"):
         train(
             {**SMALL, "data": str(numbers), "out": str(path), "epochs": 9, "lr": 1e38, "batch_size": batch_size, "norm": "none", "clip": 0}
         )
