@@ -48,16 +48,14 @@ def done(numbers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_numbers_are_learned_better_than_by_the_mean(numbers, tmp_path):
-    run = train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 25, "hidden": 8, "lr": 0.02})
+    run = train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 14, "batch_size": 8, "lr": 0.05})
     scored = run.evaluation.parts["train"]
     assert scored.metrics["rmse"] < 0.5 * scored.baseline["rmse"]
     assert scored.baseline["rmse"] == pytest.approx(float(scored.target.std(correction=0)), rel=1e-4)
 
 
 def test_classes_are_learned_better_than_by_their_frequency(classes, tmp_path):
-    run = train(
-        {**SMALL, "data": str(classes), "out": str(tmp_path / "run"), "epochs": 25, "hidden": 8, "lr": 0.02, "label_smoothing": 0.1}
-    )
+    run = train({**SMALL, "data": str(classes), "out": str(tmp_path / "run"), "epochs": 10, "lr": 0.05, "label_smoothing": 0.1})
     scored = run.evaluation.parts["train"]
     assert scored.metrics["accuracy"] > scored.baseline["accuracy"]
     assert scored.metrics["accuracy"] == pytest.approx(float((scored.predicted.argmax(1) == scored.target).float().mean()))
@@ -73,11 +71,10 @@ def _with_targets(at: str, is_classes: bool) -> list[inc.Example]:
     return found
 
 
-@pytest.mark.parametrize("is_classes", [False, True])
-@pytest.mark.parametrize("at", ["i", "{i j}"])
+@pytest.mark.parametrize(("at", "is_classes"), [("i", False), ("{i j}", True)])
 def test_targets_may_belong_to_nodes_and_edges_and_be_missing(at, is_classes, tmp_path):
     data = saved(tmp_path / "data.npz", _with_targets(at, is_classes))
-    run = train({**SMALL, "data": data, "out": str(tmp_path / "run"), "epochs": 20, "batch_size": 4, "lr": 0.03})
+    run = train({**SMALL, "data": data, "out": str(tmp_path / "run"), "epochs": 12, "batch_size": 4, "lr": 0.05})
     scored, metric = run.evaluation.parts["train"], "accuracy" if is_classes else "rmse"
     assert (scored.metrics[metric] > scored.baseline[metric]) is is_classes
     assert all(p.isfinite().all() for p in run.predictor.parameters())
@@ -299,10 +296,10 @@ def test_features_that_are_not_finite_are_refused(tmp_path):
         train({**SMALL, "data": saved(tmp_path / "d.npz", examples), "out": str(tmp_path / "run")})
 
 
-@pytest.mark.parametrize("batch_size", [8, 64])
-def test_weights_that_run_away_are_told_and_never_saved(batch_size, numbers, tmp_path):
+@pytest.mark.parametrize(("batch_size", "what"), [(8, "the loss is (nan|inf)"), (64, "(the loss is|a weight is)")])
+def test_weights_that_run_away_are_told_and_never_saved(batch_size, what, numbers, tmp_path):
     path = tmp_path / "run"
-    with pytest.raises(IncidenceError, match=r"in epoch \d+: the weights have run away.*try a smaller learning rate"):
+    with pytest.raises(IncidenceError, match=what + r".* in epoch \d+: the weights have run away.*try a smaller learning rate"):
         train(
             {**SMALL, "data": str(numbers), "out": str(path), "epochs": 9, "lr": 1e38, "batch_size": batch_size, "norm": "none", "clip": 0}
         )
@@ -321,7 +318,7 @@ def test_the_checkpoint_before_a_runaway_stays(numbers, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Training, "training_step", step)
     with pytest.raises(IncidenceError, match="in epoch 2: the weights have run away"):
-        train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 4})
+        train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 4, "batch_size": 64})
     kept = read(tmp_path / "run" / "checkpoints" / "last.ckpt")
     assert kept["epoch"] == 0
     assert all(value.isfinite().all() for value in kept["state_dict"].values())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import signal
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -115,7 +114,7 @@ def _fit(folder: RunFolder, prepared: Prepared, predictor: Predictor, start: Pat
     steps = config.epochs * len(Order(count, config.batch_size, share=(0, world)))
     module = Training(predictor, prepared.data.task, config, steps)
     callbacks = [*_watchers(config, prepared, folder), history, Progress(is_shown), KeepLast(folder.last, prepared.spec)]
-    begun, on_interrupt = time.monotonic(), signal.getsignal(signal.SIGINT)
+    begun = time.monotonic()
     with _quiet():
         trainer = _trainer(config, folder, callbacks, has_validation=bool(prepared.parts.validation))
         try:
@@ -124,8 +123,6 @@ def _fit(folder: RunFolder, prepared: Prepared, predictor: Predictor, start: Pat
             raise Interrupted(folder) from error
         except OSError as error:  # of a log; checkpoints and tables say so themselves
             raise IncidenceError(disk_trouble(Path(error.filename or folder.path), error)) from error
-        finally:
-            signal.signal(signal.SIGINT, on_interrupt)  # which Lightning may have switched off
     if not trainer.is_global_zero:
         return None
     if config.keep == "best":
