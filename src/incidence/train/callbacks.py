@@ -105,28 +105,34 @@ class Progress(Callback):
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Shows an empty bar, or one that is filled as far as a resumed run had come."""
-        if not self.is_shown or not trainer.is_global_zero:
-            return
-        epochs, done = trainer.max_epochs or 0, trainer.current_epoch
-        if self.stream.isatty():
-            form = "{desc} |{bar:30}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]{postfix}"
-            self.bar = tqdm(total=epochs, initial=done, desc="epoch", file=self.stream, bar_format=form, leave=True)
-        else:
-            print(f"epoch {done} of {epochs}", file=self.stream, flush=True)
-            self.spoke = time.monotonic()
+        self.is_shown = self.is_shown and trainer.is_global_zero
+        if self.is_shown and self.stream.isatty():
+            form = "{desc} |{bar:30}| [{elapsed}<{remaining}]{postfix}"
+            steps = int(trainer.num_training_batches)
+            total, done = (trainer.max_epochs or 0) * steps, trainer.current_epoch * steps
+            self.bar = tqdm(total=total, initial=done, desc=_place(trainer, 0), file=self.stream, bar_format=form)
+        elif self.is_shown:
+            self._say(_place(trainer, 0))
+
+    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Moves the bar."""
+        if self.bar is not None:
+            self.bar.update()
+        elif self.is_shown and time.monotonic() - self.spoke > 10:  # an epoch that takes long
+            self._say(f"{_place(trainer, 1)}, step {batch_idx + 1} of {trainer.num_training_batches}")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Moves the bar, with the metrics of the epoch."""
-        if not self.is_shown or not trainer.is_global_zero:
-            return
+        """Tells the metrics of the epoch."""
         shown = {key.replace("validation_", "val "): f"{float(value):.4g}" for key, value in trainer.callback_metrics.items()}
         if self.bar is not None:
-            self.bar.set_postfix(shown, refresh=False)
-            self.bar.update()
-        elif time.monotonic() - self.spoke > 5:
-            values = ", ".join(f"{key} {value}" for key, value in shown.items())
-            print(f"epoch {trainer.current_epoch + 1} of {trainer.max_epochs}: {values}", file=self.stream, flush=True)
-            self.spoke = time.monotonic()
+            self.bar.set_description(_place(trainer, 1), refresh=False)
+            self.bar.set_postfix(shown)
+        elif self.is_shown and time.monotonic() - self.spoke > 5:
+            self._say(f"{_place(trainer, 1)}: {', '.join(f'{key} {value}' for key, value in shown.items())}")
+
+    def _say(self, text: str) -> None:
+        print(text, file=self.stream, flush=True)
+        self.spoke = time.monotonic()
 
     def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Closes the bar."""
@@ -141,3 +147,7 @@ class Progress(Callback):
         if self.bar is not None:
             self.bar.close()
             self.bar = None
+
+
+def _place(trainer: pl.Trainer, begun: int) -> str:
+    return f"epoch {trainer.current_epoch + begun} of {trainer.max_epochs}"
