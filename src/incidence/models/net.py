@@ -46,6 +46,7 @@ class IncidenceNet(nn.Module):
         activation: `relu`, `gelu`, `silu`, `elu` or `tanh`.
         dropout: In blocks and heads.
         head_dropout: In heads, if it differs.
+        head_depth: Hidden layers in the head of a whole structure; without any, the output is linear in its statistics.
         readout: Statistics for outputs of whole structures.
         max_overlap: With open faces: how many matched nodes may lie in one.
 
@@ -71,6 +72,7 @@ class IncidenceNet(nn.Module):
         activation: str = "relu",
         dropout: float = 0.1,
         head_dropout: float | None = None,
+        head_depth: int = 1,
         readout: Aggr = ("sum", "mean"),
         max_overlap: int = 1,
     ) -> None:
@@ -84,9 +86,9 @@ class IncidenceNet(nn.Module):
             self._style.layer(f"{side(self.map.inputs)} -> {self.through}", in_channels), *self._style.after(self.through)
         )
         self.blocks = Sequential(*(Residual(self._style.block(self.through)) for _ in range(depth)))
-        head_dropout = dropout if head_dropout is None else head_dropout
+        head = readout, head_depth, dropout if head_dropout is None else head_dropout
         outputs = zip(self.map.outputs, self.out_channels, strict=True)
-        self.heads = nn.ModuleList(self._style.head(self.through, p, width, readout, head_dropout) for p, width in outputs)
+        self.heads = nn.ModuleList(self._style.head(self.through, p, width, *head) for p, width in outputs)
 
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
         """The outputs: a tensor, or a dict of tensors if the map has several. Features of other tensors are left alone."""
@@ -157,14 +159,16 @@ class _Style:
         layer, each = self.layer(f"{text} -> {text}"), PerTensor(text, self.hidden, self.hidden, self.bias)
         return Sequential(layer, *self.after(text), each, *self.after(text), Dropout(self.dropout))
 
-    def head(self, text: str, output: Pattern, channels: int, readout: Aggr, dropout: float) -> nn.Module:
+    def head(self, text: str, output: Pattern, channels: int, readout: Aggr, depth: int, dropout: float) -> nn.Module:
         if output.faces:
             to = side((output,))
             return Sequential(self.layer(f"{text} -> {to}"), *self.after(to), Dropout(dropout), PerTensor(to, self.hidden, channels))
         statistics = Readout(text, list(readout) if not isinstance(readout, str) else readout)
         width = statistics.out_channels(self.hidden)
-        norm, between = NORMS[self.norm]("", width) or [Rescale(width)], Activation(self.function)
-        return Sequential(statistics, *norm, nn.Linear(width, self.hidden), between, nn.Dropout(dropout), nn.Linear(self.hidden, channels))
+        norm = NORMS[self.norm]("", width) or [Rescale(width)]
+        widths = [width, *[self.hidden] * depth]
+        steps = ([nn.Linear(own, self.hidden), Activation(self.function), nn.Dropout(dropout)] for own in widths[:-1])
+        return Sequential(statistics, *norm, *(module for step in steps for module in step), nn.Linear(widths[-1], channels))
 
 
 def side(patterns: Sequence[Pattern]) -> str:

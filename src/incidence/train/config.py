@@ -56,6 +56,7 @@ class Config:
     activation: str | None = _option(None, "model", "relu, gelu, silu, elu or tanh")
     dropout: float | None = _option(None, "model", "in blocks", least=0, most=1)
     head_dropout: float | None = _option(None, "model", "in heads, if it differs", least=0, most=1)
+    head_depth: int | None = _option(None, "model", "hidden layers in the head of a whole structure", least=0)
     readout: tuple[str, ...] | None = _option(None, "model", "statistics for outputs of whole structures")
     max_overlap: int | None = _option(None, "model", "with open faces: matched nodes in one", least=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from incidence.train.config import Config
@@ -28,7 +29,7 @@ BY_DATA: Mapping[str, Mapping[str, Any]] = {
     "imdb-b": _TU,
     "imdb-m": _TU,
     "csl": {"model": "rings", "max_size": 8, "hidden": 32, "depth": 2, "epochs": 60, "batch_size": 15},
-    "counting": {"model": "order3", "lr": 1e-2, "weight_decay": 0.0},
+    "counting": {"model": "order3", "lr": 2e-2, "weight_decay": 0.0, "batch_size": 32},
     "exp": {"model": "rings", "max_size": 8},
     "cexp": {"model": "rings", "max_size": 8},
     "shrec11": _MESH,
@@ -50,7 +51,12 @@ BY_READER: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+_OF_MODEL = {f.name for f in fields(Config) if f.metadata["section"] == "model"} | {"lift", "max_size"}  # of no use to another model
+
+
 def resolve(config: Config, given: Mapping[str, Any], reader: str = "") -> Config:
     """The config with the recipe of its data under what the user gave."""
     recipe = BY_DATA.get(config.data, BY_READER.get(reader, {"model": "relational"}))
-    return config.replace(**{key: value for key, value in recipe.items() if key not in given})
+    is_own = given.get("model", recipe["model"]) == recipe["model"]
+    wanted = {key: value for key, value in recipe.items() if is_own or key not in _OF_MODEL}
+    return config.replace(**{key: value for key, value in wanted.items() if key not in given})
