@@ -35,7 +35,7 @@ class Preset:
 _MESH = {"hidden": 32, "aggr": "mean", "readout": ("mean", "max"), "head_dropout": 0.3}
 _MOLECULE = {"aggr": "mean"}
 _GRAPH = {"hidden": 32, "dropout": 0.2}
-_ORDER3 = {"through": "i j k", "hidden": 16, "depth": 0, "norm": "none", "dropout": 0.0, "whole": None, "head_depth": 0}
+_ORDER3 = {"through": "i j k", "hidden": 16, "depth": 0, "norm": "none", "dropout": 0.0, "whole": None}
 _HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
 
 PRESETS: dict[str, Preset] = {
