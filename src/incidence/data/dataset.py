@@ -115,8 +115,9 @@ class DataSet:
             return targets[0][self.task.at][rows]
         return torch.stack([t for t in targets if isinstance(t, Tensor)]).flatten()[rows]
 
-    def parts(self, split: Split) -> Parts:
-        """The three parts of a split, packed together so that a plan is made once."""
+    def parts(self, split: Split | int = 0) -> Parts:
+        """The three parts of a split, or of the split of that number, packed together so that a plan is made once."""
+        split = self.split(split) if isinstance(split, int) else split
         if self.is_transductive:
             [example] = self.examples
             return Parts(*([_only(example, self.task, rows)] if len(rows) else [] for rows in split))
