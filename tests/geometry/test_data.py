@@ -19,7 +19,7 @@ def complexes(path: Path) -> list[dict]:
         return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize(("dimension", "count"), [(2, 95), (3, 316), (4, 87)])
+@pytest.mark.parametrize(("dimension", "count"), [(2, 95), pytest.param(3, 316, marks=pytest.mark.slow), (4, 87)])
 def test_triangulated_manifolds_have_their_counts_and_shape(dimension, count):
     cases = [case for case in complexes(data_folder("triangulated_manifolds") / "complexes.jsonl.gz") if case["dim"] == dimension]
     assert len(cases) == count

@@ -258,6 +258,7 @@ def test_a_classic_volume_is_a_complex_of_tetrahedra_that_contains_its_surface(n
     assert s.canonical()[0] == s
 
 
+@pytest.mark.slow
 def test_600_meshes_of_shrec_have_the_published_numbers():
     archive = ZipFile(data_folder("shrec11_meshes") / "shrec_16.zip")
     eulers = []

@@ -232,6 +232,7 @@ def test_the_16_reflexive_polygons():
     assert sorted(sizes) == sorted([(3, 3)] * 5 + [(4, 4)] * 7 + [(5, 5)] * 3 + [(6, 6)])
 
 
+@pytest.mark.slow
 def test_the_4319_reflexive_polytopes():
     found = [f_vector(geometry.polytope(points)) for points in reflexive(3)]
     assert len(found) == 4319
