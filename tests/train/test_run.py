@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 import incidence as inc
+from incidence.data.folders import load_folder
 from incidence.errors import IncidenceError
 from incidence.train import Interrupted, resume, train
 from incidence.train.checkpoint import read
@@ -102,6 +103,14 @@ def test_targets_that_are_missing_do_not_count(tmp_path):
     assert 0 < int(known.sum()) < len(known)
     assert scored.metrics["rmse"] == pytest.approx(float((scored.predicted - scored.target)[known].square().mean().sqrt()), rel=1e-4)
     assert all(float(row["train_loss"]) < 100 for row in rows(tmp_path / "run" / "history.csv"))
+
+
+def test_training_without_any_target_is_refused(tmp_path):
+    test = load_folder(Path(saved(tmp_path / "d.npz", graphs(40)))).splits[0].test.tolist()
+    bare = [e if k in test else e.replace(target=torch.tensor([torch.nan])) for k, e in enumerate(graphs(40))]
+    with pytest.raises(IncidenceError, match=r"none of the training examples of .* has a target"):
+        train({**SMALL, "data": saved(tmp_path / "d.npz", bare), "out": str(tmp_path / "run")})
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_part_without_any_target_has_no_metric(tmp_path):
@@ -381,6 +390,26 @@ def test_data_that_has_changed_is_refused(numbers, tmp_path):
     saved(tmp_path / "d.npz", [e.replace(features={**e.features, "i": e.features["i"][:, :2]}) for e in graphs(40)])
     with pytest.raises(IncidenceError, match=r"the data or the version of the library has changed since .* was begun: in_channels is"):
         resume(tmp_path / "run")
+
+
+CHANGES: dict[str, Any] = {
+    "a target": lambda e: e.replace(target=e.target + 1),
+    "a feature": lambda e: e.replace(features={**e.features, "i": e.features["i"] + 1e-6}),
+    "a structure": lambda e: inc.Example(inc.Structure(e.structure.num_nodes, {"{i j}": e.structure["{i j}"][:, :-1]}),
+                                         {**e.features, "{i j}": e.features["{i j}"][:-1]}, e.target),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_one_example_that_has_changed_is_noticed(change, numbers, tmp_path):
+    data = shutil.copy(numbers, tmp_path / "d.npz")
+    train({**SMALL, "data": str(data), "out": str(tmp_path / "run")})
+    examples = graphs(40)
+    saved(tmp_path / "d.npz", [*examples[:7], change(examples[7]), *examples[8:]])
+    before = content(tmp_path / "run")
+    with pytest.raises(IncidenceError, match=r"has changed since .* was begun: fingerprint is .* Nothing was changed"):
+        resume(tmp_path / "run")
+    assert content(tmp_path / "run") == before
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "nonsense", '{"model": 3}'])

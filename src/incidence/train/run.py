@@ -28,8 +28,9 @@ from incidence.train.batches import Order, loader
 from incidence.train.callbacks import History, KeepBest, KeepLast, Progress, Stop
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate
+from incidence.train.fingerprint import fingerprint
 from incidence.train.folder import RunFolder, Spec, build, disk_trouble, write_text
-from incidence.train.module import Training
+from incidence.train.module import Training, is_known, rows_of
 from incidence.train.prepare import Prepared, new_predictor, prepare
 
 __all__ = ["Interrupted", "Run", "all_given", "is_first", "resume", "train"]
@@ -68,7 +69,7 @@ def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | Non
     given = options.given() if isinstance(options, Config) else dict(options or {})
     config = Config.of(given if data is None else {"data": data.name, **given})
     torch.set_num_threads(config.threads)
-    prepared = prepare(config, given, data)
+    prepared = _prepare(config, given, data)
     folder = RunFolder.new(config.out, config.data) if is_first() else RunFolder(Path(os.devnull))
     predictor = new_predictor(prepared)
     if is_first():
@@ -91,7 +92,7 @@ def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False
     folder = RunFolder.open(Path(path))
     config = folder.read_config()
     torch.set_num_threads(config.threads)
-    prepared = prepare(config, all_given(), data)
+    prepared = _prepare(config, all_given(), data)
     _assert_same(prepared.spec, folder.read_spec(), f"the data or the version of the library has changed since {folder.path} was begun")
     checkpoint.clean(folder.checkpoints)
     if not folder.last.exists():  # killed in its first epoch
@@ -104,6 +105,15 @@ def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False
 def all_given() -> dict[str, Any]:
     """Every option counts as given: no recipe changes a run that has begun."""
     return dict.fromkeys(f.name for f in fields(Config))
+
+
+def _prepare(config: Config, given: Mapping[str, Any], data: DataSet | None) -> Prepared:
+    """Data and model, with all that a run must find unchanged when it goes on."""
+    prepared = prepare(config, given, data)
+    task = prepared.data.task
+    if not any(bool(is_known(rows_of(e, task), task).any()) for e in prepared.parts.train):
+        raise IncidenceError(f"none of the training examples of {config.data!r} has a target: there is nothing to learn from.")
+    return prepared._replace(spec={**prepared.spec, "fingerprint": fingerprint(prepared.parts)})
 
 
 def _fit(folder: RunFolder, prepared: Prepared, predictor: Predictor, start: Path | None, is_shown: bool) -> Run | None:
