@@ -201,6 +201,7 @@ def test_watching_needs_a_validation_part(options, tmp_path):
             (folder / name / part / "a.edges").write_text("0 1\n1 2\n2 0\n")
     with pytest.raises(IncidenceError, match=r"--keep best and --patience need a validation part: add --validation 0\.1"):
         train({**SMALL, **options, "data": str(folder), "out": str(tmp_path / "run")})
+    assert not (tmp_path / "run").exists()
 
 
 # ---- what a run leaves behind
@@ -288,7 +289,7 @@ def test_a_new_run_never_writes_into_a_folder_that_has_something(done, numbers, 
 def test_options_that_do_not_fit_are_refused(options, message, numbers, tmp_path):
     with pytest.raises(IncidenceError, match=message):
         train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), **options})
-    assert not (tmp_path / "run").exists() or not any((tmp_path / "run").glob("model.safetensors"))
+    assert not (tmp_path / "run").exists()  # it does not stand in the way of the next try
 
 
 def test_damaged_data_is_refused(tmp_path):
@@ -419,6 +420,50 @@ def test_a_damaged_description_is_refused(text, copy):
         resume(copy)
 
 
+def test_two_processes_do_not_train_in_one_folder(numbers, tmp_path, monkeypatch):
+    path, own, told = tmp_path / "run", Training.on_train_epoch_start, []
+
+    def again(self: Training) -> None:
+        own(self)
+        with pytest.raises(IncidenceError, match=r"another process trains in .*run: wait for its end") as error:
+            resume(path)
+        told.append(error)
+
+    monkeypatch.setattr(Training, "on_train_epoch_start", again)
+    train({**SMALL, "data": str(numbers), "out": str(path), "epochs": 1})
+    assert len(told) == 1
+    monkeypatch.undo()
+    resume(path)
+
+
+def test_a_folder_that_cannot_be_locked_is_told(copy):
+    (copy / "environment.json").unlink()
+    (copy / "environment.json").mkdir()
+    with pytest.raises(IncidenceError, match=r"environment\.json cannot be written"):
+        resume(copy)
+
+
+def test_half_written_files_go_and_others_stay(copy):
+    halves = [".metrics.json.ab3_xy9q", "plots/.curves.png.abcdefgh", "checkpoints/.last.ckpt.12345678"]
+    others = [".notes", ".notes.txt", ".my.metrics.json.swp", "logs/.metrics.csv.abcdefgh"]
+    for name in (*halves, *others):
+        (copy / name).write_text("x")
+    resume(copy)
+    assert not any((copy / name).exists() for name in halves)
+    assert all((copy / name).exists() for name in others)
+
+
+def test_threads_are_those_of_the_caller_again(numbers, tmp_path):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "threads": 1, "epochs": 1})
+        resume(tmp_path / "run")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 # ---- full disks and Ctrl-C
 
 
@@ -442,7 +487,9 @@ def test_a_full_disk_is_told_and_leaves_whole_files(name, numbers, tmp_path):
         with pytest.raises(IncidenceError, match=rf"the disk is full: .*{name} was not written, and what was there before is whole"):
             train({**SMALL, "data": str(numbers), "out": str(path)})
     assert not list(path.rglob(f"*{name}*"))
-    if name != "config.yaml":
+    if name == "config.yaml":
+        assert not path.exists()  # it had not begun
+    else:
         resume(path)
         assert (path / "predictions.csv").is_file()
 

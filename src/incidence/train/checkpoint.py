@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,12 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
+_HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
+
+
 def clean(folder: Path) -> None:
-    """Removes what a killed process left half written."""
-    for rest in folder.glob(".*.ckpt.*"):
-        rest.unlink(missing_ok=True)
+    """Removes what a killed process left half written in the folder of a run."""
+    for place in (folder, folder / "checkpoints", folder / "plots"):
+        for rest in place.glob(".*"):
+            if _HALF.fullmatch(rest.name):
+                rest.unlink(missing_ok=True)

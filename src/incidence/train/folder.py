@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -90,6 +91,10 @@ class RunFolder:
         write_text(self.environment, json.dumps(environment(config), indent=1) + "\n")
         write_text(self.spec, json.dumps(spec, indent=1) + "\n")
         write_text(self.config, write_yaml(_plain(config)))
+
+    def discard(self) -> None:
+        """Removes the folder of a run that has not begun: it was new, so all in it is of that run."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def read_config(self) -> Config:
         """The options that the run was started with."""

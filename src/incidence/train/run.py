@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import time
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
-import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
@@ -24,6 +21,7 @@ from incidence.data import DataSet
 from incidence.errors import IncidenceError, need
 from incidence.models import Predictor
 from incidence.train import checkpoint
+from incidence.train.around import alone, quiet, threads
 from incidence.train.batches import Order, loader
 from incidence.train.callbacks import History, KeepBest, KeepLast, Progress, Stop
 from incidence.train.config import Config
@@ -68,13 +66,19 @@ def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | Non
     """
     given = options.given() if isinstance(options, Config) else dict(options or {})
     config = Config.of(given if data is None else {"data": data.name, **given})
-    torch.set_num_threads(config.threads)
-    prepared = _prepare(config, given, data)
-    folder = RunFolder.new(config.out, config.data) if is_first() else RunFolder(Path(os.devnull))
-    predictor = new_predictor(prepared)
-    if is_first():
-        folder.start(prepared.config, prepared.spec)
-    return _fit(folder, prepared, predictor, None, is_shown)
+    with threads(config.threads):
+        prepared = _prepare(config, given, data)
+        folder = RunFolder.new(config.out, config.data) if is_first() else RunFolder(Path(os.devnull))
+        try:
+            job = _Job(folder, prepared, new_predictor(prepared), is_shown)
+            if is_first():
+                folder.start(prepared.config, prepared.spec)
+        except BaseException:  # it has not begun: nothing must stand in the way of the next try
+            if is_first():
+                folder.discard()
+            raise
+        with _alone(folder):
+            return job.run()
 
 
 def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False) -> Run | None:
@@ -91,15 +95,21 @@ def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False
     """
     folder = RunFolder.open(Path(path))
     config = folder.read_config()
-    torch.set_num_threads(config.threads)
-    prepared = _prepare(config, all_given(), data)
-    _assert_same(prepared.spec, folder.read_spec(), f"the data or the version of the library has changed since {folder.path} was begun")
-    checkpoint.clean(folder.checkpoints)
-    if not folder.last.exists():  # killed in its first epoch
-        return _fit(folder, prepared, new_predictor(prepared), None, is_shown)
-    content = checkpoint.read(folder.last)
-    _assert_same(prepared.spec, content.get("incidence", {}), f"{folder.last} belongs to another model")
-    return _fit(folder, prepared, build(prepared.spec), folder.last, is_shown)
+    with threads(config.threads), _alone(folder):
+        prepared = _prepare(config, all_given(), data)
+        _assert_same(prepared.spec, folder.read_spec(), f"the data or the version of the library has changed since {folder.path} was begun")
+        if is_first():
+            checkpoint.clean(folder.path)
+        if not folder.last.exists():  # killed in its first epoch
+            return _Job(folder, prepared, new_predictor(prepared), is_shown).run()
+        content = checkpoint.read(folder.last)
+        _assert_same(prepared.spec, content.get("incidence", {}), f"{folder.last} belongs to another model")
+        return _Job(folder, prepared, build(prepared.spec), is_shown).run(folder.last)
+
+
+def _alone(folder: RunFolder) -> AbstractContextManager[None]:
+    """Keeps other runs out of a folder; the processes of one run share it."""
+    return alone(folder.environment) if is_first() else nullcontext()
 
 
 def all_given() -> dict[str, Any]:
@@ -116,29 +126,41 @@ def _prepare(config: Config, given: Mapping[str, Any], data: DataSet | None) -> 
     return prepared._replace(spec={**prepared.spec, "fingerprint": fingerprint(prepared.parts)})
 
 
-def _fit(folder: RunFolder, prepared: Prepared, predictor: Predictor, start: Path | None, is_shown: bool) -> Run | None:
-    config, history = prepared.config, History(folder.path / "history.csv")
-    count, world = len(prepared.parts.train), config.devices * config.machines
-    if count < world:
-        raise IncidenceError(f"{count} examples cannot be shared by {world} processes: use fewer --devices.")
-    steps = config.epochs * len(Order(count, config.batch_size, share=(0, world)))
-    module = Training(predictor, prepared.data.task, config, steps)
-    callbacks = [*_watchers(config, prepared, folder), history, Progress(is_shown), KeepLast(folder.last, prepared.spec)]
-    begun = time.monotonic()
-    with _quiet():
-        trainer = _trainer(config, folder, callbacks, has_validation=bool(prepared.parts.validation))
+class _Job:
+    """All that a run needs, made before anything is written: what cannot be done is refused here."""
+
+    def __init__(self, folder: RunFolder, prepared: Prepared, predictor: Predictor, is_shown: bool) -> None:
+        config, count = prepared.config, len(prepared.parts.train)
+        world = config.devices * config.machines
+        if count < world:
+            raise IncidenceError(f"{count} examples cannot be shared by {world} processes: use fewer --devices.")
+        self.folder, self.prepared, self.predictor = folder, prepared, predictor
+        self.history = History(folder.path / "history.csv")
+        steps = config.epochs * len(Order(count, config.batch_size, share=(0, world)))
+        self.module = Training(predictor, prepared.data.task, config, steps)
+        callbacks = [*_watchers(config, prepared, folder), self.history, Progress(is_shown), KeepLast(folder.last, prepared.spec)]
+        with quiet():
+            self.trainer = _trainer(config, folder, callbacks, has_validation=bool(prepared.parts.validation))
+
+    def run(self, start: Path | None = None) -> Run | None:
+        """Trains, from a checkpoint if there is one."""
+        begun = time.monotonic()
+        with quiet():
+            self._fit(start)
+        if not self.trainer.is_global_zero:
+            return None
+        if self.prepared.config.keep == "best":
+            best = checkpoint.read(self.folder.best)["state_dict"]
+            self.module.load_state_dict(best)
+        return _finish(self.folder, self.prepared, self.predictor.cpu().eval(), self.history, time.monotonic() - begun)
+
+    def _fit(self, start: Path | None) -> None:
         try:
-            trainer.fit(module, _Loaders(prepared), ckpt_path=start, weights_only=True)
+            self.trainer.fit(self.module, _Loaders(self.prepared), ckpt_path=start, weights_only=True)
         except SystemExit as error:  # what Lightning makes of Ctrl-C
-            raise Interrupted(folder) from error
+            raise Interrupted(self.folder) from error
         except OSError as error:  # of a log; checkpoints and tables say so themselves
-            raise IncidenceError(disk_trouble(Path(error.filename or folder.path), error)) from error
-    if not trainer.is_global_zero:
-        return None
-    if config.keep == "best":
-        best = checkpoint.read(folder.best)["state_dict"]
-        module.load_state_dict(best)
-    return _finish(folder, prepared, predictor.cpu().eval(), history, time.monotonic() - begun)
+            raise IncidenceError(disk_trouble(Path(error.filename or self.folder.path), error)) from error
 
 
 def _finish(folder: RunFolder, prepared: Prepared, predictor: Predictor, history: History, seconds: float) -> Run:
@@ -240,19 +262,3 @@ def _assert_same(spec: Spec, other: Mapping[str, Any], what: str) -> None:
 def is_first() -> bool:
     """Whether this is the first of several processes, as Lightning or torchrun started them."""
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Lightning tells much that is of no use to the person who trains."""
-    loggers = [logging.getLogger(f"lightning.{name}") for name in ("pytorch", "fabric", "pytorch.utilities.rank_zero")]
-    levels = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for one, level in zip(loggers, levels, strict=True):
-            one.setLevel(level)
