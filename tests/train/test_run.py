@@ -10,6 +10,7 @@ import pickle
 import resource
 import shutil
 import signal
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from safetensors.torch import load_file
 import incidence as inc
 from incidence.data.folders import load_folder
 from incidence.errors import IncidenceError
-from incidence.train import Interrupted, resume, train
+from incidence.train import Interrupted, RunFolder, resume, train
 from incidence.train.checkpoint import read
 from incidence.train.module import Training
 from tests.train.conftest import graphs, in_child
@@ -354,6 +355,25 @@ def _other(path: Path) -> None:
     torch.save(state, path)
 
 
+def _with(change: Any) -> Any:
+    """A checkpoint of which something is changed."""
+
+    def damage(path: Path) -> None:
+        state = read(path)
+        change(state)
+        torch.save(state, path)
+
+    return damage
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        largest = max(archive.infolist(), key=lambda one: one.file_size)
+    data[largest.header_offset + 500] ^= 1
+    path.write_bytes(data)
+
+
 class _Trap:
     """What a pickle may do."""
 
@@ -371,7 +391,24 @@ DAMAGES: dict[str, Any] = {
     "words": (lambda p: p.write_text("hello"), "last.ckpt is no checkpoint, or is damaged"),
     "a list": (lambda p: torch.save([1, 2], p), "last.ckpt is no checkpoint: it holds something of type list"),
     "a pickle": (lambda p: p.write_bytes(pickle.dumps(_Trap(p.parent / "trap"))), "last.ckpt is no checkpoint, or is damaged"),
-    "a pickle in a zip": (lambda p: torch.save({"state_dict": _Trap(p.parent / "trap")}, p), "last.ckpt is no checkpoint, or is damaged"),
+    "a pickle in a zip": (
+        lambda p: torch.save({"state_dict": _Trap(p.parent / "trap")}, p),
+        r"last.ckpt is no checkpoint of a run: it has something other than tensors and plain values, and was not read\.$",
+    ),
+    "a byte that flipped": (_flip, "last.ckpt is no checkpoint, or is damaged: .* does not match its checksum"),
+    "no state": (_with(lambda s: s.pop("state_dict")), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'state_dict'"),
+    "no loops": (_with(lambda s: s.pop("loops")), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'loops'"),
+    "no weights": (_with(lambda s: s.update(state_dict={})), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'state_dict'"),
+    "weights of no kind": (_with(lambda s: s.update(state_dict=3)), "last.ckpt cannot be gone on from"),
+    "other weights": (_with(lambda s: s.update(state_dict={"x": torch.ones(2)})), "last.ckpt cannot be gone on from: .*Missing key"),
+    "a number of loops": (_with(lambda s: s.update(loops=5)), "last.ckpt cannot be gone on from"),
+    "empty loops": (_with(lambda s: s.update(loops={})), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'loops'"),
+    "no optimiser": (_with(lambda s: s.update(optimizer_states=[])), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'opt"),
+    "no description": (_with(lambda s: s.update(incidence=None)), "last.ckpt belongs to another model"),
+    "weights that are none": (
+        _with(lambda s: [w.fill_(torch.nan) for w in s["state_dict"].values() if w.is_floating_point()]),
+        r"model\.safetensors was not written: .* has values that are no finite numbers",
+    ),
 }
 
 
@@ -391,6 +428,39 @@ def test_data_that_has_changed_is_refused(numbers, tmp_path):
     saved(tmp_path / "d.npz", [e.replace(features={**e.features, "i": e.features["i"][:, :2]}) for e in graphs(40)])
     with pytest.raises(IncidenceError, match=r"the data or the version of the library has changed since .* was begun: in_channels is"):
         resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda p: p.unlink(), "best.ckpt is no checkpoint, or is damaged"),
+        (_with(lambda s: s.pop("state_dict")), "best.ckpt is no checkpoint of a run, or is damaged: it has no 'state_dict'"),
+        (_with(lambda s: s.update(state_dict={"x": torch.ones(2)})), "best.ckpt has not the weights of this model"),
+    ],
+)
+def test_best_weights_that_are_damaged_are_refused(damage, message, numbers, tmp_path):
+    path = tmp_path / "run"
+    train({**SMALL, "data": str(numbers), "out": str(path), "epochs": 1, "keep": "best"})
+    damage(path / "checkpoints" / "best.ckpt")
+    with pytest.raises(IncidenceError, match=message):
+        resume(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"task": {"kind": "regression"}}, "is no description of a model, or is damaged"),
+        ({"settings": {"colour": "blue"}}, "is no description of a model, or is damaged: .*colour"),
+        ({"in_channels": None}, "is no description of a model, or is damaged"),
+        ({"in_channels": {"i": -3}}, "is no description of a model, or is damaged"),
+        ({"format": 2}, "has format 2; this version reads format 1. Update the library"),
+    ],
+)
+def test_a_description_with_something_wrong_is_refused(change, message, copy):
+    spec = json.loads((copy / "model.json").read_text())
+    (copy / "model.json").write_text(json.dumps({**spec, **change}))
+    with pytest.raises(IncidenceError, match=r"model\.json " + message):
+        RunFolder.open(copy).load()
 
 
 CHANGES: dict[str, Any] = {
@@ -540,6 +610,25 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_bits_come_out(done, numbers, tmp_
     assert not (path / "model.safetensors").exists()
     assert main(["train", "--resume", str(path)]) == 0
     assert (path / "model.safetensors").read_bytes() == (done / "model.safetensors").read_bytes()
+
+
+def test_ctrl_c_while_a_checkpoint_is_written_is_told_as_any_other(done, numbers, tmp_path, monkeypatch):
+    own = torch.save
+
+    class Interrupting:
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def write(self, data: Any) -> int:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "save", lambda content, file, **rest: own(content, Interrupting(file), **rest))
+        with pytest.raises(Interrupted, match="stopped; go on with"):
+            train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run")})
+    assert not list((tmp_path / "run" / "checkpoints").iterdir())
+    resume(tmp_path / "run")
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (done / "model.safetensors").read_bytes()
 
 
 def test_an_interrupted_run_names_its_folder(numbers, tmp_path, monkeypatch):

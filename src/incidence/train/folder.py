@@ -22,10 +22,12 @@ from incidence.models import Predictor, make
 from incidence.structure.storage import whole_file
 from incidence.train.config import Config, read_yaml, write_yaml
 
-__all__ = ["RunFolder", "Spec", "build", "disk_trouble", "write_text"]
+__all__ = ["RunFolder", "Spec", "build", "disk_trouble", "short", "write_text"]
 
 Spec = dict[str, Any]
 """What a model is, in plain values: the network, the task, how files are read."""
+
+FORMAT = 1  # of the description of a model
 
 _SPEC = {"model", "settings", "in_channels", "task", "reader", "reader_options", "lift", "lift_options"}
 
@@ -108,13 +110,23 @@ class RunFolder:
             raise IncidenceError(f"{self.spec} cannot be read: {error}.") from error
         if not isinstance(spec, dict) or not spec.keys() >= _SPEC:
             raise IncidenceError(f"{self.spec} is no description of a model, or is damaged. Train again, or copy it anew.")
+        if spec.get("format") != FORMAT:
+            raise IncidenceError(f"{self.spec} has format {spec.get('format')!r}; this version reads format {FORMAT}. Update the library.")
         return spec
 
     def save_weights(self, predictor: Predictor, spec: Spec) -> None:
-        """Writes the finished model: its weights and scales, with what it is."""
+        """Writes the finished model: its weights and scales, with what it is.
+
+        Raises:
+            IncidenceError: A weight is no finite number, or the disk is full.
+        """
         from safetensors.torch import save
 
-        data = save(predictor.state(), metadata={"incidence": json.dumps(spec)})
+        state = predictor.state()
+        wrong = [key for key, value in state.items() if not bool(value.isfinite().all())]
+        if wrong:
+            raise IncidenceError(f"{self.weights} was not written: {wrong[0]} has values that are no finite numbers. Start a new run.")
+        data = save(state, metadata={"incidence": json.dumps(spec)})
         _write(self.weights, data)
 
     def load(self) -> tuple[Predictor, Spec]:
@@ -133,11 +145,14 @@ class RunFolder:
             state = load_file(self.weights)
         except (OSError, SafetensorError) as error:
             raise IncidenceError(f"{self.weights} is damaged: {error}. Train again, or copy it anew.") from error
-        predictor = build(spec)
+        try:
+            predictor = build(spec)
+        except (LookupError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+            raise IncidenceError(f"{self.spec} is no description of a model, or is damaged: {short(error)}") from error
         try:
             predictor.load_state_dict(state)
         except RuntimeError as error:
-            raise IncidenceError(f"{self.weights} belongs to another model than {self.spec}: {_short(error)}") from error
+            raise IncidenceError(f"{self.weights} belongs to another model than {self.spec}: {short(error)}") from error
         return predictor.eval(), spec
 
 
@@ -206,5 +221,6 @@ def _next(parent: Path, name: str) -> Path:
             number += 1
 
 
-def _short(error: Exception) -> str:
+def short(error: Exception) -> str:
+    """What an error says, on one line."""
     return " ".join(str(error).split())[:300]

@@ -27,7 +27,7 @@ from incidence.train.callbacks import History, KeepBest, KeepLast, Progress, Sto
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate
 from incidence.train.fingerprint import fingerprint
-from incidence.train.folder import RunFolder, Spec, build, disk_trouble, write_text
+from incidence.train.folder import RunFolder, Spec, build, disk_trouble, short, write_text
 from incidence.train.module import Training, is_known, rows_of
 from incidence.train.prepare import Prepared, new_predictor, prepare
 
@@ -102,8 +102,8 @@ def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False
             checkpoint.clean(folder.path)
         if not folder.last.exists():  # killed in its first epoch
             return _Job(folder, prepared, new_predictor(prepared), is_shown).run()
-        content = checkpoint.read(folder.last)
-        _assert_same(prepared.spec, content.get("incidence", {}), f"{folder.last} belongs to another model")
+        content = checkpoint.read(folder.last, checkpoint.RESUMABLE)
+        _assert_same(prepared.spec, content["incidence"], f"{folder.last} belongs to another model")
         return _Job(folder, prepared, build(prepared.spec), is_shown).run(folder.last)
 
 
@@ -135,10 +135,10 @@ class _Job:
         if count < world:
             raise IncidenceError(f"{count} examples cannot be shared by {world} processes: use fewer --devices.")
         self.folder, self.prepared, self.predictor = folder, prepared, predictor
-        self.history = History(folder.path / "history.csv")
+        self.history, self.progress = History(folder.path / "history.csv"), Progress(is_shown)
         steps = config.epochs * len(Order(count, config.batch_size, share=(0, world)))
         self.module = Training(predictor, prepared.data.task, config, steps)
-        callbacks = [*_watchers(config, prepared, folder), self.history, Progress(is_shown), KeepLast(folder.last, prepared.spec)]
+        callbacks = [*_watchers(config, prepared, folder), self.history, self.progress, KeepLast(folder.last, prepared.spec)]
         with quiet():
             self.trainer = _trainer(config, folder, callbacks, has_validation=bool(prepared.parts.validation))
 
@@ -150,8 +150,7 @@ class _Job:
         if not self.trainer.is_global_zero:
             return None
         if self.prepared.config.keep == "best":
-            best = checkpoint.read(self.folder.best)["state_dict"]
-            self.module.load_state_dict(best)
+            self._take_best()
         return _finish(self.folder, self.prepared, self.predictor.cpu().eval(), self.history, time.monotonic() - begun)
 
     def _fit(self, start: Path | None) -> None:
@@ -161,6 +160,19 @@ class _Job:
             raise Interrupted(self.folder) from error
         except OSError as error:  # of a log; checkpoints and tables say so themselves
             raise IncidenceError(disk_trouble(Path(error.filename or self.folder.path), error)) from error
+        except IncidenceError:
+            raise
+        except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
+            if start is None or self.progress.has_begun:
+                raise
+            raise IncidenceError(f"{start} cannot be gone on from: {short(error)}. Nothing was changed; start a new run.") from error
+
+    def _take_best(self) -> None:
+        best = checkpoint.read(self.folder.best, ["state_dict"])["state_dict"]
+        try:
+            self.module.load_state_dict(best)
+        except (RuntimeError, TypeError, AttributeError) as error:
+            raise IncidenceError(f"{self.folder.best} has not the weights of this model: {short(error)}.") from error
 
 
 def _finish(folder: RunFolder, prepared: Prepared, predictor: Predictor, history: History, seconds: float) -> Run:
@@ -251,8 +263,9 @@ def _loggers(config: Config, folder: RunFolder) -> list[Logger]:
     return [make() for name, make in made.items() if config.logger in (name, "both")]
 
 
-def _assert_same(spec: Spec, other: Mapping[str, Any], what: str) -> None:
+def _assert_same(spec: Spec, other: Any, what: str) -> None:
     plain = json.loads(json.dumps(spec))
+    other = other if isinstance(other, Mapping) else {}
     differ = [key for key in plain if plain[key] != other.get(key)]
     if differ:
         key = differ[0]
