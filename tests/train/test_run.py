@@ -11,6 +11,7 @@ import resource
 import shutil
 import signal
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ import torch
 from safetensors.torch import load_file
 
 import incidence as inc
+from incidence.data import Task
 from incidence.data.folders import load_folder
 from incidence.errors import IncidenceError
 from incidence.train import Interrupted, RunFolder, resume, train
 from incidence.train.checkpoint import read
+from incidence.train.evaluate import Evaluation, Scored
 from incidence.train.module import Training
 from tests.train.conftest import graphs, in_child
 
@@ -53,6 +56,13 @@ def test_numbers_are_learned_better_than_by_the_mean(numbers, tmp_path):
     run = train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 14, "batch_size": 8, "lr": 0.05})
     scored = run.evaluation.parts["train"]
     assert scored.metrics["rmse"] < 0.5 * scored.baseline["rmse"]
+    assert scored.baseline["rmse"] == pytest.approx(float(scored.target.std(correction=0)), rel=1e-4)
+
+
+def test_each_metric_is_beside_its_own_best_constant(tmp_path):
+    skewed = [e.replace(target=e.target.exp()) for e in graphs(40)]
+    scored = train({**SMALL, "data": saved(tmp_path / "d.npz", skewed), "out": str(tmp_path / "run")}).evaluation.parts["train"]
+    assert scored.baseline["mae"] == pytest.approx(float((scored.target - scored.target.median()).abs().mean()), rel=1e-4)
     assert scored.baseline["rmse"] == pytest.approx(float(scored.target.std(correction=0)), rel=1e-4)
 
 
@@ -89,9 +99,14 @@ def test_entries_of_one_structure_are_split(tmp_path):
     whole = inc.Example(inc.Structure(wide.structure.total_nodes, {"{i j}": wide.structure["{i j}"]}), wide.features, wide.target)
     whole.save(tmp_path / "one.npz")
     run = train({**SMALL, "data": str(tmp_path / "one.npz"), "out": str(tmp_path / "run")})
-    known = {name: int((part.target >= 0).sum()) for name, part in run.evaluation.parts.items()}
+    known = {name: len(part.target) for name, part in run.evaluation.parts.items()}
     assert sum(known.values()) == whole.structure.total_nodes
     assert known["train"] > known["test"] > 0
+    table = rows(tmp_path / "run" / "predictions.csv")
+    assert {row["example"] for row in table} == {"0"}
+    assert sorted(int(row["entry"]) for row in table) == list(range(whole.structure.total_nodes))
+    names = run.prepared.data.task.names
+    assert all(row["target"] == names[whole.target["i"][int(row["entry"])]] for row in table)
 
 
 def test_targets_that_are_missing_do_not_count(tmp_path):
@@ -228,6 +243,22 @@ def test_predictions_are_those_of_the_model(done):
         own = [row for row in table if row["part"] == part]
         assert [float(row["predicted target"]) for row in own] == pytest.approx(scored.predicted[:, 0].tolist(), rel=1e-5)
         assert [float(row["target target"]) for row in own] == pytest.approx(scored.target[:, 0].tolist(), rel=1e-5)
+
+
+def test_a_prediction_can_be_traced_to_its_example(numbers, tmp_path):
+    run = train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 1, "validation": 0.2})
+    targets = [float(e.target) for e in graphs(40)]
+    table = rows(tmp_path / "run" / "predictions.csv")
+    assert sorted(int(row["example"]) for row in table) == list(range(40))
+    assert all(float(row["target target"]) == targets[int(row["example"])] for row in table)
+    named = replace(run.prepared.data, names=[f"graph {k}" for k in range(40)])
+    train({**SMALL, "out": str(tmp_path / "named"), "epochs": 1, "validation": 0.2}, named)
+    assert [row["name"] for row in rows(tmp_path / "named" / "predictions.csv")] == [f"graph {row['example']}" for row in table]
+
+
+def test_metrics_that_are_not_finite_are_null():
+    far = Scored(torch.ones(1, 1), torch.ones(1, 1), {"rmse": float("inf")}, {"rmse": float("nan")}, [(0, 0)])
+    assert Evaluation(Task("regression", ("x",)), {"test": far}).metrics() == {"test": {"rmse": None, "baseline": {"rmse": None}}}
 
 
 @pytest.mark.parametrize(("logger", "kinds"), [("tensorboard", {"tensorboard"}), ("both", {"csv", "tensorboard"})])
@@ -612,15 +643,21 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_bits_come_out(done, numbers, tmp_
     assert (path / "model.safetensors").read_bytes() == (done / "model.safetensors").read_bytes()
 
 
-def test_ctrl_c_while_a_checkpoint_is_written_is_told_as_any_other(done, numbers, tmp_path, monkeypatch):
-    own = torch.save
+@pytest.mark.parametrize("after", [0, 3, 40])
+def test_ctrl_c_while_a_checkpoint_is_written_is_told_as_any_other(after, done, numbers, tmp_path, monkeypatch):
+    own, count = torch.save, iter(range(10**6))
 
     class Interrupting:
         def __init__(self, file: Any) -> None:
             self.file = file
 
         def write(self, data: Any) -> int:
-            raise KeyboardInterrupt
+            if next(count) == after:
+                raise KeyboardInterrupt
+            return self.file.write(data)
+
+        def flush(self) -> None:
+            self.file.flush()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "save", lambda content, file, **rest: own(content, Interrupting(file), **rest))

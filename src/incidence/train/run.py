@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch.utils.data import DataLoader
 
-from incidence.data import DataSet
+from incidence.data import DataSet, Task
 from incidence.errors import IncidenceError, need
 from incidence.models import Predictor
+from incidence.structure.example import Example
 from incidence.train import checkpoint
 from incidence.train.around import alone, quiet, threads
 from incidence.train.batches import Order, loader
@@ -178,16 +180,23 @@ class _Job:
 def _finish(folder: RunFolder, prepared: Prepared, predictor: Predictor, history: History, seconds: float) -> Run:
     """Writes the model first, then what is made of it."""
     folder.save_weights(predictor, prepared.spec)
-    evaluation = evaluate(predictor, prepared.parts, prepared.data.task, prepared.config.batch_size)
+    evaluation = _evaluate(prepared, predictor)
     about = {
         "data": prepared.config.data,
         "seconds": round(seconds, 2),
         "epochs": len(history.rows),
         "parameters": sum(p.numel() for p in predictor.parameters()),
     }
-    write_text(folder.metrics, json.dumps({**about, **evaluation.metrics()}, indent=1) + "\n")
+    write_text(folder.metrics, json.dumps({**about, **evaluation.metrics()}, indent=1, allow_nan=False) + "\n")
     write_text(folder.predictions, evaluation.table())
     return Run(folder, prepared, predictor, evaluation, history)
+
+
+def _evaluate(prepared: Prepared, predictor: Predictor) -> Evaluation:
+    """The scores of all parts, with where each row comes from."""
+    config, data = prepared.config, prepared.data
+    split = None if data.is_transductive else data.split(config.split, config.validation or 0.0, config.data_seed)
+    return evaluate(predictor, prepared.parts, data.task, config.batch_size, split, data.names)
 
 
 class _Loaders(pl.LightningDataModule):
@@ -211,8 +220,14 @@ class _Loaders(pl.LightningDataModule):
         """The validation part."""
         held = self.prepared.parts.validation
         rank, world = self._share()
-        own = held[rank::world] or held[:1]
+        own = held[rank::world] or [_without_target(held[0], self.prepared.data.task)]  # all must take part, or the others wait
         return loader(own, Order(len(own), self.prepared.config.batch_size))
+
+
+def _without_target(example: Example, task: Task) -> Example:
+    """The same example, of which nothing counts."""
+    nothing = torch.full_like(rows_of(example, task), -1 if task.kind == "classification" else torch.nan)
+    return example.replace(target={task.at: nothing} if task.at else nothing)
 
 
 def _trainer(config: Config, folder: RunFolder, callbacks: list[Callback], has_validation: bool) -> pl.Trainer:
