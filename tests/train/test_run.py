@@ -11,7 +11,7 @@ import resource
 import shutil
 import signal
 import zipfile
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ import incidence as inc
 from incidence.data import Task
 from incidence.data.folders import load_folder
 from incidence.errors import IncidenceError
-from incidence.train import Interrupted, RunFolder, resume, train
+from incidence.models import PRESETS
+from incidence.train import Config, Interrupted, RunFolder, resume, train
 from incidence.train.checkpoint import read
 from incidence.train.evaluate import Evaluation, Scored
 from incidence.train.module import Training
@@ -234,6 +235,28 @@ def test_a_run_leaves_everything_in_its_folder(done):
     assert "\nout:" not in (done / "config.yaml").read_text()
     assert (done / "logs" / "csv" / "part_1" / "metrics.csv").is_file()
     assert [row["epoch"] for row in rows(done / "history.csv")] == ["1", "2"]
+
+
+def test_a_change_of_presets_and_defaults_does_not_touch_old_runs(numbers, tmp_path, monkeypatch):
+    """Settings that nobody gave stand in the folder as they were."""
+    path = tmp_path / "run"
+    run = train({"model": "graph", "data": str(numbers), "out": str(path), "epochs": 1})
+    spec = json.loads((path / "model.json").read_text())
+    assert spec["settings"].keys() == {f.name for f in fields(Config) if f.metadata["section"] == "model"} - {"model"}
+    assert (spec["settings"]["hidden"], spec["settings"]["depth"], spec["settings"]["readout"]) == (32, 3, ["sum", "mean"])
+    assert "hidden: 32\n" in (path / "config.yaml").read_text()
+    assert "norm: batch\n" in (path / "config.yaml").read_text()
+    monkeypatch.setitem(
+        PRESETS, "graph", replace(PRESETS["graph"], settings={"hidden": 5, "depth": 1, "readout": ("max",), "norm": "none"})
+    )
+    loaded, _ = RunFolder.open(path).load()
+    assert all(torch.equal(value, run.predictor.state()[key]) for key, value in loaded.state().items())
+    resume(path)
+
+
+def test_a_run_with_several_ways_to_pool_goes_on(numbers, tmp_path):
+    train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 1, "aggr": ["sum", "max"], "readout": "max"})
+    resume(tmp_path / "run")
 
 
 def test_predictions_are_those_of_the_model(done):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib.metadata
+import inspect
 import json
 import os
 import platform
@@ -18,11 +19,11 @@ import torch
 import incidence
 from incidence.data.dataset import Task
 from incidence.errors import IncidenceError
-from incidence.models import Predictor, make
+from incidence.models import IncidenceNet, Predictor, find, make
 from incidence.structure.storage import whole_file
 from incidence.train.config import Config, read_yaml, write_yaml
 
-__all__ = ["RunFolder", "Spec", "build", "disk_trouble", "short", "write_text"]
+__all__ = ["RunFolder", "Spec", "build", "disk_trouble", "resolved", "short", "write_text"]
 
 Spec = dict[str, Any]
 """What a model is, in plain values: the network, the task, how files are read."""
@@ -162,6 +163,15 @@ def build(spec: Mapping[str, Any]) -> Predictor:
     settings = {key: tuple(v) if isinstance(v, list) else v for key, v in spec["settings"].items()}
     net = make(spec["model"], spec["in_channels"], task.out_channels, task.at, **settings)
     return Predictor(net, is_regression=task.kind == "regression")
+
+
+def resolved(spec: Spec) -> Spec:
+    """The same with every setting of the network as it really is: no later change of a preset or a default makes it another."""
+    taken = inspect.signature(IncidenceNet).parameters.values()
+    defaults = {p.name: p.default for p in taken if p.kind is p.KEYWORD_ONLY}
+    settings = {**defaults, **find(spec["model"]).settings, **spec["settings"]}
+    plain = {key: v[0] if isinstance(v, (tuple, list)) and len(v) == 1 else v for key, v in settings.items()}
+    return {**spec, "settings": plain}
 
 
 def environment(config: Config) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from incidence.train.callbacks import History, KeepBest, KeepLast, Progress, Sto
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate
 from incidence.train.fingerprint import fingerprint
-from incidence.train.folder import RunFolder, Spec, build, disk_trouble, short, write_text
+from incidence.train.folder import RunFolder, Spec, build, disk_trouble, resolved, short, write_text
 from incidence.train.module import Training, is_known, rows_of
 from incidence.train.prepare import Prepared, new_predictor, prepare
 
@@ -125,7 +125,8 @@ def _prepare(config: Config, given: Mapping[str, Any], data: DataSet | None) -> 
     task = prepared.data.task
     if not any(bool(is_known(rows_of(e, task), task).any()) for e in prepared.parts.train):
         raise IncidenceError(f"none of the training examples of {config.data!r} has a target: there is nothing to learn from.")
-    return prepared._replace(spec={**prepared.spec, "fingerprint": fingerprint(prepared.parts)})
+    spec = json.loads(json.dumps({**resolved(prepared.spec), "fingerprint": fingerprint(prepared.parts)}))  # as it will be read
+    return prepared._replace(config=prepared.config.replace(**spec["settings"]), spec=spec)
 
 
 class _Job:
@@ -279,12 +280,11 @@ def _loggers(config: Config, folder: RunFolder) -> list[Logger]:
 
 
 def _assert_same(spec: Spec, other: Any, what: str) -> None:
-    plain = json.loads(json.dumps(spec))
     other = other if isinstance(other, Mapping) else {}
-    differ = [key for key in plain if plain[key] != other.get(key)]
+    differ = [key for key in spec if spec[key] != other.get(key)]
     if differ:
         key = differ[0]
-        raise IncidenceError(f"{what}: {key} is {other.get(key)!r} there and {plain[key]!r} here. Nothing was changed.")
+        raise IncidenceError(f"{what}: {key} is {other.get(key)!r} there and {spec[key]!r} here. Nothing was changed.")
 
 
 def is_first() -> bool:
