@@ -280,10 +280,10 @@ def test_targets_of_entries_are_kept_and_one_structure_is_learned_within(tmp_pat
 
 def test_the_reader_of_saved_examples_gives_each_of_a_batch(tmp_path):
     path = saved(tmp_path / "a.npz", [0, 1])
-    assert [name for name, _ in reader("example").read(path, [])] == ["a.npz 0", "a.npz 1"]
+    assert [read.name for read in reader("example").read(path, [])] == ["a.npz 0", "a.npz 1"]
     one = inc.Example(inc.Structure(2), {"i": torch.ones(2, 1)})
     one.save(tmp_path / "one.npz")
-    assert list(reader("example").read(tmp_path / "one.npz", [])) == [("one.npz", one)]
+    assert list(reader("example").read(tmp_path / "one.npz", [])) == [("one.npz", one, None)]
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,17 @@ __all__ = ["DATA_SETS", "READERS", "Read", "Reader", "load", "reader"]
 
 
 class Read(NamedTuple):
-    """One example of a file, and what it is called: the name of the file, with a number or the name of the record."""
+    """One example of a file.
+
+    Attributes:
+        name: What it is called: the name of the file, with a number or the name of the record.
+        example: With features.
+        nodes: What the file calls the nodes, in their order; None if they are numbered from 0.
+    """
 
     name: str
     example: Example
+    nodes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

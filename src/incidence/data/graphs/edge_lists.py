@@ -16,7 +16,6 @@ from incidence.data.graphs.many import EDGES, as_symbols, graphs, label_numbers,
 from incidence.data.registry import Read, Reader
 from incidence.errors import IncidenceError
 from incidence.geometry.convert.exchange import once
-from incidence.structure.example import Example
 
 __all__ = ["GRAPH"]
 
@@ -45,7 +44,7 @@ def read_graphs(
     if path.suffix == ".g6":
         yield from _graph6(path, errors, symbols, degrees)
         return
-    yield Read(path.name, _graph(path, symbols, degrees))
+    yield _graph(path, symbols, degrees)
 
 
 GRAPH = Reader((".edges", ".txt", ".tsv", ".csv", ".g6"), read_graphs)
@@ -67,7 +66,7 @@ def _graph6(path: Path, errors: list[IncidenceError] | None, symbols: list[int],
         yield Read(f"{path.name} {number}", example)
 
 
-def _graph(path: Path, symbols: list[int], degrees: bool) -> Example:
+def _graph(path: Path, symbols: list[int], degrees: bool) -> Read:
     lines = [_edge(path, line) for line in _without_header(_lines(path))]
     beside = path.with_suffix(".nodes")
     nodes = _lines(beside) if beside.is_file() else None
@@ -80,7 +79,7 @@ def _graph(path: Path, symbols: list[int], degrees: bool) -> Example:
     features = _node_features(beside, nodes or [], len(place), edges, symbols, degrees)
     kept = of_edges if of_edges.shape[1] else None
     [example] = graphs(torch.tensor([len(place)]), edges, features, edge_features=kept)
-    return example
+    return Read(path.name, example, tuple(place))
 
 
 def _lines(path: Path) -> list[_Line]:
