@@ -13,7 +13,7 @@ import torch
 
 import incidence as inc
 from incidence.cli import main
-from incidence.data import DataSet, Read, Split, Task, reader
+from incidence.data import DataSet, Read, Reader, Split, Task, reader
 from incidence.errors import IncidenceError
 from incidence.train import evaluate_run, predict, resume, train
 from incidence.train.prediction import _nodes
@@ -218,6 +218,34 @@ def test_a_broken_file_is_named_and_the_rest_is_predicted(runs, tmp_path, capsys
     assert len(told) == 3
     assert all(line.startswith("incidence: passed over: ") for line in told)
     assert all(name in line for name, line in zip(("absent.sdf", "broken.sdf", "half.sdf"), told, strict=True))
+
+
+def test_titles_and_lines_that_are_no_utf8_stop_nothing(runs, tmp_path, capsys):
+    (tmp_path / "latin.sdf").write_bytes(sdf(2).replace("m0", "caf\xe9").encode("latin-1"))
+    (tmp_path / "bad.smi").write_bytes(b"CCO one\nC\xe9 two\nCCN th\xe9\n")
+    (tmp_path / "bad.csv").write_bytes(b"\xef\xbb\xbfsmiles\nCCO\nC\xe9\nCCN\n")
+    out = tmp_path / "out.csv"
+    main(["predict", str(runs["molecule"]), *(str(tmp_path / name) for name in ("latin.sdf", "bad.smi", "bad.csv")), "--out", str(out)])
+    names = [row["name"].removeprefix(f"{tmp_path}/") for row in table(out.read_text())]
+    assert names == ["latin.sdf:1 caf\xe9", "latin.sdf:2 m1", "bad.smi:1 one", "bad.smi:3 th\xe9", "bad.csv:1 CCO", "bad.csv:3 CCN"]
+    told = capsys.readouterr().err
+    assert "bad.smi, record 2: RDKit cannot read the SMILES 'C\xe9'" in told
+    assert "bad.csv, record 2: RDKit" in told
+
+
+def test_what_no_reader_foresaw_is_the_error_of_one_file(runs, tmp_path, monkeypatch):
+    def read(path, errors, **options):
+        if path.name == "odd.edges":
+            raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "odd")
+        return known.read(path, errors, **options)
+
+    known = reader("graph")
+    monkeypatch.setattr("incidence.data.graphs.edge_lists.GRAPH", Reader(known.suffixes, read))
+    (tmp_path / "odd.edges").write_text(ring(5))
+    errors: list[IncidenceError] = []
+    _, found = predict(runs["graph"], [tmp_path / "odd.edges", files(tmp_path)["graph"]], errors)
+    assert len(found) == 1
+    assert [str(error).partition(": ")[0] for error in errors] == [f"{tmp_path / 'odd.edges'} cannot be read"]
 
 
 def test_files_for_another_model_are_named_and_nothing_is_left(runs, tmp_path, capsys):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from incidence.data.dataset import DataSet, Split, Task
 from incidence.data.graphs.folds import hold_out, random_split
-from incidence.data.reading import assert_alike, read_file, readable, reader_for
+from incidence.data.reading import assert_alike, legible, read_file, readable, reader_for
 from incidence.data.registry import READERS, Read, reader
 from incidence.data.stored import METRICS, read_stored
 from incidence.data.targets import as_classes, read_targets
@@ -208,7 +208,7 @@ def _molecules(asked: _Asked) -> DataSet:
     if missing is not None or not asked.target:
         what = f"there is no property `{missing}`" if missing else "no property was named which is to be predicted"
         raise IncidenceError(f"{asked.path}: {what}: give one as target=; it has: {', '.join(have) or 'none'}.")
-    columns = {name: [molecule.properties.get(name, "") for molecule, _, _ in records] for name in asked.target}
+    columns = {name: [legible(molecule.properties.get(name, "")) for molecule, _, _ in records] for name in asked.target}
     task, targets = read_targets(str(asked.path), columns, asked.task)
     name = reader_for(files, asked.reader)
     reads = [read for file in files for read in read_file(name, file, asked.options)]

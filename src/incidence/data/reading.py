@@ -11,7 +11,15 @@ import torch
 from incidence.data.registry import READERS, Read, reader
 from incidence.errors import IncidenceError
 
-__all__ = ["assert_alike", "read_file", "readable", "reader_for"]
+__all__ = ["assert_alike", "legible", "read_file", "readable", "reader_for"]
+
+
+_LATIN = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
+
+
+def legible(text: str) -> str:
+    """Text with every byte that was no UTF-8, which Python keeps as half of a character, read as Latin-1."""
+    return text.translate(_LATIN)
 
 
 def readable(path: Path, suffixes: Iterable[str]) -> bool:

@@ -12,7 +12,7 @@ import torch
 
 from incidence.data import READERS, Read, Task, reader
 from incidence.data.lifts import lift_all
-from incidence.data.reading import assert_alike
+from incidence.data.reading import assert_alike, legible
 from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.structure.example import Example
@@ -25,6 +25,7 @@ from incidence.train.run import all_given
 __all__ = ["Prediction", "evaluate_run", "predict", "table"]
 
 _TOGETHER = 64
+_TROUBLE = (OSError, EOFError, ValueError, LookupError, ArithmeticError, RuntimeError)
 
 
 class Prediction(NamedTuple):
@@ -58,9 +59,11 @@ def _readings(files: Iterable[Path], spec: Spec, errors: list[IncidenceError]) -
     for path in files:
         try:
             for one in _reader(path, spec).read(path, errors, **_options(path, spec)):
-                yield from _lifted(one._replace(name=f"{path}{one.name.removeprefix(path.name)}"), spec, errors)
+                yield from _lifted(one._replace(name=legible(f"{path}{one.name.removeprefix(path.name)}")), spec, errors)
         except IncidenceError as error:
             errors.append(error if str(path) in str(error) else IncidenceError(f"{path}: {error}"))
+        except _TROUBLE as error:  # of a file that no reader foresaw: the others are not lost for it
+            errors.append(IncidenceError(f"{path} cannot be read: {error}."))
 
 
 def _lifted(one: Read, spec: Spec, errors: list[IncidenceError]) -> Iterator[Read]:

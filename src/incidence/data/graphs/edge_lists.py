@@ -13,6 +13,7 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.data.graphs.graph6 import read_graph6
 from incidence.data.graphs.many import EDGES, as_symbols, graphs, label_numbers, node_features
+from incidence.data.reading import legible
 from incidence.data.registry import Read, Reader
 from incidence.errors import IncidenceError
 from incidence.geometry.convert.exchange import once
@@ -85,9 +86,11 @@ def _graph(path: Path, symbols: list[int], degrees: bool) -> Read:
 def _lines(path: Path) -> list[_Line]:
     """The words of every line that has some; what comes after # is a comment."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = legible(path.read_text(encoding="utf-8-sig", errors="surrogateescape"))
+    except OSError as error:
         raise IncidenceError(f"{path} cannot be read as text: {error}.") from None
+    if "\0" in text:
+        raise IncidenceError(f"{path} cannot be read as text: it has bytes that are 0. Save it as UTF-8.")
     split = ((number, line.partition("#")[0].replace(",", " ").split()) for number, line in enumerate(text.splitlines(), 1))
     return [_Line(number, words) for number, words in split if words]
 

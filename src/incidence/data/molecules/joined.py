@@ -123,7 +123,8 @@ def without_hydrogens(joined: Joined) -> Joined:
         return joined
     stays = np.invert(goes)
     removed = joined.removed + joined.over_neighbours(goes).astype(np.int64)
-    kept_bonds = stays[joined.bonds].all(axis=0)
+    one, other = stays[joined.bonds]
+    kept_bonds = one & other
     number = np.cumsum(stays) - 1
     return replace(
         joined,

@@ -15,6 +15,7 @@ from incidence.data.molecules.features import batch_of
 from incidence.data.molecules.files import open_text, table, within
 from incidence.data.molecules.joined import Joined, assert_sound, is_counted, join
 from incidence.data.molecules.smiles import from_smiles
+from incidence.data.reading import legible
 from incidence.data.registry import Read, Reader
 from incidence.errors import IncidenceError, MissingExtraError
 from incidence.geometry.convert.elements import NUMBER
@@ -63,7 +64,7 @@ def _read(
         joined = bonded(joined) if by_distance else joined
         examples = uncollate(batch_of(joined, hydrogens=hydrogens, lengths=lengths))
         for (number, molecule), example, atoms in zip(records, examples, _atom_numbers(joined, hydrogens), strict=True):
-            yield Read(f"{path.name}:{number} {molecule.name}".rstrip(), example, atoms)
+            yield Read(f"{path.name}:{number} {legible(molecule.name)}".rstrip(), example, atoms)
 
 
 def _atom_numbers(joined: Joined, hydrogens: str) -> list[tuple[str, ...]]:
@@ -133,7 +134,7 @@ def _csv(path: Path) -> Iterator[_Record]:
 
 def _molecule(path: Path, number: int, text: str, title: str) -> Molecule | IncidenceError:
     try:
-        return from_smiles(text, title)
+        return from_smiles(legible(text), title)
     except MissingExtraError:
         raise
     except IncidenceError as error:
