@@ -204,3 +204,17 @@ def test_an_unknown_model_is_refused_and_the_known_ones_are_listed():
 def test_tensors_are_a_model_of_their_own():
     assert find("i, {i j}").inputs == "i, {i j}"
     assert str(make("i, {i j}", WIDTHS, at="i").map) == "i, {i j} -> i"
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"depth": -1}, "depth and head_depth count layers, from 0; got -1 and 1"),
+        ({"head_depth": -2}, "depth and head_depth count layers"),
+        ({"dropout": 2.0}, "dropout is a probability, from 0 to 1; got 2.0"),
+        ({"out_channels": 0}, "out_channels is a number of channels, at least 1; got 0"),
+    ],
+)
+def test_sizes_that_make_no_network_are_refused(settings, problem):
+    with pytest.raises(IncidenceError, match=problem):
+        IncidenceNet("i -> ", 3, **settings)

@@ -527,3 +527,14 @@ def test_structures_come_through_a_data_loader(num_workers):
     assert [b.num_structures for b, _ in batches] == [2, 2, 1]
     assert [b.num_entries("(i j)") for b, _ in batches] == [0, 3, 3]
     assert torch.cat([layer(x, b) for b, x in batches])[:, 0].tolist() == [0, 1, 4, 9, 16]
+
+
+@pytest.mark.parametrize("aggr", ["sum", "mean"])
+def test_calibration_leaves_alone_what_cancels_but_for_rounding(aggr):
+    structure = Structure(60)
+    x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    x = (x - x.mean(0)) / x.std(0)  # sums over the only structure are rounding
+    layer = Linear("i -> i", 3, 4, aggr=aggr)
+    before = layer.weight.detach().clone()
+    layer.calibrate(x, structure)
+    torch.testing.assert_close(layer.weight.detach(), before, rtol=0.1, atol=0)

@@ -62,7 +62,7 @@ def test_a_value_of_the_wrong_type_is_refused(name):
     wrong = [{"a": 1}, 1.5 if option_type(hint) is int else [1]]
     wrong += [] if type(None) in get_args(hint) else [None]
     wrong += [True] if option_type(hint) in (int, float) else []
-    wrong += ["3"] if option_type(hint) in (int, float, bool) else [3]
+    wrong += ["3"] if option_type(hint) in (int, bool) else ["three"] if option_type(hint) is float else [3]
     for value in wrong:
         with pytest.raises(IncidenceError, match=f"the option `{name}` is "):
             Config(**{name: value})
@@ -166,3 +166,22 @@ def test_flags_win_over_the_file(tmp_path: Path, monkeypatch):
     arguments = _parser().parse_args(["train", "--config", str(tmp_path / "c.yaml"), "--hidden", "4", "--json"])
     assert commands.train_command(arguments, _options(arguments)) == ""
     assert seen == {"epochs": 3, "hidden": 4}
+
+
+def test_yaml_takes_numbers_with_an_exponent_for_texts_and_we_do_not(tmp_path):
+    (tmp_path / "c.yaml").write_text("lr: 1e-3\n")
+    assert Config.of(read_yaml(tmp_path / "c.yaml")).lr == 1e-3
+
+
+def test_what_was_given_is_given_even_at_its_default():
+    default = Config().epochs
+    assert Config(epochs=default).given() == {"epochs": default}
+    assert Config(epochs=default).replace(hidden=3).given() == {"hidden": 3, "epochs": default}
+    resolved = resolve(Config(data="mutag", epochs=default), Config(data="mutag", epochs=default).given())
+    assert resolved.epochs == default
+    assert resolved.batch_size == 32
+
+
+def test_options_of_one_model_are_not_given_to_another():
+    assert resolve(Config(data="csl"), {"data": "csl"}).max_size == 8
+    assert resolve(Config(data="csl", model="matrix"), {"data": "csl", "model": "matrix"}).max_size is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
 from incidence.models.parts import NORMS, PerTensor, Rescale, Sum, activation
 from incidence.nn import Activation, Dropout, Linear, Readout, Residual, Sequential
+from incidence.nn.linear import as_channels
 from incidence.nn.tensors import Values, key_of, per_tensor
 from incidence.structure import Structure
 
@@ -78,8 +79,13 @@ class IncidenceNet(nn.Module):
     ) -> None:
         super().__init__()
         self.map = EquivariantMap(text, max_overlap)
+        if depth < 0 or head_depth < 0:
+            raise IncidenceError(f"depth and head_depth count layers, from 0; got {depth} and {head_depth}.")
+        if not all(0 <= p <= 1 for p in (dropout, head_dropout or 0.0)):
+            raise IncidenceError(f"dropout is a probability, from 0 to 1; got {dropout} and {head_dropout}.")
         self.in_channels: list[int] = per_tensor(self.map.inputs, in_channels, "in_channels")
-        self.out_channels: list[int] = per_tensor(self.map.outputs, out_channels, "out_channels")
+        widths = per_tensor(self.map.outputs, out_channels, "out_channels")
+        self.out_channels = [as_channels(width, "out_channels", 1) for width in widths]
         self.through = through if through is not None else side(self.map.inputs)
         self._style = _Style(hidden, aggr, whole, norm, activation, dropout, max_overlap)
         self.encoder = Sequential(
@@ -108,12 +114,17 @@ class IncidenceNet(nn.Module):
         Raises:
             IncidenceError: One is missing.
         """
-        found = {_pattern(key): value for key, value in x.items()} | {p: x[key_of(p)] for p in self.map.inputs if key_of(p) in x}
-        missing = [p for p in self.map.inputs if p not in found]
-        if missing:
-            given = ", ".join(map(repr, x))
-            raise IncidenceError(f"the network reads `{missing[0]}`, which has no features here; there are: {given}. Lift the data first.")
-        return [found[p] for p in self.map.inputs]
+        return [x[key_of(p)] if key_of(p) in x else x[str(p)] if str(p) in x else self._find(x, p) for p in self.map.inputs]
+
+    @staticmethod
+    def _find(x: Mapping[str, Tensor], pattern: Pattern) -> Tensor:
+        """The features of a pattern that is spelt in other letters."""
+        for key, value in x.items():
+            with suppress(PatternError):
+                if Pattern(key) == pattern:
+                    return value
+        given = ", ".join(map(repr, x))
+        raise IncidenceError(f"the network reads `{pattern}`, which has no features here; there are: {given}. Lift the data first.")
 
     @torch.no_grad()
     def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> IncidenceNet:
@@ -174,15 +185,6 @@ class _Style:
 def side(patterns: Sequence[Pattern]) -> str:
     """The tensors of one side, as they are written in a map."""
     return ", ".join(map(str, patterns))
-
-
-@lru_cache(maxsize=256)
-def _pattern(key: str) -> Pattern | None:
-    """The pattern that a key means; None for the name of a tensor."""
-    try:
-        return Pattern(key)
-    except PatternError:
-        return None
 
 
 def _is_far(operation: Operation) -> bool:

@@ -22,7 +22,7 @@ class Preset:
     Attributes:
         inputs: The tensors it reads; None for all that have features.
         about: For whom it is.
-        lift: What adds the tensors to plain graphs or points: a name in `incidence.data.LIFTS`.
+        lift: What adds the tensors to plain graphs or points: a name in `incidence.data.lifts.LIFTS`.
         settings: Of `IncidenceNet`.
     """
 

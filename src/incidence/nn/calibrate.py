@@ -14,14 +14,17 @@ from incidence.nn.tensors import Values, as_list
 
 if TYPE_CHECKING:
     from incidence.nn.linear import Linear
-    from incidence.structure import Structure
+    from incidence.structure import Plan, Structure
 
 __all__ = ["calibrate"]
 
 
+_CANCELLED = 1e-5  # of what a term would be if nothing cancelled: what is left is rounding
+
+
 @torch.no_grad()
 def calibrate(layer: Linear, x: Values | Mapping[str, Tensor], structure: Structure) -> None:
-    """Divides the weight of every operation by the root mean square of its term; terms that are 0 are left alone.
+    """Divides the weight of every operation by the root mean square of its term; terms that are 0, but for rounding, are left alone.
 
     The term of an operation is what it gives before its weight, on the entries of its output orbit.
     """
@@ -29,18 +32,27 @@ def calibrate(layer: Linear, x: Values | Mapping[str, Tensor], structure: Struct
     layer._materialize(xs)
     plan = structure.plan(layer.map)
     for pair, weight in zip(layer._layout.pairs, layer._weights(), strict=True):
-        s, t = pair
-        eye = torch.eye(xs[s].shape[1], dtype=xs[s].dtype, device=xs[s].device)[None, None]
         for row, number in enumerate(layer._layout.kept[pair]):
-            operation = layer.map.operations[number]
-            kept: dict[tuple[int, int], tuple[int, ...]] = {other: (number,) if other == pair else () for other in layer._layout.pairs}
             for a, name in enumerate(layer.aggr):
-                program = make_program(Layout(layer.map, kept), plan, (name,))
-                blank = [xs[i].new_zeros(1, len(kept[i, j]), xs[i].shape[1], xs[s].shape[1]) for i, j in kept]
-                weights = [eye if other == pair else zero for other, zero in zip(kept, blank, strict=True)]
-                ys = apply(program, xs, weights, [None] * len(layer.map.outputs))
-                lists = plan.orbits[plan.tensors.index(layer.map.outputs[t])][operation.target.number]
-                size = max(1, (lists.stop - lists.start) * xs[s].shape[1])
-                scale = (ys[t].double().square().sum() / size).sqrt()
-                if scale > 0:
-                    (weight[a, row] if layer._is_list else weight[row]).div_(scale.to(weight.dtype))
+                scale = _scale(layer, plan, pair, number, name, xs)
+                bound = max(_scale(layer, plan, pair, number, name, [v.abs() for v in xs]), _rms(xs[pair[0]], xs[pair[0]].numel()))
+                if scale > _CANCELLED * bound:
+                    (weight[a, row] if layer._is_list else weight[row]).div_(scale)
+
+
+def _scale(layer: Linear, plan: Plan, pair: tuple[int, int], number: int, aggr: str, xs: list[Tensor]) -> float:
+    """The root mean square of the term of one operation."""
+    s, t = pair
+    width = xs[s].shape[1]
+    kept: dict[tuple[int, int], tuple[int, ...]] = {other: (number,) if other == pair else () for other in layer._layout.pairs}
+    program = make_program(Layout(layer.map, kept), plan, (aggr,))
+    eye = torch.eye(width, dtype=xs[s].dtype, device=xs[s].device)[None, None]
+    weights = [eye if other == pair else xs[other[0]].new_zeros(1, 0, xs[other[0]].shape[1], width) for other in kept]
+    ys = apply(program, xs, weights, [None] * len(layer.map.outputs))
+    target = layer.map.operations[number].target.number
+    lists = plan.orbits[plan.tensors.index(layer.map.outputs[t])][target]
+    return _rms(ys[t], (lists.stop - lists.start) * width)
+
+
+def _rms(x: Tensor, count: int) -> float:
+    return float((x.double().square().sum() / max(1, count)).sqrt())

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from incidence.errors import IncidenceError, need
 
@@ -26,7 +26,7 @@ def _option(
     return field(default=default, metadata={"section": section, "about": about, "among": tuple(among), "least": least, "most": most})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Config:
     """Every option of a run. None means: what the recipe of the data set or the preset of the model says.
 
@@ -81,6 +81,15 @@ class Config:
     threads: int = _option(1, "run", "of torch in each process; other counts round otherwise", least=1)
     logger: str = _option("csv", "run", "csv, tensorboard, or both", ("csv", "tensorboard", "both"))
 
+    _given: ClassVar[frozenset[str]]
+
+    def __init__(self, **options: Any) -> None:
+        _assert_known(options, "")
+        for f in fields(self):
+            object.__setattr__(self, f.name, options.get(f.name, f.default))
+        object.__setattr__(self, "_given", frozenset(options))
+        self.__post_init__()
+
     def __post_init__(self) -> None:
         hints = _hints()
         for f in fields(self):
@@ -88,12 +97,11 @@ class Config:
 
     def replace(self, **changes: Any) -> Config:
         """The same with some options changed."""
-        _assert_known(changes, "")
-        return dataclasses.replace(self, **changes)
+        return Config(**{**self.given(), **changes})
 
     def given(self) -> dict[str, Any]:
-        """The options that are not at their default."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        """The options that were given, be they at their default or not."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name in self._given}
 
     def section(self, name: str) -> dict[str, Any]:
         """The options of one section that have a value."""
@@ -126,8 +134,8 @@ def _checked(f: dataclasses.Field[Any], value: Any, hint: Any) -> Any:
         value = (value,) if isinstance(value, str) else value
         good = isinstance(value, (list, tuple)) and value and all(isinstance(v, str) for v in value)
         value = tuple(value) if good else value
-    elif kind is float and isinstance(value, int) and not isinstance(value, bool):
-        good, value = True, float(value)
+    elif kind is float and isinstance(value, (int, str)) and not isinstance(value, bool):
+        good, value = _as_float(value)  # YAML takes 1e-3 for a text
     else:
         good = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     if not good:
@@ -141,6 +149,13 @@ def _checked(f: dataclasses.Field[Any], value: Any, hint: Any) -> Any:
     if most is not None and not value <= most:
         raise IncidenceError(f"the option `{f.name}` is at most {most}; got {value!r}.")
     return value
+
+
+def _as_float(value: int | str) -> tuple[bool, Any]:
+    try:
+        return True, float(value)
+    except ValueError:
+        return False, value
 
 
 def _assert_known(options: Mapping[str, Any], where: str) -> None:

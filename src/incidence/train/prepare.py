@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from incidence.data.outside import PREFIX, load_pyg
 from incidence.errors import IncidenceError
 from incidence.models import Predictor, find
 from incidence.structure.examples import collate
+from incidence.train.batches import Order
 from incidence.train.config import Config
 from incidence.train.folder import Spec, build
 from incidence.train.module import rows_of
@@ -60,7 +61,15 @@ def prepare(config: Config, given: Mapping[str, Any], data: DataSet | None = Non
     if not len(split.train):
         raise IncidenceError(f"split {config.split} of {config.data!r} has no training data: it is there for comparison, not for training.")
     data = _with_examples(data, lift, options)
+    config = config.replace(**_absolute(config))
     return Prepared(config, data, data.parts(split), _spec(config, data, lift, options))
+
+
+def _absolute(config: Config) -> dict[str, str]:
+    """Paths that lead to the data from anywhere: a run may be resumed elsewhere."""
+    folder = {} if config.folder is None else {"folder": str(Path(config.folder).expanduser().resolve())}
+    path = Path(config.data).expanduser()
+    return {**folder, **({"data": str(path.resolve())} if config.data not in DATA_SETS and path.exists() else {})}
 
 
 def _load(config: Config) -> DataSet:
@@ -97,8 +106,6 @@ def lifting_of(config: Config, features: list[str]) -> tuple[str, dict[str, Any]
 
 
 def _with_examples(data: DataSet, lift: str, options: Mapping[str, Any]) -> DataSet:
-    from dataclasses import replace
-
     return data if lift == "none" else replace(data, examples=lift_all(list(data.examples), lift, **options))
 
 
@@ -129,5 +136,6 @@ def new_predictor(prepared: Prepared) -> Predictor:
     torch.manual_seed(prepared.config.seed)
     predictor = build(prepared.spec)
     predictor.fit_scales([e.features for e in train], [rows_of(e, prepared.data.task) for e in train])
-    batch = collate(train[: prepared.config.batch_size])
+    _, numbers = next(iter(Order(len(train), prepared.config.batch_size, prepared.config.seed)))  # the first in a file are often alike
+    batch = collate([train[k] for k in numbers])
     return predictor.calibrate(batch.features, batch.structure)
