@@ -58,6 +58,25 @@ def test_a_run_is_one_json_object_for_other_programs(data, tmp_path, capsys):
     assert found["test"]["baseline"]["rmse"] > 0
 
 
+def test_readers_and_their_options_are_given_by_flags(tmp_path, capsys):
+    for k in range(6):
+        (tmp_path / f"{k}.csv").write_text(f"0,1\n1,2\n2,{k % 2 * 3}\n")
+        (tmp_path / f"{k}.nodes").write_text("".join(f"{node} {node % 2 + 1}\n" for node in range(4)))
+    (tmp_path / "targets.csv").write_text("file,a,b\n" + "".join(f"{k}.csv,{k},{2 * k}\n" for k in range(6)))
+    words = ["train", "--data", str(tmp_path), "--target", "a,b", *SMALL]
+    assert main(words) == 2
+    assert "the readers graph, molecule would all do: give --reader" in capsys.readouterr().err
+    out = tmp_path / "run"
+    flags = ["--reader", "graph", "--data-options", "labels=[1, 2]", "degrees=false", "--validation", "0.4", "--out", str(out)]
+    assert main([*words, *flags]) == 0
+    spec = json.loads((out / "model.json").read_text())
+    assert spec["reader_options"] == {"labels": [1, 2], "degrees": False}
+    assert spec["in_channels"]["i"] == 2
+    assert spec["task"]["names"] == ["a", "b"]
+    capsys.readouterr()
+    assert main(["predict", str(out), str(tmp_path / "0.csv")]) == 0
+
+
 def test_a_file_of_options_is_read_and_flags_win(data, tmp_path, capsys):
     (tmp_path / "c.yaml").write_text(f"data: {data}\nepochs: 7\nhidden: 4\ndepth: 1\nmodel: 'i, {{i j}}'\naggr: [sum, max]\n")
     assert main(["train", "--config", str(tmp_path / "c.yaml"), "--epochs", "1", "--out", str(tmp_path / "run")]) == 0
@@ -74,6 +93,9 @@ def test_a_file_of_options_is_read_and_flags_win(data, tmp_path, capsys):
         (["--config", "absent.yaml"], "the config 'absent.yaml' cannot be read"),
         (["--data", "absent"], "'absent' is no data set and no file or folder"),
         (["--epochs", "0"], "the option `epochs` is at least 1"),
+        (["--data-options", "labels"], "an option of the data is written as in --data-options labels=7"),
+        (["--data-options", "labels=7"], "the data set 'solubility' has no option `labels`: it takes none"),
+        (["--data-options", "cutoff=4"], "the lift 'none' has no option 'cutoff': it takes no options"),
     ],
 )
 def test_bad_input_is_one_message_and_exit_code_2(words, message, tmp_path, monkeypatch, capsys):

@@ -95,6 +95,49 @@ def test_validation_is_taken_from_training_if_asked(tmp_path):
     assert split.test.tolist() == [8, 9]
 
 
+def test_a_share_for_validation_is_honoured_where_the_split_is_by_chance(tmp_path):
+    table(tmp_path, "file,y\n" + "".join(f"g{k}.edges,{k}\n" for k in range(20)), 20)
+    assert [len(part) for part in load_folder(tmp_path, validation=0.5).splits[0]] == [9, 9, 2]
+    assert [len(part) for part in load_folder(tmp_path, validation=0.0).splits[0]] == [18, 0, 2]
+    path = saved(tmp_path / "a.npz", [0, 1] * 10)
+    assert [len(part) for part in load_folder(path, validation=0.5).splits[0]] == [9, 9, 2]
+
+
+def test_a_share_for_validation_is_refused_where_that_part_is_told(tmp_path):
+    table(tmp_path, "file,y,split\ng0.edges,1,train\ng1.edges,2,test\ng2.edges,3,val\ng3.edges,4,train\n")
+    with pytest.raises(IncidenceError, match="has a validation part of its own, so none is drawn: leave out --validation"):
+        load_folder(tmp_path, validation=0.5)
+
+
+def test_several_targets_are_divided_by_commas(tmp_path):
+    table(tmp_path, "file,a,b,c\ng0.edges,1,2,3\ng1.edges,2,3,4\ng2.edges,3,4,5\n")
+    assert load_folder(tmp_path, target="a, c").task.names == ("a", "c")
+
+
+@pytest.mark.parametrize("name", ["file", "split"])
+def test_columns_that_are_no_targets_are_refused_as_such(tmp_path, name):
+    table(tmp_path, "file,y,split\ng0.edges,1,train\ng1.edges,2,test\n")
+    with pytest.raises(IncidenceError, match=f"has no column `{name}` of targets; it has: file, y, split"):
+        load_folder(tmp_path, target=name)
+
+
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [({"target": "y"}, "--target"), ({"reader": "graph"}, "--reader"), ({"reader_options": {"a": 1}}, "--data-options")],
+)
+def test_saved_examples_take_no_options_of_other_files(tmp_path, options, flag):
+    with pytest.raises(IncidenceError, match=f"has its own targets and features: leave out {flag}"):
+        load_folder(saved(tmp_path / "a.npz", [0, 1]), **options)
+
+
+def test_options_that_a_reader_does_not_take_are_refused(tmp_path):
+    table(tmp_path, "file,y\ng0.edges,1\ng1.edges,2\n")
+    with pytest.raises(IncidenceError, match="the reader 'graph' has no option `label`: it takes labels, degrees"):
+        load_folder(tmp_path, reader_options={"label": 3})
+    with pytest.raises(IncidenceError, match="the option `labels` of the reader 'graph' cannot be 'many'"):
+        load_folder(tmp_path, reader_options={"labels": "many"})
+
+
 def test_without_a_split_it_is_by_chance_and_seeded(tmp_path):
     table(tmp_path, "file,y\n" + "".join(f"g{k}.edges,{k}\n" for k in range(20)), 20)
     one, again, other = (load_folder(tmp_path, seed=seed).splits[0] for seed in (0, 0, 1))
@@ -131,7 +174,7 @@ def test_options_go_to_the_reader(tmp_path):
         ("file,y\ntargets.csv,1\n", {"reader": "nothing"}, "no reader 'nothing'"),
         ("file,y\nREADME,1\n", {}, r"no reader reads .*README; by suffix there are: .*graph \(\.edges"),
         ("file,y\nmany.g6,1\n", {}, "many.g6 has 2 examples, and a row of targets.csv is for one"),
-        ("file,y\nmany.g6,1\nsaved.npz,2\n", {}, "they need different readers: give reader="),
+        ("file,y\nmany.g6,1\nsaved.npz,2\n", {}, "they need different readers: give --reader"),
         ("file,y\nbad.g6,1\n", {}, r"bad.g6, line 1"),
         ("file,y\nempty.g6,1\n", {}, r"empty.g6 has no example"),
         ("file,y\ng0.edges,1\nw.edges,1\n", {}, r"for `\{i j\}`, g0.edges has 1 features and w.edges has 2 features"),
@@ -160,7 +203,7 @@ def test_a_table_that_is_no_text_is_named(tmp_path):
 
 def test_two_readers_of_one_suffix_are_asked_about(tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, "again", READERS["graph"])
-    with pytest.raises(IncidenceError, match="the readers graph, again would all do: give reader="):
+    with pytest.raises(IncidenceError, match="the readers graph, again would all do: give --reader"):
         load_folder(table(tmp_path, "file,y\ng0.edges,1\n"))
 
 
@@ -229,9 +272,9 @@ def test_train_and_test_files_are_the_split(tmp_path, sdf_reader):
 
 def test_sdf_files_that_do_not_fit_are_refused(tmp_path, sdf_reader):
     path = molecules(tmp_path / "all.sdf", ["1", "2"])
-    with pytest.raises(IncidenceError, match="no property `LOG`: give one as target=; it has: SOL, other"):
+    with pytest.raises(IncidenceError, match="no property `LOG`: give one with --target; it has: SOL, other"):
         load_folder(path, target="LOG")
-    with pytest.raises(IncidenceError, match="which is to be predicted: give one as target=; it has: SOL, other"):
+    with pytest.raises(IncidenceError, match="which is to be predicted: give one with --target; it has: SOL, other"):
         load_folder(path)
     with pytest.raises(IncidenceError, match="has 2 records, and the reader 'small' made 1 examples"):
         load_folder(path, target="SOL", reader_options={"drop": 1})
@@ -280,10 +323,10 @@ def test_targets_of_entries_are_kept_and_one_structure_is_learned_within(tmp_pat
 
 def test_the_reader_of_saved_examples_gives_each_of_a_batch(tmp_path):
     path = saved(tmp_path / "a.npz", [0, 1])
-    assert [name for name, _ in reader("example").read(path, [])] == ["a.npz 0", "a.npz 1"]
+    assert [read.name for read in reader("example").read(path, [])] == ["a.npz 0", "a.npz 1"]
     one = inc.Example(inc.Structure(2), {"i": torch.ones(2, 1)})
     one.save(tmp_path / "one.npz")
-    assert list(reader("example").read(tmp_path / "one.npz", [])) == [("one.npz", one)]
+    assert list(reader("example").read(tmp_path / "one.npz", [])) == [("one.npz", one, None)]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from incidence.data import load
+from incidence.data.graphs.folds import held_out
 from incidence.errors import IncidenceError
 from tests.data_folder import data_folder
 
@@ -47,7 +48,7 @@ def test_features_of_hyperedges_are_log_size_and_log_number():
 
 
 def test_the_parts_have_the_target_of_their_nodes_alone():
-    data = load("cora-cocitation", data_folder("citation_hypergraphs"), validation=0.2)
+    data = held_out(load("cora-cocitation", data_folder("citation_hypergraphs")), 0.2, 0)
     parts = data.parts(3)
     classes = data.examples[0].target["i"]
     for part, rows in zip(parts, data.splits[3], strict=True):

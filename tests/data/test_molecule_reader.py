@@ -91,7 +91,7 @@ def test_atoms_in_space_get_their_bonds_from_distances(tmp_path):
 
 def test_the_options_of_a_data_set_give_its_features(tmp_path):
     data = load("qm9", write_qm(tmp_path))
-    [(_, example)] = reader(data.reader).read(write(tmp_path / "a.xyz", XYZ), [], **data.reader_options)
+    [(_, example, _)] = reader(data.reader).read(write(tmp_path / "a.xyz", XYZ), [], **data.reader_options)
     assert example == data.examples[1].replace(target=None)
 
 

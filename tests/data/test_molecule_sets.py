@@ -64,20 +64,6 @@ def test_features_of_solubility_are_finite_and_make_one_batch(solubility):
     assert batch.target.shape == (1025, 1)
 
 
-def test_validation_molecules_are_drawn_from_the_training_ones():
-    first, again, other = (load_solubility(validation=0.1, seed=seed).splits[0] for seed in (0, 0, 1))
-    assert len(first.validation) == 102
-    assert sorted([*first.train.tolist(), *first.validation.tolist()]) == list(range(1025))
-    assert torch.equal(first.validation, again.validation)
-    assert not torch.equal(first.validation, other.validation)
-    assert first.test.tolist() == list(range(1025, 1282))
-
-
-def test_a_part_that_is_none_is_refused():
-    with pytest.raises(IncidenceError, match="validation is a part of the training molecules"):
-        load_solubility(validation=1.0)
-
-
 @pytest.mark.slow
 def test_solubility_loads_in_two_seconds():
     start = time.perf_counter()

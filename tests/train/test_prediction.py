@@ -13,8 +13,10 @@ import torch
 
 import incidence as inc
 from incidence.cli import main
+from incidence.data import DataSet, Read, Reader, Split, Task, reader
 from incidence.errors import IncidenceError
 from incidence.train import evaluate_run, predict, resume, train
+from incidence.train.prediction import _nodes
 from tests.train.conftest import graphs
 
 SMALL: dict[str, Any] = {"epochs": 1, "batch_size": 16, "hidden": 4, "depth": 1}
@@ -119,7 +121,7 @@ def test_files_of_every_kind_are_predicted_by_a_run_that_moved(kind, count, runs
     found = capsys.readouterr()
     rows = table(found.out)
     assert len(rows) == count
-    assert all(row["name"].startswith(file.name) for row in rows)
+    assert all(row["name"].startswith(str(file)) for row in rows)
     assert found.err == ""
 
 
@@ -148,6 +150,58 @@ def test_values_of_entries_have_a_row_each(tmp_path):
     task, found = predict(tmp_path / "run", [tmp_path / "d.npz"], [])
     assert (task.at, task.out_channels) == ("i", 2)
     assert [len(p.rows) for p in found] == [e.structure.total_nodes for e in examples]
+    assert found[0].nodes == [str(k) for k in range(examples[0].structure.total_nodes)]
+
+
+def _run_at(at: str, examples: list[inc.Example], reader: str, folder: Path) -> Path:
+    """A run that predicts a number for every entry of a pattern, for files of a reader."""
+    made = [e.replace(target={at: torch.rand(e.structure.num_entries(at), 1)}) for e in examples]
+    parts = torch.arange(len(made)).split([len(made) - 2, 1, 1])
+    train(
+        {**SMALL, "model": f"i, {at}", "out": str(folder / "at")},
+        DataSet("d", made, Task("regression", ("y",), at), (Split(*parts),), reader),
+    )
+    return folder / "at"
+
+
+def test_values_of_edges_come_with_their_nodes_as_the_file_calls_them(tmp_path, capsys):
+    (tmp_path / "a.edges").write_text("zoe bob\nann zoe\nbob ann\nann eve\n")
+    [read] = reader("graph").read(tmp_path / "a.edges", [])
+    run = _run_at("{i j}", [read.example] * 6, "graph", tmp_path)
+    assert main(["predict", str(run), str(tmp_path / "a.edges")]) == 0
+    rows = table(capsys.readouterr().out)
+    assert list(rows[0]) == ["name", "entry", "nodes", "y"]
+    assert [row["nodes"] for row in rows] == ["zoe bob", "zoe ann", "bob ann", "ann eve"]
+
+
+def test_values_of_faces_come_with_the_numbers_of_the_file(tmp_path, capsys):
+    (tmp_path / "a.obj").write_text(obj(2))
+    [read] = reader("mesh").read(tmp_path / "a.obj", [])
+    run = _run_at("{i j k}", [read.example] * 6, "mesh", tmp_path)
+    assert main(["predict", str(run), str(tmp_path / "a.obj")]) == 0
+    assert [row["nodes"] for row in table(capsys.readouterr().out)] == ["1 2 3", "1 2 4", "1 3 4", "2 3 4"]
+
+
+def test_hydrogens_that_are_counted_leave_the_numbers_of_atoms_as_they_are(tmp_path):
+    (tmp_path / "a.xyz").write_text("4\nwater and helium\nH 0.96 0 0\nO 0 0 0\nH -0.24 0.93 0\nHe 9 0 0\n")
+    [read] = reader("molecule").read(tmp_path / "a.xyz", [])
+    assert read.nodes == ("2", "4")
+    [read] = reader("molecule").read(tmp_path / "a.xyz", [], hydrogens="keep")
+    assert read.nodes == ("1", "2", "3", "4")
+
+
+def test_nodes_of_hyperedges_are_all_told():
+    structure = inc.Structure(4, {"{i ...}": [[0, 1, 1, 2, 3], [0, 0, 1, 1, 1]]})
+    assert _nodes(Read("x", inc.Example(structure)), "{i ...}") == ["0 1", "1 2 3"]
+
+
+def test_files_of_one_name_in_two_folders_are_told_apart(runs, tmp_path, monkeypatch, capsys):
+    for folder in ("tet", "oct"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "0.obj").write_text(obj(3))
+    monkeypatch.chdir(tmp_path)
+    assert main(["predict", str(runs["mesh"]), "tet/0.obj", "oct/0.obj"]) == 0
+    assert [row["name"] for row in table(capsys.readouterr().out)] == ["tet/0.obj", "oct/0.obj"]
 
 
 def test_a_broken_file_is_named_and_the_rest_is_predicted(runs, tmp_path, capsys):
@@ -159,11 +213,39 @@ def test_a_broken_file_is_named_and_the_rest_is_predicted(runs, tmp_path, capsys
     assert main(["predict", str(runs["molecule"]), *words]) == 0
     found = capsys.readouterr()
     names = [row["name"] for row in table(found.out)]
-    assert [name.split(":")[0] for name in names] == ["half.sdf"] * 2 + ["new.sdf"] * 3
+    assert [Path(name.split(":")[0]).name for name in names] == ["half.sdf"] * 2 + ["new.sdf"] * 3
     told = found.err.splitlines()
     assert len(told) == 3
     assert all(line.startswith("incidence: passed over: ") for line in told)
     assert all(name in line for name, line in zip(("absent.sdf", "broken.sdf", "half.sdf"), told, strict=True))
+
+
+def test_titles_and_lines_that_are_no_utf8_stop_nothing(runs, tmp_path, capsys):
+    (tmp_path / "latin.sdf").write_bytes(sdf(2).replace("m0", "caf\xe9").encode("latin-1"))
+    (tmp_path / "bad.smi").write_bytes(b"CCO one\nC\xe9 two\nCCN th\xe9\n")
+    (tmp_path / "bad.csv").write_bytes(b"\xef\xbb\xbfsmiles\nCCO\nC\xe9\nCCN\n")
+    out = tmp_path / "out.csv"
+    main(["predict", str(runs["molecule"]), *(str(tmp_path / name) for name in ("latin.sdf", "bad.smi", "bad.csv")), "--out", str(out)])
+    names = [row["name"].removeprefix(f"{tmp_path}/") for row in table(out.read_text())]
+    assert names == ["latin.sdf:1 caf\xe9", "latin.sdf:2 m1", "bad.smi:1 one", "bad.smi:3 th\xe9", "bad.csv:1 CCO", "bad.csv:3 CCN"]
+    told = capsys.readouterr().err
+    assert "bad.smi, record 2: RDKit cannot read the SMILES 'C\xe9'" in told
+    assert "bad.csv, record 2: RDKit" in told
+
+
+def test_what_no_reader_foresaw_is_the_error_of_one_file(runs, tmp_path, monkeypatch):
+    def read(path, errors, **options):
+        if path.name == "odd.edges":
+            raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "odd")
+        return known.read(path, errors, **options)
+
+    known = reader("graph")
+    monkeypatch.setattr("incidence.data.graphs.edge_lists.GRAPH", Reader(known.suffixes, read))
+    (tmp_path / "odd.edges").write_text(ring(5))
+    errors: list[IncidenceError] = []
+    _, found = predict(runs["graph"], [tmp_path / "odd.edges", files(tmp_path)["graph"]], errors)
+    assert len(found) == 1
+    assert [str(error).partition(": ")[0] for error in errors] == [f"{tmp_path / 'odd.edges'} cannot be read"]
 
 
 def test_files_for_another_model_are_named_and_nothing_is_left(runs, tmp_path, capsys):
@@ -185,7 +267,7 @@ def test_examples_with_other_features_are_named_and_the_rest_goes_on(runs, tmp_p
     inc.collate(sick).save(tmp_path / "sick.npz")
     assert main(["predict", str(runs["example"]), *(str(tmp_path / f"{n}.npz") for n in ("narrow", "bare", "sick")), str(good)]) == 0
     found = capsys.readouterr()
-    assert [row["name"] for row in table(found.out)] == ["new.npz 0", "new.npz 1", "new.npz 2"]
+    assert [row["name"] for row in table(found.out)] == [f"{good} {k}" for k in range(3)]
     assert "narrow.npz 0: the features of `i` must have 3 channels" in found.err
     assert "narrow.npz 1: " in found.err
     assert "bare.npz 0: the network reads `{i j}`, which has no features here" in found.err

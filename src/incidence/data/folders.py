@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from incidence.data.dataset import DataSet, Split, Task
-from incidence.data.graphs.folds import hold_out, random_split
-from incidence.data.reading import assert_alike, read_file, readable, reader_for
+from incidence.data.graphs.folds import held_out, random_split
+from incidence.data.reading import assert_alike, legible, read_file, readable, reader_for
 from incidence.data.registry import READERS, Read, reader
 from incidence.data.stored import METRICS, read_stored
 from incidence.data.targets import as_classes, read_targets
@@ -33,7 +33,7 @@ class _Asked:
     target: tuple[str, ...]
     task: str | None
     seed: int
-    validation: float
+    validation: float | None
     options: Mapping[str, Any]
 
 
@@ -54,7 +54,7 @@ def load_folder(
     target: str | Sequence[str] | None = None,
     task: str | None = None,
     seed: int = 0,
-    validation: float = 0.0,
+    validation: float | None = None,
     reader_options: Mapping[str, Any] | None = None,
 ) -> DataSet:
     """A data set from a folder or file of the user's; see docs/datasets.md for the layouts.
@@ -62,17 +62,18 @@ def load_folder(
     Args:
         path: A folder with `targets.csv`, with `examples.npz`, with SDF files or with a folder for each class; or an SDF or npz file.
         reader: The name of the reader; found by the suffixes of the files, if not given.
-        target: The column of the table, or the property of the SDF file, that is to be predicted; several make several numbers.
+        target: The column of the table, or the property of the SDF file, that is to be predicted; several, in a list or divided by
+            commas, make several numbers.
         task: `classification` or `regression`, where the values themselves do not tell.
         seed: Of the split, if the data does not tell one: 80 % for training, 10 % for validation, 10 % for testing.
-        validation: Where the data tells training and test parts alone, the share of the training part to keep apart for validation.
+        validation: The share of the training part to keep apart for validation, where the data does not tell that part.
         reader_options: Options of the reader, as in `{"labels": 7}`.
 
     Raises:
         IncidenceError: The layout is not known, a file cannot be read, or targets do not fit; the message says which.
     """
     path = Path(path)
-    wanted = (target,) if isinstance(target, str) else tuple(target or ())
+    wanted = tuple(name.strip() for name in target.split(",")) if isinstance(target, str) else tuple(target or ())
     asked = _Asked(path, reader, wanted, task, seed, validation, dict(reader_options or {}))
     layout = next((read for applies, read in _LAYOUTS if applies(path)), None)
     if layout is None:
@@ -86,28 +87,26 @@ def load_folder(
 def _data_set(asked: _Asked, found: _Found) -> DataSet:
     assert_alike(found.reads)
     examples = [read.example.replace(target=row) for read, row in zip(found.reads, found.targets, strict=True)]
-    return DataSet(
+    data = DataSet(
         asked.path.stem if asked.path.is_file() else asked.path.resolve().name,
         examples,
         found.task,
-        (_split(found, asked.seed, asked.validation),),
+        (_split(found, asked),),
         reader=found.reader,
         reader_options=asked.options,
         about=f"Your own data: {len(examples)} examples.",
         metric=METRICS[found.task.kind],
     )
+    return held_out(data, asked.validation, asked.seed)
 
 
-def _split(found: _Found, seed: int, validation: float) -> Split:
+def _split(found: _Found, asked: _Asked) -> Split:
     if found.parts is None:
-        return random_split(len(found.reads), seed)
+        return random_split(len(found.reads), asked.seed, asked.validation)
     parts = torch.tensor(found.parts)
     train, kept, test = ((parts == k).nonzero()[:, 0] for k in range(3))
     if not len(train):
         raise IncidenceError("the data tells which examples are for testing, and none is left for training.")
-    if not len(kept):
-        classes = found.targets if found.task.kind == "classification" else torch.zeros(len(parts))
-        train, kept = hold_out(train, validation, seed, classes)
     return Split(train, kept, test)
 
 
@@ -117,10 +116,12 @@ def _split(found: _Found, seed: int, validation: float) -> Split:
 def _table(asked: _Asked) -> DataSet:
     path = asked.path / _TARGETS
     rows, columns = _read_table(path)
-    wanted = asked.target or tuple(name for name in columns if name not in ("file", "split"))
-    missing = next((name for name in ("file", *wanted) if name not in columns), None)
+    values = [name for name in columns if name not in ("file", "split")]
+    wanted = asked.target or tuple(values)
+    missing = "file" if "file" not in columns else next((name for name in wanted if name not in values), None)
     if missing is not None or not wanted:
-        raise IncidenceError(f"{path} has no column `{missing or 'target'}`; it has: {', '.join(columns)}.")
+        kind = " of targets" if missing in columns else ""
+        raise IncidenceError(f"{path} has no column `{missing or 'target'}`{kind}; it has: {', '.join(columns)}.")
     task, targets = read_targets(str(path), {name: [row[name] for row in rows] for name in wanted}, asked.task)
     files = [asked.path / row["file"].strip() for row in rows]
     absent = next((file for file in files if not file.is_file()), None)
@@ -207,8 +208,8 @@ def _molecules(asked: _Asked) -> DataSet:
     missing = next((name for name in asked.target if name not in have), None)
     if missing is not None or not asked.target:
         what = f"there is no property `{missing}`" if missing else "no property was named which is to be predicted"
-        raise IncidenceError(f"{asked.path}: {what}: give one as target=; it has: {', '.join(have) or 'none'}.")
-    columns = {name: [molecule.properties.get(name, "") for molecule, _, _ in records] for name in asked.target}
+        raise IncidenceError(f"{asked.path}: {what}: give one with --target; it has: {', '.join(have) or 'none'}.")
+    columns = {name: [legible(molecule.properties.get(name, "")) for molecule, _, _ in records] for name in asked.target}
     task, targets = read_targets(str(asked.path), columns, asked.task)
     name = reader_for(files, asked.reader)
     reads = [read for file in files for read in read_file(name, file, asked.options)]
@@ -228,7 +229,12 @@ def _sdf_files(path: Path) -> list[Path]:
 
 
 def _stored(asked: _Asked) -> DataSet:
-    return read_stored(asked.path / _SAVED if asked.path.is_dir() else asked.path, asked.task, asked.seed)
+    path = asked.path / _SAVED if asked.path.is_dir() else asked.path
+    given = {"--target": asked.target, "--reader": asked.reader not in (None, "example"), "--data-options": asked.options}
+    unused = next((flag for flag, value in given.items() if value), None)
+    if unused:
+        raise IncidenceError(f"{path} has its own targets and features: leave out {unused}.")
+    return read_stored(path, asked.task, asked.seed, asked.validation)
 
 
 _LAYOUTS: tuple[tuple[Callable[[Path], bool], Callable[[_Asked], DataSet]], ...] = (

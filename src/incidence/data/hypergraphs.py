@@ -10,7 +10,7 @@ from torch import Tensor
 
 from incidence.data.dataset import DataSet, Split, Task
 from incidence.data.graphs.files import arrays, checked_rows, damaged, find
-from incidence.data.graphs.folds import hold_out, others
+from incidence.data.graphs.folds import others
 from incidence.geometry.node_lists import NodeLists, structure_of
 from incidence.structure.example import Example
 
@@ -30,14 +30,12 @@ _ABOUT = (
 )
 
 
-def load_citation(name: str, folder: Path | None, *, validation: float = 0.0, seed: int = 0) -> DataSet:
+def load_citation(name: str, folder: Path | None) -> DataSet:
     """A citation hypergraph: one structure, ten splits of its nodes.
 
     Args:
         name: `cora-cocitation`, `cora-coauthorship` or `citeseer-cocitation`.
         folder: `citation_hypergraphs`, or the folder that holds it.
-        validation: The share of the training nodes, of each class, that is kept apart for validation.
-        seed: Of that choice.
     """
     file, num_classes, what = _SETS[name]
     path = find(name, folder, _FOLDER, file)
@@ -49,7 +47,7 @@ def load_citation(name: str, folder: Path | None, *, validation: float = 0.0, se
     splits = []
     for key in trains:
         train = checked_rows(path, found[key], count)
-        splits.append(Split(*hold_out(train, validation, seed, classes), others(train, count)))
+        splits.append(Split(train, train[:0], others(train, count)))
     hyperedges, times = _merged(NodeLists(found["edge_ptr"], found["edge_nodes"]), count)
     structure = structure_of(count, {"{i ...}": hyperedges.index})
     of_hyperedges = torch.stack([hyperedges.sizes.float().log(), times.float().log()], dim=1)

@@ -18,7 +18,7 @@ from incidence.structure.example import Example
 from incidence.structure.examples import collate, uncollate
 from incidence.structure.structure import Structure
 
-__all__ = ["LIFTS", "lift_all"]
+__all__ = ["LIFTS", "LIFT_OPTIONS", "lift_all"]
 
 _EDGES = "{i j}"
 _TOGETHER = 2**22  # triples of nodes that are lifted at once: more takes memory and is no faster
@@ -96,6 +96,10 @@ LIFTS: dict[str, Callable[..., Example]] = {
     "space": space,
 }
 """From a name to a function of an example, or a batch, with `i` and `{i j}`, and options."""
+
+
+LIFT_OPTIONS = {key for lift in LIFTS.values() for key in list(signature(lift).parameters)[1:]}
+"""The options of all lifts: `max_size`, `features`, `cutoff`."""
 
 
 def lift_all(examples: Sequence[Example], name: str, **options: Any) -> list[Example]:

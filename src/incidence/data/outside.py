@@ -26,7 +26,15 @@ __all__ = ["PREFIX", "from_pyg_dataset", "load_pyg"]
 PREFIX = "pyg:"
 
 
-def load_pyg(name: str, folder: Path | None, *, task: str | None = None, target: int | None = None, seed: int = 0) -> DataSet:
+def load_pyg(
+    name: str,
+    folder: Path | None,
+    *,
+    task: str | None = None,
+    target: int | str | None = None,
+    seed: int = 0,
+    validation: float | None = None,
+) -> DataSet:
     """A data set of PyG by name, `pyg:TUDataset/MUTAG`: the class, and after the slash what it calls `name`, if it takes one.
 
     PyG fetches the data from the internet unless it is in the folder, and reads its own files there, which it keeps as pickles.
@@ -37,6 +45,7 @@ def load_pyg(name: str, folder: Path | None, *, task: str | None = None, target:
         task: See `from_pyg_dataset`.
         target: See `from_pyg_dataset`.
         seed: See `from_pyg_dataset`.
+        validation: See `from_pyg_dataset`.
 
     Raises:
         IncidenceError: There is no such class, or it cannot be made from a folder and a name alone.
@@ -48,6 +57,8 @@ def load_pyg(name: str, folder: Path | None, *, task: str | None = None, target:
         raise IncidenceError(f"PyG has no data set {kind!r}: give the name of a class of torch_geometric.datasets, as in TUDataset/MUTAG.")
     if folder is None:
         raise IncidenceError(f"the data set {name!r} is kept in files: give the folder for them with --folder.")
+    if isinstance(target, str) and not target.isdecimal():
+        raise IncidenceError(f"the target of {name!r} is the number of a column, as in --target 0; got {target!r}.")
     given = {"root": str(folder), "name": own}
     arguments = {key: given[key] for key in signature(made).parameters if given.get(key)}
     try:
@@ -56,7 +67,7 @@ def load_pyg(name: str, folder: Path | None, *, task: str | None = None, target:
         raise IncidenceError(
             f"PyG's {kind} takes more than folder and name ({error}): make it yourself and use from_pyg_dataset."
         ) from None
-    return from_pyg_dataset(dataset, name=name, task=task, target=target, seed=seed)
+    return from_pyg_dataset(dataset, name=name, task=task, target=None if target is None else int(target), seed=seed, validation=validation)
 
 
 def from_pyg_dataset(
@@ -68,6 +79,7 @@ def from_pyg_dataset(
     target: int | None = None,
     seed: int = 0,
     splits: Sequence[tuple[Tensor, Tensor, Tensor]] = (),
+    validation: float | None = None,
 ) -> DataSet:
     """A data set of PyG, or a list of its `Data`, ready for training.
 
@@ -82,6 +94,7 @@ def from_pyg_dataset(
         target: The column of `y` that is to be predicted; all, if not given.
         seed: Of the split that is made by chance where there is none: 80 % for training, 10 % for validation, 10 % for testing.
         splits: Numbers of examples for training, validation and testing; several splits make a cross validation.
+        validation: The share of the training part to keep apart for validation, where there is no such part.
 
     Raises:
         IncidenceError: It is empty, or the data does not fit; the message says what.
@@ -102,7 +115,7 @@ def from_pyg_dataset(
     told = [Split(*(torch.as_tensor(part) for part in split)) for split in splits]
     if not told and len(items) == 1:
         told = _masks(items[0])
-    return data_set_of(name, examples, name, task, seed, told)
+    return data_set_of(name, examples, name, task, seed, told, validation)
 
 
 def _complete(example: Example) -> Example:

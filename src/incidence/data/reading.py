@@ -8,10 +8,18 @@ from typing import Any
 
 import torch
 
-from incidence.data.registry import READERS, Read, reader
+from incidence.data.registry import READERS, Read, assert_options, reader
 from incidence.errors import IncidenceError
 
-__all__ = ["assert_alike", "read_file", "readable", "reader_for"]
+__all__ = ["assert_alike", "legible", "read_file", "readable", "reader_for"]
+
+
+_LATIN = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
+
+
+def legible(text: str) -> str:
+    """Text with every byte that was no UTF-8, which Python keeps as half of a character, read as Latin-1."""
+    return text.translate(_LATIN)
 
 
 def readable(path: Path, suffixes: Iterable[str]) -> bool:
@@ -31,11 +39,11 @@ def reader_for(paths: Sequence[Path], name: str | None = None) -> str:
     for path in paths:
         if not _fitting(path):
             known = ", ".join(f"{key} ({' '.join(reader(key).suffixes)})" for key in READERS)
-            raise IncidenceError(f"no reader reads {path}; by suffix there are: {known}. Give reader= for another suffix.")
+            raise IncidenceError(f"no reader reads {path}; by suffix there are: {known}. Give --reader for another suffix.")
     fit = [key for key in READERS if all(key in _fitting(path) for path in paths)]
     if len(fit) != 1:
         said = f"the readers {', '.join(fit)} would all do" if fit else "they need different readers"
-        raise IncidenceError(f"which reader is to read {paths[0].name} and the other files is not clear, as {said}: give reader=.")
+        raise IncidenceError(f"which reader is to read {paths[0].name} and the other files is not clear, as {said}: give --reader.")
     return fit[0]
 
 
@@ -51,6 +59,7 @@ def read_file(name: str, path: Path, options: Mapping[str, Any]) -> list[Read]:
     """
     if not path.is_file():
         raise IncidenceError(f"there is no file {path}.")
+    assert_options(reader(name).read, f"the reader {name!r}", options)
     errors: list[IncidenceError] = []
     found = list(reader(name).read(path, errors, **options))
     if errors:

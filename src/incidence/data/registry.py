@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from incidence.data.dataset import DataSet
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 
-__all__ = ["DATA_SETS", "READERS", "Read", "Reader", "load", "reader"]
+__all__ = ["DATA_SETS", "READERS", "Read", "Reader", "assert_options", "call", "load", "loader", "options_of", "reader"]
 
 
 class Read(NamedTuple):
-    """One example of a file, and what it is called: the name of the file, with a number or the name of the record."""
+    """One example of a file.
+
+    Attributes:
+        name: What it is called: the name of the file, with a number or the name of the record.
+        example: With features.
+        nodes: What the file calls the nodes, in their order; None if they are numbered from 0.
+    """
 
     name: str
     example: Example
+    nodes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,11 +90,49 @@ def load(name: str, folder: Path | None = None, **options: Any) -> DataSet:
     Raises:
         IncidenceError: There is none of that name, or its files are missing or damaged.
     """
+    return call(loader(name), name, (name, folder), options)
+
+
+def loader(name: str) -> Callable[..., DataSet]:
+    """What loads the data set of a name."""
     if name not in DATA_SETS:
         raise IncidenceError(f"no data set {name!r}; there are: {', '.join(sorted(DATA_SETS))}. A folder of your own is given by its path.")
     module, function, _ = DATA_SETS[name]
-    found: DataSet = getattr(import_module(module), function)(name, folder, **options)
+    found: Callable[..., DataSet] = getattr(import_module(module), function)
     return found
+
+
+def call(load: Callable[..., DataSet], name: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> DataSet:
+    """Calls a loader with options that it takes."""
+    assert_options(load, f"the data set {name!r}", options)
+    return load(*arguments, **options)
+
+
+def options_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The options of a loader or of the function of a reader, which come after two arguments, and their types."""
+    hints = get_type_hints(function)
+    return {key: hints.get(key, object) for key in list(signature(function).parameters)[2:]}
+
+
+def assert_options(function: Callable[..., Any], who: str, options: Mapping[str, Any]) -> None:
+    """Refuses options that a loader or reader does not take.
+
+    Raises:
+        IncidenceError: The message names those it takes.
+    """
+    taken = options_of(function)
+    for key, value in options.items():
+        if key not in taken:
+            have = f"takes {', '.join(taken)}" if taken else "takes none"
+            raise IncidenceError(f"{who} has no option `{key}`: it {have}.")
+        if not _fits(value, taken[key]):
+            raise IncidenceError(f"the option `{key}` of {who} cannot be {value!r}.")
+
+
+def _fits(value: object, hint: Any) -> bool:
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    plain = [(list, tuple) if get_origin(kind) is Sequence else (int, float) if kind is float else kind for kind in kinds]
+    return any(isinstance(value, kind) and (kind is bool or not isinstance(value, bool)) for kind in plain)
 
 
 def reader(name: str) -> Reader:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from incidence.data.dataset import DataSet, Split, Task
-from incidence.data.graphs.folds import random_split
+from incidence.data.graphs.folds import held_out, random_split
 from incidence.data.reading import assert_alike
 from incidence.data.registry import Read
 from incidence.data.saved import with_floats
@@ -23,7 +23,7 @@ __all__ = ["METRICS", "data_set_of", "read_stored"]
 METRICS = {"classification": "accuracy", "regression": "rmse"}
 
 
-def read_stored(path: Path, task: str | None, seed: int) -> DataSet:
+def read_stored(path: Path, task: str | None, seed: int, validation: float | None = None) -> DataSet:
     """The data set of a file that `Example.save` wrote; integers as targets are classes, other numbers are predicted as they are.
 
     Raises:
@@ -33,11 +33,17 @@ def read_stored(path: Path, task: str | None, seed: int) -> DataSet:
     examples = uncollate(found) if found.is_batch else [found]
     assert_alike([Read(f"{path} {k}", example) for k, example in enumerate(examples)])
     name = path.stem if path.stem != "examples" else path.resolve().parent.name
-    return data_set_of(name, examples, str(path), task, seed)
+    return data_set_of(name, examples, str(path), task, seed, validation=validation)
 
 
 def data_set_of(
-    name: str, examples: Sequence[Example], source: str, task: str | None = None, seed: int = 0, splits: Sequence[Split] = ()
+    name: str,
+    examples: Sequence[Example],
+    source: str,
+    task: str | None = None,
+    seed: int = 0,
+    splits: Sequence[Split] = (),
+    validation: float | None = None,
 ) -> DataSet:
     """A data set from examples that have targets.
 
@@ -48,6 +54,7 @@ def data_set_of(
         task: `classification` or `regression`; what the type of the targets tells, if not given.
         seed: Of the split by chance that is made if there are no splits.
         splits: Which examples, or entries of the only one, serve for what.
+        validation: The share of the training part to keep apart for validation.
     """
     at, rows = _targets(examples, source)
     form, rows = _task(as_task(task), at, rows, source)
@@ -55,16 +62,17 @@ def data_set_of(
     made = [example.replace(target=own) for example, own in zip(examples, per_entry, strict=True)]
     is_transductive = bool(at) and len(made) == 1
     count = len(rows[0]) if is_transductive else len(made)
-    return DataSet(
+    data = DataSet(
         name,
         made,
         form,
-        tuple(splits) or (random_split(count, seed),),
+        tuple(splits) or (random_split(count, seed, validation),),
         reader="example",
         about=f"{len(made)} examples from {source}.",
         is_transductive=is_transductive,
         metric=METRICS[form.kind],
     )
+    return held_out(data, validation, seed)
 
 
 def _targets(examples: Sequence[Example], source: str) -> tuple[str, list[Tensor]]:

@@ -37,8 +37,10 @@ class Config:
 
     data: str = _option("solubility", "data", "a data set by name, or the path of a folder or file of your own")
     folder: str | None = _option(None, "data", "where the files of a named data set are")
-    target: str | None = _option(None, "data", "which value to predict, where the data has several")
+    target: str | None = _option(None, "data", "which value to predict, where the data has several; your own data: also A,B")
     task: str | None = _option(None, "data", "for your own data, if it is not clear", ("regression", "classification"))
+    reader: str | None = _option(None, "data", "of your own files, if their suffix does not tell: graph, molecule, mesh, example")
+    data_options: tuple[str, ...] | None = _option(None, "data", "others of the data, its reader or its lift, as in labels=7 cutoff=4")
     split: int = _option(0, "data", "which split or fold, counted from 0", least=0)
     validation: float | None = _option(None, "data", "part of the training data to validate on", least=0)
     data_seed: int = _option(0, "data", "of splits that are drawn", least=0, most=_LARGEST_SEED)

@@ -12,7 +12,7 @@ import torch
 
 from incidence.data import READERS, Read, Task, reader
 from incidence.data.lifts import lift_all
-from incidence.data.reading import assert_alike
+from incidence.data.reading import assert_alike, legible
 from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.structure.example import Example
@@ -25,13 +25,15 @@ from incidence.train.run import all_given
 __all__ = ["Prediction", "evaluate_run", "predict", "table"]
 
 _TOGETHER = 64
+_TROUBLE = (OSError, EOFError, ValueError, LookupError, ArithmeticError, RuntimeError)
 
 
 class Prediction(NamedTuple):
-    """What a model says about one example: a row of numbers, or of probabilities, for each entry of its output."""
+    """What a model says about one example: a row of numbers, or of probabilities, for each entry of its output, and its nodes."""
 
     name: str
     rows: list[list[float]]
+    nodes: list[str]
 
 
 def predict(run: Path, files: Iterable[Path], errors: list[IncidenceError]) -> tuple[Task, list[Prediction]]:
@@ -57,15 +59,17 @@ def _readings(files: Iterable[Path], spec: Spec, errors: list[IncidenceError]) -
     for path in files:
         try:
             for one in _reader(path, spec).read(path, errors, **_options(path, spec)):
-                yield from _lifted(one, spec, errors)
+                yield from _lifted(one._replace(name=legible(f"{path}{one.name.removeprefix(path.name)}")), spec, errors)
         except IncidenceError as error:
             errors.append(error if str(path) in str(error) else IncidenceError(f"{path}: {error}"))
+        except _TROUBLE as error:  # of a file that no reader foresaw: the others are not lost for it
+            errors.append(IncidenceError(f"{path} cannot be read: {error}."))
 
 
 def _lifted(one: Read, spec: Spec, errors: list[IncidenceError]) -> Iterator[Read]:
     try:
         assert_alike([one])  # its features are finite
-        yield Read(one.name, lift_all([one.example], spec["lift"], **spec["lift_options"])[0])
+        yield one._replace(example=lift_all([one.example], spec["lift"], **spec["lift_options"])[0])
     except IncidenceError as error:
         errors.append(error if one.name in str(error) else IncidenceError(f"{one.name}: {error}"))
 
@@ -114,21 +118,33 @@ def _predict(predictor: Predictor, task: Task, some: Sequence[Read], errors: lis
         errors.append(IncidenceError(f"{some[0].name}: {error}"))
         return []
     sizes = batch.structure.entry_ptr(task.at).diff().tolist() if task.at else [1] * len(some)
-    return [Prediction(r.name, own.tolist()) for r, own in zip(some, rows.split(sizes), strict=True)]
+    return [Prediction(r.name, own.tolist(), _nodes(r, task.at)) for r, own in zip(some, rows.split(sizes), strict=True)]
+
+
+def _nodes(read: Read, at: str) -> list[str]:
+    """The nodes of every entry of a tensor, as the file calls them; nothing for the whole structure."""
+    if not at:
+        return [""]
+    fixed, *members = read.example.structure.index(at)
+    entries: list[list[int]] = fixed.T.tolist() or [[] for _ in range(read.example.structure.num_entries(at))]
+    for nodes, owners in (part.tolist() for part in members):
+        for node, owner in zip(nodes, owners, strict=True):
+            entries[owner].append(node)
+    return [" ".join(str(node) if read.nodes is None else read.nodes[node] for node in own) for own in entries]
 
 
 def table(task: Task, found: Sequence[Prediction]) -> str:
     """Predictions as the text of a CSV file."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    entry = ["entry"] if task.at else []
+    entry = ["entry", "nodes"] if task.at else []
     if task.kind == "classification":
         writer.writerow(["name", *entry, "class", *(f"p({name})" for name in task.names)])
     else:
         writer.writerow(["name", *entry, *task.names])
-    for name, rows in found:
-        for number, row in enumerate(rows):
-            place = [number] if task.at else []
+    for name, rows, nodes in found:
+        for number, (row, own) in enumerate(zip(rows, nodes, strict=True)):
+            place = [number, own] if task.at else []
             best = [task.names[max(range(len(row)), key=row.__getitem__)]] if task.kind == "classification" else []
             writer.writerow([name, *place, *best, *(f"{value:.6g}" for value in row)])
     return text.getvalue()

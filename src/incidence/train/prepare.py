@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +12,9 @@ import torch
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, DataSet, Parts
-from incidence.data.folders import load_folder
-from incidence.data.lifts import lift_all
-from incidence.data.outside import PREFIX, load_pyg
+from incidence.data.graphs.folds import held_out
+from incidence.data.lifts import LIFT_OPTIONS, lift_all
+from incidence.data.loading import load_data, read_options
 from incidence.errors import IncidenceError
 from incidence.models import Predictor, find
 from incidence.structure.examples import collate
@@ -49,7 +47,7 @@ def prepare(config: Config, given: Mapping[str, Any], data: DataSet | None = Non
     Raises:
         IncidenceError: The data is missing or damaged, or does not fit the task or the model.
     """
-    data = _load(config) if data is None else data
+    data = _load(config) if data is None else held_out(data, config.validation, config.data_seed)
     config = resolve(config, given, data.reader)
     if config.task is not None and config.task != data.task.kind:
         wanted, has = config.task, data.task.kind
@@ -57,7 +55,7 @@ def prepare(config: Config, given: Mapping[str, Any], data: DataSet | None = Non
             f"the task is {wanted}, and the targets of {config.data!r} are for {has}: leave out --task, or change the data."
         )
     lift, options = lifting_of(config, list(data.examples[0].features))
-    split = data.split(config.split, config.validation or 0.0, config.data_seed)
+    split = data.split(config.split)
     if not len(split.train):
         raise IncidenceError(f"split {config.split} of {config.data!r} has no training data: it is there for comparison, not for training.")
     data = _with_examples(data, lift, options)
@@ -74,26 +72,15 @@ def _absolute(config: Config) -> dict[str, str]:
 
 def _load(config: Config) -> DataSet:
     folder = None if config.folder is None else Path(config.folder).expanduser()
-    options = {"target": config.target, "task": config.task, "seed": config.data_seed}
-    if config.data in DATA_SETS:
-        module, function, _ = DATA_SETS[config.data]
-        return _call(getattr(import_module(module), function), (config.data, folder), options, config.data)
-    if config.data.startswith(PREFIX):
-        return _call(load_pyg, (config.data, folder), options, config.data)
-    path = Path(config.data).expanduser()
-    if not path.exists():
-        known = ", ".join(sorted(DATA_SETS))
-        raise IncidenceError(f"{config.data!r} is no data set and no file or folder. Data sets: {known}.")
-    return _call(load_folder, (path,), options, config.data)
-
-
-def _call(loader: Any, arguments: tuple[Any, ...], options: Mapping[str, Any], name: str) -> DataSet:
-    """Calls a loader with the options that it takes; a target that it cannot take is refused."""
-    taken = inspect.signature(loader).parameters
-    if options["target"] is not None and "target" not in taken:
-        raise IncidenceError(f"the data set {name!r} has one target: leave out --target.")
-    data: DataSet = loader(*arguments, **{key: value for key, value in options.items() if key in taken and value is not None})
-    return data
+    plain = {key: value for key, value in read_options(config.data_options or ()).items() if key not in LIFT_OPTIONS}
+    asked: dict[str, Any] = {
+        "validation": config.validation,
+        "task": config.task,
+        "target": config.target,
+        "reader": config.reader,
+        "options": plain,
+    }
+    return load_data(config.data, folder, seed=config.data_seed, **asked)
 
 
 def lifting_of(config: Config, features: list[str]) -> tuple[str, dict[str, Any]]:
@@ -102,11 +89,12 @@ def lifting_of(config: Config, features: list[str]) -> tuple[str, dict[str, Any]
     have = {Pattern(key) for key in features}
     needs = not preset.inputs or not have.issuperset(EquivariantMap(f"{preset.inputs} -> ").inputs)
     name = config.lift if config.lift is not None else preset.lift if needs else "none"
-    return name, {} if config.max_size is None or name == "none" else {"max_size": config.max_size}
+    given = {key: value for key, value in read_options(config.data_options or ()).items() if key in LIFT_OPTIONS}
+    return name, given if config.max_size is None or name == "none" else {**given, "max_size": config.max_size}
 
 
 def _with_examples(data: DataSet, lift: str, options: Mapping[str, Any]) -> DataSet:
-    return data if lift == "none" else replace(data, examples=lift_all(list(data.examples), lift, **options))
+    return data if lift == "none" and not options else replace(data, examples=lift_all(list(data.examples), lift, **options))
 
 
 def _spec(config: Config, data: DataSet, lift: str, options: Mapping[str, Any]) -> Spec:

@@ -13,10 +13,10 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.data.graphs.graph6 import read_graph6
 from incidence.data.graphs.many import EDGES, as_symbols, graphs, label_numbers, node_features
+from incidence.data.reading import legible
 from incidence.data.registry import Read, Reader
 from incidence.errors import IncidenceError
 from incidence.geometry.convert.exchange import once
-from incidence.structure.example import Example
 
 __all__ = ["GRAPH"]
 
@@ -45,7 +45,7 @@ def read_graphs(
     if path.suffix == ".g6":
         yield from _graph6(path, errors, symbols, degrees)
         return
-    yield Read(path.name, _graph(path, symbols, degrees))
+    yield _graph(path, symbols, degrees)
 
 
 GRAPH = Reader((".edges", ".txt", ".tsv", ".csv", ".g6"), read_graphs)
@@ -67,7 +67,7 @@ def _graph6(path: Path, errors: list[IncidenceError] | None, symbols: list[int],
         yield Read(f"{path.name} {number}", example)
 
 
-def _graph(path: Path, symbols: list[int], degrees: bool) -> Example:
+def _graph(path: Path, symbols: list[int], degrees: bool) -> Read:
     lines = [_edge(path, line) for line in _without_header(_lines(path))]
     beside = path.with_suffix(".nodes")
     nodes = _lines(beside) if beside.is_file() else None
@@ -80,15 +80,17 @@ def _graph(path: Path, symbols: list[int], degrees: bool) -> Example:
     features = _node_features(beside, nodes or [], len(place), edges, symbols, degrees)
     kept = of_edges if of_edges.shape[1] else None
     [example] = graphs(torch.tensor([len(place)]), edges, features, edge_features=kept)
-    return example
+    return Read(path.name, example, tuple(place))
 
 
 def _lines(path: Path) -> list[_Line]:
     """The words of every line that has some; what comes after # is a comment."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = legible(path.read_text(encoding="utf-8-sig", errors="surrogateescape"))
+    except OSError as error:
         raise IncidenceError(f"{path} cannot be read as text: {error}.") from None
+    if "\0" in text:
+        raise IncidenceError(f"{path} cannot be read as text: it has bytes that are 0. Save it as UTF-8.")
     split = ((number, line.partition("#")[0].replace(",", " ").split()) for number, line in enumerate(text.splitlines(), 1))
     return [_Line(number, words) for number, words in split if words]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
-from incidence.data.dataset import Split
+from incidence.data.dataset import DataSet, Split
 from incidence.errors import IncidenceError
 
-__all__ = ["hold_out", "others", "random_folds", "random_split"]
+__all__ = ["held_out", "others", "random_folds", "random_split"]
 
 
 def others(rows: Tensor, count: int) -> Tensor:
@@ -18,26 +20,17 @@ def others(rows: Tensor, count: int) -> Tensor:
     return kept.nonzero()[:, 0]
 
 
-def hold_out(train: Tensor, fraction: float, seed: int, classes: Tensor) -> tuple[Tensor, Tensor]:
-    """Training rows without a part, and that part: the same share of every class, by chance.
-
-    Args:
-        train: Rows.
-        fraction: The share, from 0 to less than 1.
-        seed: Of the choice.
-        classes: The class of every row there is, not of those in `train` alone.
+def held_out(data: DataSet, validation: float | None, seed: int) -> DataSet:
+    """The data with a part of the training rows of every split kept apart for validation, if that is asked for.
 
     Raises:
-        IncidenceError: The fraction is out of range.
+        IncidenceError: A split has such a part already, or the fraction is none.
     """
-    if not 0 <= fraction < 1:
-        raise IncidenceError(f"validation is the share of the training part that is kept apart, from 0 to less than 1; got {fraction}.")
-    shuffled = train[torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))]
-    chosen = torch.zeros(len(train), dtype=torch.bool)
-    for one in classes[train].unique():
-        own = (classes[shuffled] == one).nonzero()[:, 0]
-        chosen[own[: round(fraction * len(own))]] = True
-    return shuffled[~chosen].sort().values, shuffled[chosen].sort().values
+    if validation is None:
+        return data
+    if any(len(split.validation) for split in data.splits):
+        raise IncidenceError(f"{data.name!r} has a validation part of its own, so none is drawn: leave out --validation.")
+    return replace(data, splits=tuple(data.split(number, validation, seed) for number in range(len(data.splits))))
 
 
 def random_folds(count: int, folds: int, seed: int) -> list[Tensor]:
@@ -46,9 +39,9 @@ def random_folds(count: int, folds: int, seed: int) -> list[Tensor]:
     return [part.sort().values for part in order.tensor_split(folds)]
 
 
-def random_split(count: int, seed: int, validation: float = 0.1, test: float = 0.1) -> Split:
-    """A split by chance; a part is at least one example if there are three or more."""
+def random_split(count: int, seed: int, validation: float | None = None) -> Split:
+    """A split by chance: a tenth for testing, and a tenth for validation unless that is drawn later; at least one if there are three."""
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-    least = int(count >= 3)
-    one, two = max(round(validation * count), least), max(round(test * count), least)
-    return Split(order[one + two :].sort().values, order[:one].sort().values, order[one : one + two].sort().values)
+    tenth = max(round(count / 10), int(count >= 3))
+    one = tenth if validation is None else 0
+    return Split(order[one + tenth :].sort().values, order[:one].sort().values, order[one : one + tenth].sort().values)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from incidence.data.dataset import DataSet, Split, Task
 from incidence.data.graphs.files import array, arrays, checked_rows, choose, damaged, find, numbered_lines, text
-from incidence.data.graphs.folds import hold_out, others, random_folds
+from incidence.data.graphs.folds import others, random_folds
 from incidence.data.graphs.graph6 import read_graph6
 from incidence.data.graphs.many import graphs, node_features
 from incidence.data.graphs.neighbour_lists import read_neighbour_lists
@@ -60,21 +60,20 @@ def _folds(path: Path, count: int) -> list[Tensor]:
     return [checked_rows(path, torch.from_numpy(line), count) for line in lines]
 
 
-def load_exp(name: str, folder: Path | None, *, validation: float = 0.0, seed: int = 0) -> DataSet:
+def load_exp(name: str, folder: Path | None, *, seed: int = 0) -> DataSet:
     """EXP and CEXP: formulas as graphs, satisfiable or not; ten folds by chance that keep the two graphs of a pair together.
 
     Args:
         name: `exp` or `cexp`.
         folder: `exp_cexp`, or the folder that holds it.
-        validation: The share of the training pairs that is kept apart for validation.
-        seed: Of the folds and of that choice.
+        seed: Of the folds.
     """
     lists = read_neighbour_lists(find(name, folder, "exp_cexp", f"{name.upper()}.txt.gz"))
     examples, labels = labelled_graphs(lists, lists.classes)
     pairs = len(examples) // 2
     splits = []
     for test in random_folds(pairs, 10, seed):
-        parts = (*hold_out(others(test, pairs), validation, seed, torch.zeros(pairs)), test)
+        parts = (others(test, pairs), test[:0], test)
         splits.append(Split(*(torch.stack([2 * part, 2 * part + 1], dim=1).flatten() for part in parts)))
     about = f"{name.upper()} (Abboud et al., 2021): 600 pairs of planar formulas as graphs; graphs 2k and 2k + 1 differ in class."
     return _data_set(name, examples, ("class 0", "class 1"), tuple(splits), {"labels": labels, "degrees": True}, about)

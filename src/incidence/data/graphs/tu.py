@@ -8,7 +8,6 @@ from torch import Tensor
 
 from incidence.data.dataset import DataSet, Split, Task
 from incidence.data.graphs.files import damaged, find, rows
-from incidence.data.graphs.folds import hold_out
 from incidence.data.graphs.many import graphs, label_numbers, node_features
 from incidence.data.graphs.neighbour_lists import NeighbourLists, read_neighbour_lists
 from incidence.structure.example import Example
@@ -27,18 +26,16 @@ _SETS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 _ABOUT = (
     "{} of the TU collection, with the ten fixed folds that the literature uses. Published accuracies are means over the folds; many are "
-    "those of the best epoch on the test part itself. The option validation=0.1 keeps a part of the training graphs apart instead."
+    "those of the best epoch on the test part itself. The option validation keeps a part of the training graphs apart instead."
 )
 
 
-def load_tu(name: str, folder: Path | None, *, validation: float = 0.0, seed: int = 0) -> DataSet:
+def load_tu(name: str, folder: Path | None) -> DataSet:
     """A TU data set; ten splits, one for each fold.
 
     Args:
         name: `mutag`, `ptc`, `proteins`, `nci1`, `imdb-b` or `imdb-m`.
         folder: `tu_graphs`, or the folder that holds it.
-        validation: The share of the training graphs, of each class, that is kept apart for validation.
-        seed: Of that choice.
     """
     file, names = _SETS[name]
     path = find(name, folder, _FOLDER, f"{file}/{file}.txt.gz")
@@ -50,7 +47,7 @@ def load_tu(name: str, folder: Path | None, *, validation: float = 0.0, seed: in
     splits = []
     for fold in range(1, 11):
         train, test = (rows(name, path.parent / "10fold_idx" / f"{part}_idx-{fold}.txt", len(classes)) for part in ("train", "test"))
-        splits.append(Split(*hold_out(train, validation, seed, classes), test))
+        splits.append(Split(train, train[:0], test))
     return DataSet(
         name,
         examples,

@@ -50,7 +50,9 @@ def _read(path: Any, errors: list[Any]) -> Iterator[Read]:
         raise IncidenceError(f"{path} has no face with three different points: features are those of a surface.")
     if not mesh.points.float().isfinite().all():
         raise IncidenceError(f"{path} has coordinates beyond 3e38: scale the mesh down.")
-    yield Read(Path(path).name, examples_of([mesh])[0])
+    # OBJ files count points from 1.
+    names = tuple(str(k + 1) for k in range(len(mesh.points))) if Path(path).suffix.lower() == ".obj" else None
+    yield Read(Path(path).name, examples_of([mesh])[0], names)
 
 
 MESH = Reader(suffixes=(".obj", ".off", ".ply", ".stl"), read=_read)

@@ -64,7 +64,7 @@ def read_npz(path: Path, keys: tuple[str, ...]) -> dict[str, Array]:
 def open_text(path: Path) -> IO[str]:
     """A text file, plain or compressed with gzip."""
     opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding="utf-8", errors="surrogateescape", newline="")
+    return opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
 def table(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

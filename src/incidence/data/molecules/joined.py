@@ -14,7 +14,7 @@ from incidence.errors import IncidenceError
 from incidence.geometry.convert.molecule import Molecule
 from incidence.structure.structure import Structure
 
-__all__ = ["Joined", "assert_sound", "join", "starts", "without_hydrogens"]
+__all__ = ["Joined", "assert_sound", "is_counted", "join", "starts", "without_hydrogens"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +118,13 @@ def starts(counts: Sequence[int] | Array) -> Array:
 
 def without_hydrogens(joined: Joined) -> Joined:
     """Takes away hydrogen atoms with one bond, to an atom that is none, and counts them there; others, as in H2, stay."""
-    is_hydrogen = (joined.numbers == 1) & (joined.atoms[:, 1] == 0)
-    heavy = joined.numbers != 1
-    goes = is_hydrogen & (joined.at_atoms(np.ones(len(joined.orders))) == 1) & (joined.over_neighbours(heavy) == 1)
+    goes = is_counted(joined)
     if not goes.any():
         return joined
-    stays = ~goes
+    stays = np.invert(goes)
     removed = joined.removed + joined.over_neighbours(goes).astype(np.int64)
-    kept_bonds = stays[joined.bonds].all(axis=0)
+    one, other = stays[joined.bonds]
+    kept_bonds = one & other
     number = np.cumsum(stays) - 1
     return replace(
         joined,
@@ -137,6 +136,14 @@ def without_hydrogens(joined: Joined) -> Joined:
         bond_ptr=starts(_sums(kept_bonds, joined.bond_ptr)),
         removed=removed[stays],
     )
+
+
+def is_counted(joined: Joined) -> Array:
+    """For every atom whether `without_hydrogens` takes it away."""
+    is_hydrogen = (joined.numbers == 1) & (joined.atoms[:, 1] == 0)
+    heavy = joined.numbers != 1
+    found: Array = is_hydrogen & (joined.at_atoms(np.ones(len(joined.orders))) == 1) & (joined.over_neighbours(heavy) == 1)
+    return found
 
 
 def _sums(flags: Array, ptr: Array) -> Array:

@@ -7,19 +7,20 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import torch
 
 from incidence.data.molecules.bonding import bonded
 from incidence.data.molecules.features import batch_of
 from incidence.data.molecules.files import open_text, table, within
-from incidence.data.molecules.joined import assert_sound, join
+from incidence.data.molecules.joined import Joined, assert_sound, is_counted, join
 from incidence.data.molecules.smiles import from_smiles
+from incidence.data.reading import legible
 from incidence.data.registry import Read, Reader
 from incidence.errors import IncidenceError, MissingExtraError
 from incidence.geometry.convert.elements import NUMBER
 from incidence.geometry.convert.molecule import Molecule
 from incidence.geometry.convert.sdf import read_sdf
-from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
 
 __all__ = ["READER"]
@@ -58,13 +59,19 @@ def _read(
         raise IncidenceError(f"there is no file {path}.")
     by_distance = bonds == "distance" or suffix == ".xyz"
 
-    def examples(molecules: list[Molecule]) -> list[Example]:
-        joined = join(molecules)
-        return uncollate(batch_of(bonded(joined) if by_distance else joined, hydrogens=hydrogens, lengths=lengths))
-
     for records in _chunks(_sound(path, _FORMATS[suffix](path), errors), _TOGETHER):
-        for (number, molecule), example in zip(records, examples([molecule for _, molecule in records]), strict=True):
-            yield Read(f"{path.name}:{number} {molecule.name}".rstrip(), example)
+        joined = join([molecule for _, molecule in records])
+        joined = bonded(joined) if by_distance else joined
+        examples = uncollate(batch_of(joined, hydrogens=hydrogens, lengths=lengths))
+        for (number, molecule), example, atoms in zip(records, examples, _atom_numbers(joined, hydrogens), strict=True):
+            yield Read(f"{path.name}:{number} {legible(molecule.name)}".rstrip(), example, atoms)
+
+
+def _atom_numbers(joined: Joined, hydrogens: str) -> list[tuple[str, ...]]:
+    """The numbers, from 1, of the atoms of every molecule in its file; hydrogens that are only counted are no nodes."""
+    stays = ~is_counted(joined) if hydrogens == "count" else np.ones(joined.num_atoms, dtype=bool)
+    parts = np.split(stays, joined.atom_ptr[1:-1])
+    return [tuple(str(k + 1) for k in part.nonzero()[0].tolist()) for part in parts]
 
 
 def _sound(path: Path, records: Iterator[_Record], errors: list[IncidenceError] | None) -> Iterator[tuple[int, Molecule]]:
@@ -127,7 +134,7 @@ def _csv(path: Path) -> Iterator[_Record]:
 
 def _molecule(path: Path, number: int, text: str, title: str) -> Molecule | IncidenceError:
     try:
-        return from_smiles(text, title)
+        return from_smiles(legible(text), title)
     except MissingExtraError:
         raise
     except IncidenceError as error:

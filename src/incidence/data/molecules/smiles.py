@@ -28,7 +28,7 @@ def from_smiles(text: str, name: str = "") -> Molecule:
     """
     chem = need("rdkit.Chem", "reading SMILES", "convert")
     with need("rdkit.rdBase", "reading SMILES", "convert").BlockLogs():
-        found = chem.MolFromSmiles(text.strip())
+        found = chem.MolFromSmiles(text.strip()) if text.isascii() else None  # RDKit would drop the end of such a text in silence
         if found is None or not text.strip():
             raise IncidenceError(f"RDKit cannot read the SMILES {text.strip()!r}.")
         chem.Kekulize(found, clearAromaticFlags=True)

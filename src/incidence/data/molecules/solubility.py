@@ -12,38 +12,27 @@ from incidence.data.dataset import DataSet, Split, Task
 from incidence.data.molecules.features import batch_of
 from incidence.data.molecules.joined import Joined, starts
 from incidence.data.molecules.tables import Array
-from incidence.errors import IncidenceError
 from incidence.structure.examples import uncollate
 
 __all__ = ["load_solubility", "names"]
 
 
-def load_solubility(name: str = "solubility", folder: Path | None = None, *, validation: float = 0.0, seed: int = 0) -> DataSet:
+def load_solubility(name: str = "solubility", folder: Path | None = None) -> DataSet:
     """Aqueous solubility of 1,025 molecules for training and 257 for the test, with chemical features.
 
     Args:
         name: What the data set is called.
         folder: Not needed: the data is part of the package.
-        validation: The part of the training molecules that is set aside, drawn at random.
-        seed: Of that draw.
-
-    Raises:
-        IncidenceError: The part is not between 0 and 1.
     """
-    if not 0 <= validation < 1:
-        raise IncidenceError(f"validation is a part of the training molecules, 0 or more and below 1; got {validation}.")
     arrays = _arrays()
     target = torch.from_numpy(arrays["solubility"])[:, None]
     num_train, count = int(arrays["num_train"]), len(target)
     train = torch.arange(num_train)
-    if validation:
-        train = torch.randperm(num_train, generator=torch.Generator().manual_seed(seed))
-    aside = round(validation * num_train)
     return DataSet(
         name=name,
         examples=uncollate(batch_of(_joined(arrays), target)),
         task=Task("regression", ("solubility",), unit="log mol/l"),
-        splits=(Split(train[aside:].sort()[0], train[:aside].sort()[0], torch.arange(num_train, count)),),
+        splits=(Split(train, train[:0], torch.arange(num_train, count)),),
         reader="molecule",
         about=_text(arrays["about"]),
         metric="rmse",
