@@ -51,6 +51,19 @@ def test_parity_shows_every_part_on_one_scale():
     assert (axis.get_xlabel(), axis.get_ylabel(), axis.get_title()) == ("measured (eV)", "predicted", "energy")
 
 
+@pytest.mark.parametrize("name", ["a$b", "$\\frac{$", "$x$", "{a}_b^c", "\\$"])
+def test_names_are_drawn_as_they_are(name, tmp_path):
+    """Dollars are no sign of a formula here."""
+    for figure in (
+        plot.parity({"test": (torch.ones(2, 1), torch.ones(2, 1))}, [name], name),
+        plot.confusion(torch.eye(2), torch.tensor([0, 1]), [name, "b"]),
+    ):
+        plot.save(figure, tmp_path / "a.svg")
+        plot.save(figure, tmp_path / "a.png")
+        shown = [*figure.axes[0].get_xticklabels(), figure.axes[0].title]
+        assert name in [text.get_text() for text in shown]
+
+
 def test_confusion_counts_true_classes_in_rows():
     scores = torch.eye(3)[[0, 0, 1, 2, 2]]
     figure = plot.confusion(scores, torch.tensor([0, 1, 1, 2, -1]), ["a", "b", "c"])
@@ -115,6 +128,14 @@ def test_points_in_one_place_are_drawn(values):
 
 def test_a_plot_of_one_line_has_a_scale():
     assert "┤" in plot.scatter([0, 1], [0, 1], width=8, height=1)
+
+
+def test_a_plain_plot_has_a_star_where_there_are_dots():
+    text = plot.scatter([0, 100, 25], [0, 100, 75], width=20, height=10, x_name="measured")
+    plain = plot.plain(text)
+    assert plain.isascii()
+    assert [len(line) for line in plain.splitlines()] == [len(line) for line in text.splitlines()]
+    assert plain.count("*") == sum(bool(bits) for row in dots(text, 10) for bits in row)
 
 
 def test_points_that_are_no_numbers_are_left_out():

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 import incidence as inc
 from incidence.errors import IncidenceError
 from incidence.train import train
-from incidence.train.run import _Loaders
+from incidence.train.trainer import Loaders
 from tests.train.conftest import graphs
 
 SMALL: dict[str, Any] = {"model": "i, {i j}", "epochs": 3, "batch_size": 9, "hidden": 4, "depth": 1, "dropout": 0.0, "validation": 0.2}
@@ -85,7 +85,7 @@ def test_two_processes_have_the_losses_and_weights_of_one(examples, options, tmp
 def test_a_process_with_nothing_to_validate_on_counts_nothing(tmp_path):
     inc.collate(graphs(20)).save(tmp_path / "d.npz")
     run = train({**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run"), "epochs": 1})
-    held, loaders = run.prepared.parts.validation, _Loaders(run.prepared)
+    held, loaders = run.prepared.parts.validation, Loaders(run.prepared)
     shares = []
     for rank in range(len(held) + 1):
         loaders.trainer = SimpleNamespace(global_rank=rank, world_size=len(held) + 1)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import errno
+import io
 import json
 import os
 import pickle
 import resource
 import shutil
 import signal
+import sys
 import zipfile
 from dataclasses import fields, replace
 from pathlib import Path
@@ -28,6 +30,7 @@ from incidence.train import Config, Interrupted, RunFolder, resume, train
 from incidence.train.checkpoint import read
 from incidence.train.evaluate import Evaluation, Scored
 from incidence.train.module import Training
+from incidence.train.report import page, summary
 from tests.train.conftest import graphs, in_child
 
 SMALL: dict[str, Any] = {"model": "i, {i j}", "epochs": 2, "batch_size": 16, "hidden": 4, "depth": 1, "dropout": 0.0}
@@ -136,8 +139,6 @@ def test_a_part_without_any_target_has_no_metric(tmp_path):
     split = run.prepared.data.splits[0]
     bare = [e.replace(target=torch.tensor([torch.nan])) if k in split.test.tolist() else e for k, e in enumerate(examples)]
     run = train({**SMALL, "data": saved(tmp_path / "b.npz", bare), "out": str(tmp_path / "b")})
-    from incidence.train.report import page, summary
-
     page(run)
     assert "test rmse nan" in summary(run)
     assert json.loads((tmp_path / "b" / "metrics.json").read_text())["test"]["rmse"] is None
@@ -616,6 +617,23 @@ def test_a_full_disk_is_told_and_leaves_whole_files(name, numbers, tmp_path):
     else:
         resume(path)
         assert (path / "predictions.csv").is_file()
+
+
+def test_a_full_disk_is_told_when_plots_are_drawn(copy, monkeypatch):
+    run = resume(copy)
+    _full(monkeypatch, "curves.png")
+    with pytest.raises(IncidenceError, match=r"the disk is full: .*curves\.png was not written"):
+        page(run)
+    assert not list((copy / "plots").iterdir())
+
+
+def test_the_result_is_told_where_the_terminal_knows_no_braille(copy, monkeypatch):
+    run = resume(copy)
+    assert "┤" in summary(run)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    told = summary(run)
+    assert told.isascii()
+    assert all(word in told for word in ("|", "*", "Everything is in"))
 
 
 def test_a_disk_that_fills_up_leaves_the_last_checkpoint(numbers, tmp_path, done):

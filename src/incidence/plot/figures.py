@@ -38,8 +38,9 @@ def parity(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], uni
             axis.scatter(x, y, s=14 if is_last else 7, color=_PALE if is_last else _INK, alpha=0.8 if is_last else 0.25, label=part, lw=0)
         low, high = min(axis.get_xlim()[0], axis.get_ylim()[0]), max(axis.get_xlim()[1], axis.get_ylim()[1])
         axis.plot([low, high], [low, high], color="black", lw=0.8, zorder=0)
-        axis.set(xlim=(low, high), ylim=(low, high), aspect="equal", title=name)
-        axis.set(xlabel=f"measured{f' ({unit})' if unit else ''}", ylabel="predicted")
+        axis.set(xlim=(low, high), ylim=(low, high), aspect="equal", ylabel="predicted")
+        axis.set_title(name, parse_math=False)  # a name is no formula, whatever dollars are in it
+        axis.set_xlabel(f"measured{f' ({unit})' if unit else ''}", parse_math=False)
         axis.legend(frameon=False)
     return figure
 
@@ -74,8 +75,8 @@ def confusion(predicted: Tensor, target: Tensor, names: Sequence[str]) -> Any:
     figure = _figure(size, size)
     axis = figure.subplots()
     axis.imshow(shares.tolist(), cmap="Blues", vmin=0, vmax=1)
-    axis.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
-    axis.set_yticks(range(len(names)), names, fontsize=7)
+    axis.set_xticks(range(len(names)), names, rotation=90, fontsize=7, parse_math=False)
+    axis.set_yticks(range(len(names)), names, fontsize=7, parse_math=False)
     axis.set(xlabel="predicted", ylabel="true")
     if len(names) <= 12:
         for row, own in enumerate(counts.int().tolist()):

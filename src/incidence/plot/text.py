@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-__all__ = ["scatter"]
+__all__ = ["plain", "scatter"]
 
 # The bit of the Braille block for a dot, by its column and its row from above.
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+
+_PLAIN = {**{0x2800 + bits: "*" for bits in range(1, 256)}, ord("┤"): "|", ord("└"): "+", ord("─"): "-"}
+
+
+def plain(text: str) -> str:
+    """A plot for a terminal that knows nothing but ASCII: a star for each letter with dots.
+
+    Example:
+        >>> print(plain(scatter([0, 1, 2], [0, 1, 2], width=4, height=2)))
+          2 |  **
+          0 |**
+            +----
+            0   2
+    """
+    return text.translate(_PLAIN)
 
 
 def scatter(xs: Sequence[float], ys: Sequence[float], width: int = 48, height: int = 14, x_name: str = "", y_name: str = "") -> str:

@@ -1,8 +1,9 @@
-"""What holds while a run is on, and ends with it: one process in the folder, its threads, and silence."""
+"""What holds while a run is on, and ends with it: which process this is, its lock, its threads, and silence."""
 
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,12 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["alone", "quiet", "threads"]
+__all__ = ["alone", "is_first", "quiet", "threads"]
+
+
+def is_first() -> bool:
+    """Whether this is the first of several processes, as Lightning or torchrun started them."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
 
 
 @contextmanager

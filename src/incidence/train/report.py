@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import html
 import io
+import sys
+from pathlib import Path
 from typing import Any
 
 from incidence import plot
+from incidence.errors import IncidenceError
 from incidence.train.evaluate import Scored
-from incidence.train.folder import write_text
+from incidence.train.folder import disk_trouble, write_text
 from incidence.train.run import Run
 
 __all__ = ["make_plots", "page", "summary"]
@@ -56,7 +59,16 @@ def summary(run: Run) -> str:
         "",
         "Next:  " + "\n       ".join(_next(run)),
     ]
-    return "\n".join(lines)
+    return _shown_by("\n".join(lines), getattr(sys.stdout, "encoding", None) or "utf-8")
+
+
+def _shown_by(text: str, encoding: str) -> str:
+    """The text as far as a terminal can show it."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return plot.plain(text).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def _next(run: Run) -> list[str]:
@@ -93,7 +105,7 @@ def page(run: Run) -> None:
     """Writes the plots, and one page that has everything in it."""
     drawings = []
     for name, figure in make_plots(run).items():
-        plot.save(figure, run.folder.plots / f"{name}.png")
+        _save(figure, run.folder.plots / f"{name}.png")
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
         drawings.append(text.getvalue()[text.getvalue().index("<svg") :])
@@ -109,6 +121,13 @@ def page(run: Run) -> None:
             config=html.escape(run.folder.config.read_text(encoding="utf-8")),
         ),
     )
+
+
+def _save(figure: Any, path: Path) -> None:
+    try:
+        plot.save(figure, path)
+    except OSError as error:
+        raise IncidenceError(disk_trouble(path, error)) from error
 
 
 def _table(run: Run) -> str:

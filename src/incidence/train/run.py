@@ -11,27 +11,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
-import torch
-from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
-from torch.utils.data import DataLoader
-
-from incidence.data import DataSet, Task
-from incidence.errors import IncidenceError, need
+from incidence.data import DataSet
+from incidence.errors import IncidenceError
 from incidence.models import Predictor
-from incidence.structure.example import Example
 from incidence.train import checkpoint
-from incidence.train.around import alone, quiet, threads
-from incidence.train.batches import Order, loader
-from incidence.train.callbacks import History, KeepBest, KeepLast, Progress, Stop
+from incidence.train.around import alone, is_first, quiet, threads
+from incidence.train.batches import Order
+from incidence.train.callbacks import History, KeepLast, Progress
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate
 from incidence.train.fingerprint import fingerprint
 from incidence.train.folder import RunFolder, Spec, build, disk_trouble, resolved, short, write_text
 from incidence.train.module import Training, is_known, rows_of
 from incidence.train.prepare import Prepared, new_predictor, prepare
+from incidence.train.trainer import Loaders, new_trainer, watchers
 
 __all__ = ["Interrupted", "Run", "all_given", "is_first", "resume", "train"]
 
@@ -141,9 +134,9 @@ class _Job:
         self.history, self.progress = History(folder.path / "history.csv"), Progress(is_shown)
         steps = config.epochs * len(Order(count, config.batch_size, share=(0, world)))
         self.module = Training(predictor, prepared.data.task, config, steps)
-        callbacks = [*_watchers(config, prepared, folder), self.history, self.progress, KeepLast(folder.last, prepared.spec)]
+        callbacks = [*watchers(config, prepared, folder), self.history, self.progress, KeepLast(folder.last, prepared.spec)]
         with quiet():
-            self.trainer = _trainer(config, folder, callbacks, has_validation=bool(prepared.parts.validation))
+            self.trainer = new_trainer(config, folder, callbacks, has_validation=bool(prepared.parts.validation))
 
     def run(self, start: Path | None = None) -> Run | None:
         """Trains, from a checkpoint if there is one."""
@@ -158,7 +151,7 @@ class _Job:
 
     def _fit(self, start: Path | None) -> None:
         try:
-            self.trainer.fit(self.module, _Loaders(self.prepared), ckpt_path=start, weights_only=True)
+            self.trainer.fit(self.module, Loaders(self.prepared), ckpt_path=start, weights_only=True)
         except SystemExit as error:  # what Lightning makes of Ctrl-C
             raise Interrupted(self.folder) from error
         except OSError as error:  # of a log; checkpoints and tables say so themselves
@@ -200,93 +193,9 @@ def _evaluate(prepared: Prepared, predictor: Predictor) -> Evaluation:
     return evaluate(predictor, prepared.parts, data.task, config.batch_size, split, data.names)
 
 
-class _Loaders(pl.LightningDataModule):
-    """Batches of the parts of a data set; each process takes its share."""
-
-    def __init__(self, prepared: Prepared) -> None:
-        super().__init__()
-        self.prepared = prepared
-
-    def _share(self) -> tuple[int, int]:
-        assert self.trainer is not None
-        return self.trainer.global_rank, self.trainer.world_size
-
-    def train_dataloader(self) -> DataLoader[Any]:
-        """The training part, in another order in every epoch."""
-        config, data, train = self.prepared.config, self.prepared.data, self.prepared.parts.train
-        order = Order(len(train), config.batch_size, config.seed, self._share(), lambda: self.trainer.current_epoch)  # type: ignore[union-attr]
-        return loader(train, order, data.augment if config.augment else None)
-
-    def val_dataloader(self) -> DataLoader[Any]:
-        """The validation part."""
-        held = self.prepared.parts.validation
-        rank, world = self._share()
-        own = held[rank::world] or [_without_target(held[0], self.prepared.data.task)]  # all must take part, or the others wait
-        return loader(own, Order(len(own), self.prepared.config.batch_size))
-
-
-def _without_target(example: Example, task: Task) -> Example:
-    """The same example, of which nothing counts."""
-    nothing = torch.full_like(rows_of(example, task), -1 if task.kind == "classification" else torch.nan)
-    return example.replace(target={task.at: nothing} if task.at else nothing)
-
-
-def _trainer(config: Config, folder: RunFolder, callbacks: list[Callback], has_validation: bool) -> pl.Trainer:
-    try:
-        return pl.Trainer(
-            max_epochs=config.epochs,
-            accelerator=config.accelerator,
-            devices=config.devices,
-            num_nodes=config.machines,
-            strategy="ddp" if config.devices * config.machines > 1 else "auto",
-            precision=config.precision,  # type: ignore[arg-type]
-            gradient_clip_val=config.clip or None,
-            callbacks=callbacks,
-            logger=_loggers(config, folder) if is_first() else False,
-            plugins=[checkpoint.WholeFiles()],
-            default_root_dir=folder.path,
-            limit_val_batches=1.0 if has_validation else 0,
-            num_sanity_val_steps=0,
-            use_distributed_sampler=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            log_every_n_steps=1,
-        )
-    except (ValueError, RuntimeError, MisconfigurationException) as error:
-        raise IncidenceError(f"Lightning does not take these options: {error}") from error
-
-
-def _watchers(config: Config, prepared: Prepared, folder: RunFolder) -> list[Callback]:
-    """What looks at the validation part: early stopping, and the best weights."""
-    if config.keep != "best" and not config.patience:
-        return []
-    if not prepared.parts.validation:
-        raise IncidenceError("--keep best and --patience need a validation part: add --validation 0.1.")
-    name = f"validation_{prepared.data.metric}"
-    mode = "max" if prepared.data.metric == "accuracy" else "min"
-    stop = [Stop(name, mode=mode, patience=config.patience)] if config.patience else []
-    return [*stop, *([KeepBest(folder.best, name, mode)] if config.keep == "best" else [])]
-
-
-def _loggers(config: Config, folder: RunFolder) -> list[Logger]:
-    part = f"part_{1 + len(list(folder.logs.glob('csv/part_*')))}"  # a run that goes on must not empty the log of its first part
-    made: dict[str, Any] = {
-        "csv": lambda: CSVLogger(folder.logs, "csv", part),
-        "tensorboard": lambda: (
-            need("tensorboard", "--logger tensorboard", "tensorboard") and TensorBoardLogger(folder.logs, "tensorboard", part)
-        ),
-    }
-    return [make() for name, make in made.items() if config.logger in (name, "both")]
-
-
 def _assert_same(spec: Spec, other: Any, what: str) -> None:
     other = other if isinstance(other, Mapping) else {}
     differ = [key for key in spec if spec[key] != other.get(key)]
     if differ:
         key = differ[0]
         raise IncidenceError(f"{what}: {key} is {other.get(key)!r} there and {spec[key]!r} here. Nothing was changed.")
-
-
-def is_first() -> bool:
-    """Whether this is the first of several processes, as Lightning or torchrun started them."""
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
