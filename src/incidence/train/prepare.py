@@ -55,6 +55,10 @@ def prepare(config: Config, given: Mapping[str, Any], data: DataSet | None = Non
         raise IncidenceError(
             f"the task is {wanted}, and the targets of {config.data!r} are for {has}: leave out --task, or change the data."
         )
+    if given.get("augment") and data.augment is None:
+        raise IncidenceError(
+            f"there is no way to change {config.data!r} a little, as there is for named data sets of meshes: leave out --augment."
+        )
     lift, options = lifting_of(config, list(data.examples[0].features))
     split = data.split(config.split)
     if not len(split.train):
