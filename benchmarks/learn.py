@@ -81,12 +81,16 @@ def csl(task: Task) -> dict[str, Any]:
 
 
 def counting(task: Task) -> dict[str, Any]:
-    """Triangles: squared error over the variance of the whole set; order 3, with nodes and edges as the control that must fail."""
+    """Triangles: squared error over the variance of the whole set. Order 3, the best of five seeds by validation, as Chen et al. report;
+    nodes and edges as the control that must fail.
+    """
     data = task.load("counting", target="triangle")
     variance = float(torch.stack([e.target for e in data.examples]).var(unbiased=False))  # type: ignore[arg-type, misc]
-    order3 = [_test(task.run(data, f"order 3 seed {seed}", seed=seed), "rmse") ** 2 / variance for seed in task.some(3)]
-    control = _test(task.run(data, "control", model="graph", norm="batch", hidden=32, depth=3), "rmse") ** 2 / variance
-    return task.told(order3, "squared error / variance", control=control)
+    runs = [task.run(data, f"order 3 seed {seed}", seed=seed) for seed in task.some(5)]
+    best = min(runs, key=lambda run: run.evaluation.parts["validation"].metrics["rmse"])
+    control = task.run(data, "control", model="graph", hidden=32, depth=3)
+    errors = {"best": _test(best, "rmse") ** 2 / variance, "control": _test(control, "rmse") ** 2 / variance}
+    return task.told([_test(run, "rmse") ** 2 / variance for run in runs], "squared error / variance", **errors)
 
 
 def shrec11(task: Task) -> dict[str, Any]:

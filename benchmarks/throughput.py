@@ -3,7 +3,7 @@
     ./run python -m benchmarks.throughput [--folder DATA] [--batch 64] [--hidden 32] [--rounds 9] [--threads 1]
 
 A step is: put a batch together, forward, backward, AdamW. The variants take turns; figures are medians over the rounds, with their range.
-The incidence network has all 15 operations between nodes and edges (25 with rings) where a GIN has two, so it does more work in a step.
+The incidence network has all 9 operations between nodes and edges (more with rings) where a GIN has two, so it does more work in a step.
 """
 
 from __future__ import annotations

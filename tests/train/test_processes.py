@@ -6,7 +6,9 @@ import csv
 import os
 import socket
 from collections.abc import Callable
+from math import isnan
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from safetensors.torch import load_file
 import incidence as inc
 from incidence.errors import IncidenceError
 from incidence.train import train
+from incidence.train.run import _Loaders
 from tests.train.conftest import graphs
 
 SMALL: dict[str, Any] = {"model": "i, {i j}", "epochs": 3, "batch_size": 9, "hidden": 4, "depth": 1, "dropout": 0.0, "validation": 0.2}
@@ -62,6 +65,7 @@ CASES: dict[str, Any] = {
     "classes": (graphs(40, is_classes=True), {"label_smoothing": 0.1}),
     "missing targets": (_missing(graphs(40)), {}),
     "the best weights": (graphs(40), {"keep": "best", "patience": 2}),
+    "one to validate on": (graphs(10), {}),
 }
 
 
@@ -76,6 +80,18 @@ def test_two_processes_have_the_losses_and_weights_of_one(examples, options, tmp
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     for key in one:
         torch.testing.assert_close(one[key], other[key], rtol=1e-2, atol=1e-3)
+
+
+def test_a_process_with_nothing_to_validate_on_counts_nothing(tmp_path):
+    inc.collate(graphs(20)).save(tmp_path / "d.npz")
+    run = train({**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run"), "epochs": 1})
+    held, loaders = run.prepared.parts.validation, _Loaders(run.prepared)
+    shares = []
+    for rank in range(len(held) + 1):
+        loaders.trainer = SimpleNamespace(global_rank=rank, world_size=len(held) + 1)
+        shares += [float(t) for batch in loaders.val_dataloader() for t in batch.target]
+    assert shares[:-1] == [float(e.target) for e in held]
+    assert isnan(shares[-1])
 
 
 def test_both_processes_end_when_the_weights_of_one_run_away(tmp_path, monkeypatch):

@@ -10,6 +10,8 @@ import pickle
 import resource
 import shutil
 import signal
+import zipfile
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,13 @@ import torch
 from safetensors.torch import load_file
 
 import incidence as inc
+from incidence.data import Task
+from incidence.data.folders import load_folder
 from incidence.errors import IncidenceError
-from incidence.train import Interrupted, resume, train
+from incidence.models import PRESETS
+from incidence.train import Config, Interrupted, RunFolder, resume, train
 from incidence.train.checkpoint import read
+from incidence.train.evaluate import Evaluation, Scored
 from incidence.train.module import Training
 from tests.train.conftest import graphs, in_child
 
@@ -51,6 +57,13 @@ def test_numbers_are_learned_better_than_by_the_mean(numbers, tmp_path):
     run = train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 14, "batch_size": 8, "lr": 0.05})
     scored = run.evaluation.parts["train"]
     assert scored.metrics["rmse"] < 0.5 * scored.baseline["rmse"]
+    assert scored.baseline["rmse"] == pytest.approx(float(scored.target.std(correction=0)), rel=1e-4)
+
+
+def test_each_metric_is_beside_its_own_best_constant(tmp_path):
+    skewed = [e.replace(target=e.target.exp()) for e in graphs(40)]
+    scored = train({**SMALL, "data": saved(tmp_path / "d.npz", skewed), "out": str(tmp_path / "run")}).evaluation.parts["train"]
+    assert scored.baseline["mae"] == pytest.approx(float((scored.target - scored.target.median()).abs().mean()), rel=1e-4)
     assert scored.baseline["rmse"] == pytest.approx(float(scored.target.std(correction=0)), rel=1e-4)
 
 
@@ -87,9 +100,14 @@ def test_entries_of_one_structure_are_split(tmp_path):
     whole = inc.Example(inc.Structure(wide.structure.total_nodes, {"{i j}": wide.structure["{i j}"]}), wide.features, wide.target)
     whole.save(tmp_path / "one.npz")
     run = train({**SMALL, "data": str(tmp_path / "one.npz"), "out": str(tmp_path / "run")})
-    known = {name: int((part.target >= 0).sum()) for name, part in run.evaluation.parts.items()}
+    known = {name: len(part.target) for name, part in run.evaluation.parts.items()}
     assert sum(known.values()) == whole.structure.total_nodes
     assert known["train"] > known["test"] > 0
+    table = rows(tmp_path / "run" / "predictions.csv")
+    assert {row["example"] for row in table} == {"0"}
+    assert sorted(int(row["entry"]) for row in table) == list(range(whole.structure.total_nodes))
+    names = run.prepared.data.task.names
+    assert all(row["target"] == names[whole.target["i"][int(row["entry"])]] for row in table)
 
 
 def test_targets_that_are_missing_do_not_count(tmp_path):
@@ -102,6 +120,14 @@ def test_targets_that_are_missing_do_not_count(tmp_path):
     assert 0 < int(known.sum()) < len(known)
     assert scored.metrics["rmse"] == pytest.approx(float((scored.predicted - scored.target)[known].square().mean().sqrt()), rel=1e-4)
     assert all(float(row["train_loss"]) < 100 for row in rows(tmp_path / "run" / "history.csv"))
+
+
+def test_training_without_any_target_is_refused(tmp_path):
+    test = load_folder(Path(saved(tmp_path / "d.npz", graphs(40)))).splits[0].test.tolist()
+    bare = [e if k in test else e.replace(target=torch.tensor([torch.nan])) for k, e in enumerate(graphs(40))]
+    with pytest.raises(IncidenceError, match=r"none of the training examples of .* has a target"):
+        train({**SMALL, "data": saved(tmp_path / "d.npz", bare), "out": str(tmp_path / "run")})
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_part_without_any_target_has_no_metric(tmp_path):
@@ -192,6 +218,7 @@ def test_watching_needs_a_validation_part(options, tmp_path):
             (folder / name / part / "a.edges").write_text("0 1\n1 2\n2 0\n")
     with pytest.raises(IncidenceError, match=r"--keep best and --patience need a validation part: add --validation 0\.1"):
         train({**SMALL, **options, "data": str(folder), "out": str(tmp_path / "run")})
+    assert not (tmp_path / "run").exists()
 
 
 # ---- what a run leaves behind
@@ -210,6 +237,28 @@ def test_a_run_leaves_everything_in_its_folder(done):
     assert [row["epoch"] for row in rows(done / "history.csv")] == ["1", "2"]
 
 
+def test_a_change_of_presets_and_defaults_does_not_touch_old_runs(numbers, tmp_path, monkeypatch):
+    """Settings that nobody gave stand in the folder as they were."""
+    path = tmp_path / "run"
+    run = train({"model": "graph", "data": str(numbers), "out": str(path), "epochs": 1})
+    spec = json.loads((path / "model.json").read_text())
+    assert spec["settings"].keys() == {f.name for f in fields(Config) if f.metadata["section"] == "model"} - {"model"}
+    assert (spec["settings"]["hidden"], spec["settings"]["depth"], spec["settings"]["readout"]) == (32, 3, ["sum", "mean"])
+    assert "hidden: 32\n" in (path / "config.yaml").read_text()
+    assert "norm: batch\n" in (path / "config.yaml").read_text()
+    monkeypatch.setitem(
+        PRESETS, "graph", replace(PRESETS["graph"], settings={"hidden": 5, "depth": 1, "readout": ("max",), "norm": "none"})
+    )
+    loaded, _ = RunFolder.open(path).load()
+    assert all(torch.equal(value, run.predictor.state()[key]) for key, value in loaded.state().items())
+    resume(path)
+
+
+def test_a_run_with_several_ways_to_pool_goes_on(numbers, tmp_path):
+    train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 1, "aggr": ["sum", "max"], "readout": "max"})
+    resume(tmp_path / "run")
+
+
 def test_predictions_are_those_of_the_model(done):
     run = resume(done)
     table = rows(done / "predictions.csv")
@@ -217,6 +266,22 @@ def test_predictions_are_those_of_the_model(done):
         own = [row for row in table if row["part"] == part]
         assert [float(row["predicted target"]) for row in own] == pytest.approx(scored.predicted[:, 0].tolist(), rel=1e-5)
         assert [float(row["target target"]) for row in own] == pytest.approx(scored.target[:, 0].tolist(), rel=1e-5)
+
+
+def test_a_prediction_can_be_traced_to_its_example(numbers, tmp_path):
+    run = train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 1, "validation": 0.2})
+    targets = [float(e.target) for e in graphs(40)]
+    table = rows(tmp_path / "run" / "predictions.csv")
+    assert sorted(int(row["example"]) for row in table) == list(range(40))
+    assert all(float(row["target target"]) == targets[int(row["example"])] for row in table)
+    named = replace(run.prepared.data, names=[f"graph {k}" for k in range(40)])
+    train({**SMALL, "out": str(tmp_path / "named"), "epochs": 1, "validation": 0.2}, named)
+    assert [row["name"] for row in rows(tmp_path / "named" / "predictions.csv")] == [f"graph {row['example']}" for row in table]
+
+
+def test_metrics_that_are_not_finite_are_null():
+    far = Scored(torch.ones(1, 1), torch.ones(1, 1), {"rmse": float("inf")}, {"rmse": float("nan")}, [(0, 0)])
+    assert Evaluation(Task("regression", ("x",)), {"test": far}).metrics() == {"test": {"rmse": None, "baseline": {"rmse": None}}}
 
 
 @pytest.mark.parametrize(("logger", "kinds"), [("tensorboard", {"tensorboard"}), ("both", {"csv", "tensorboard"})])
@@ -279,7 +344,7 @@ def test_a_new_run_never_writes_into_a_folder_that_has_something(done, numbers, 
 def test_options_that_do_not_fit_are_refused(options, message, numbers, tmp_path):
     with pytest.raises(IncidenceError, match=message):
         train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), **options})
-    assert not (tmp_path / "run").exists() or not any((tmp_path / "run").glob("model.safetensors"))
+    assert not (tmp_path / "run").exists()  # it does not stand in the way of the next try
 
 
 def test_damaged_data_is_refused(tmp_path):
@@ -344,6 +409,25 @@ def _other(path: Path) -> None:
     torch.save(state, path)
 
 
+def _with(change: Any) -> Any:
+    """A checkpoint of which something is changed."""
+
+    def damage(path: Path) -> None:
+        state = read(path)
+        change(state)
+        torch.save(state, path)
+
+    return damage
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        largest = max(archive.infolist(), key=lambda one: one.file_size)
+    data[largest.header_offset + 500] ^= 1
+    path.write_bytes(data)
+
+
 class _Trap:
     """What a pickle may do."""
 
@@ -361,7 +445,24 @@ DAMAGES: dict[str, Any] = {
     "words": (lambda p: p.write_text("hello"), "last.ckpt is no checkpoint, or is damaged"),
     "a list": (lambda p: torch.save([1, 2], p), "last.ckpt is no checkpoint: it holds something of type list"),
     "a pickle": (lambda p: p.write_bytes(pickle.dumps(_Trap(p.parent / "trap"))), "last.ckpt is no checkpoint, or is damaged"),
-    "a pickle in a zip": (lambda p: torch.save({"state_dict": _Trap(p.parent / "trap")}, p), "last.ckpt is no checkpoint, or is damaged"),
+    "a pickle in a zip": (
+        lambda p: torch.save({"state_dict": _Trap(p.parent / "trap")}, p),
+        r"last.ckpt is no checkpoint of a run: it has something other than tensors and plain values, and was not read\.$",
+    ),
+    "a byte that flipped": (_flip, "last.ckpt is no checkpoint, or is damaged: .* does not match its checksum"),
+    "no state": (_with(lambda s: s.pop("state_dict")), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'state_dict'"),
+    "no loops": (_with(lambda s: s.pop("loops")), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'loops'"),
+    "no weights": (_with(lambda s: s.update(state_dict={})), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'state_dict'"),
+    "weights of no kind": (_with(lambda s: s.update(state_dict=3)), "last.ckpt cannot be gone on from"),
+    "other weights": (_with(lambda s: s.update(state_dict={"x": torch.ones(2)})), "last.ckpt cannot be gone on from: .*Missing key"),
+    "a number of loops": (_with(lambda s: s.update(loops=5)), "last.ckpt cannot be gone on from"),
+    "empty loops": (_with(lambda s: s.update(loops={})), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'loops'"),
+    "no optimiser": (_with(lambda s: s.update(optimizer_states=[])), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'opt"),
+    "no description": (_with(lambda s: s.update(incidence=None)), "last.ckpt belongs to another model"),
+    "weights that are none": (
+        _with(lambda s: [w.fill_(torch.nan) for w in s["state_dict"].values() if w.is_floating_point()]),
+        r"model\.safetensors was not written: .* has values that are no finite numbers",
+    ),
 }
 
 
@@ -383,11 +484,108 @@ def test_data_that_has_changed_is_refused(numbers, tmp_path):
         resume(tmp_path / "run")
 
 
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda p: p.unlink(), "best.ckpt is no checkpoint, or is damaged"),
+        (_with(lambda s: s.pop("state_dict")), "best.ckpt is no checkpoint of a run, or is damaged: it has no 'state_dict'"),
+        (_with(lambda s: s.update(state_dict={"x": torch.ones(2)})), "best.ckpt has not the weights of this model"),
+    ],
+)
+def test_best_weights_that_are_damaged_are_refused(damage, message, numbers, tmp_path):
+    path = tmp_path / "run"
+    train({**SMALL, "data": str(numbers), "out": str(path), "epochs": 1, "keep": "best"})
+    damage(path / "checkpoints" / "best.ckpt")
+    with pytest.raises(IncidenceError, match=message):
+        resume(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"task": {"kind": "regression"}}, "is no description of a model, or is damaged"),
+        ({"settings": {"colour": "blue"}}, "is no description of a model, or is damaged: .*colour"),
+        ({"in_channels": None}, "is no description of a model, or is damaged"),
+        ({"in_channels": {"i": -3}}, "is no description of a model, or is damaged"),
+        ({"format": 2}, "has format 2; this version reads format 1. Update the library"),
+    ],
+)
+def test_a_description_with_something_wrong_is_refused(change, message, copy):
+    spec = json.loads((copy / "model.json").read_text())
+    (copy / "model.json").write_text(json.dumps({**spec, **change}))
+    with pytest.raises(IncidenceError, match=r"model\.json " + message):
+        RunFolder.open(copy).load()
+
+
+CHANGES: dict[str, Any] = {
+    "a target": lambda e: e.replace(target=e.target + 1),
+    "a feature": lambda e: e.replace(features={**e.features, "i": e.features["i"] + 1e-6}),
+    "a structure": lambda e: inc.Example(inc.Structure(e.structure.num_nodes, {"{i j}": e.structure["{i j}"][:, :-1]}),
+                                         {**e.features, "{i j}": e.features["{i j}"][:-1]}, e.target),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_one_example_that_has_changed_is_noticed(change, numbers, tmp_path):
+    data = shutil.copy(numbers, tmp_path / "d.npz")
+    train({**SMALL, "data": str(data), "out": str(tmp_path / "run")})
+    examples = graphs(40)
+    saved(tmp_path / "d.npz", [*examples[:7], change(examples[7]), *examples[8:]])
+    before = content(tmp_path / "run")
+    with pytest.raises(IncidenceError, match=r"has changed since .* was begun: fingerprint is .* Nothing was changed"):
+        resume(tmp_path / "run")
+    assert content(tmp_path / "run") == before
+
+
 @pytest.mark.parametrize("text", ["{}", "[]", "nonsense", '{"model": 3}'])
 def test_a_damaged_description_is_refused(text, copy):
     (copy / "model.json").write_text(text)
     with pytest.raises(IncidenceError, match=r"model\.json (cannot be read|is no description of a model)"):
         resume(copy)
+
+
+def test_two_processes_do_not_train_in_one_folder(numbers, tmp_path, monkeypatch):
+    path, own, told = tmp_path / "run", Training.on_train_epoch_start, []
+
+    def again(self: Training) -> None:
+        own(self)
+        with pytest.raises(IncidenceError, match=r"another process trains in .*run: wait for its end") as error:
+            resume(path)
+        told.append(error)
+
+    monkeypatch.setattr(Training, "on_train_epoch_start", again)
+    train({**SMALL, "data": str(numbers), "out": str(path), "epochs": 1})
+    assert len(told) == 1
+    monkeypatch.undo()
+    resume(path)
+
+
+def test_a_folder_that_cannot_be_locked_is_told(copy):
+    (copy / "environment.json").unlink()
+    (copy / "environment.json").mkdir()
+    with pytest.raises(IncidenceError, match=r"environment\.json cannot be written"):
+        resume(copy)
+
+
+def test_half_written_files_go_and_others_stay(copy):
+    halves = [".metrics.json.ab3_xy9q", "plots/.curves.png.abcdefgh", "checkpoints/.last.ckpt.12345678"]
+    others = [".notes", ".notes.txt", ".my.metrics.json.swp", "logs/.metrics.csv.abcdefgh"]
+    for name in (*halves, *others):
+        (copy / name).write_text("x")
+    resume(copy)
+    assert not any((copy / name).exists() for name in halves)
+    assert all((copy / name).exists() for name in others)
+
+
+def test_threads_are_those_of_the_caller_again(numbers, tmp_path):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "threads": 1, "epochs": 1})
+        resume(tmp_path / "run")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 # ---- full disks and Ctrl-C
@@ -413,7 +611,9 @@ def test_a_full_disk_is_told_and_leaves_whole_files(name, numbers, tmp_path):
         with pytest.raises(IncidenceError, match=rf"the disk is full: .*{name} was not written, and what was there before is whole"):
             train({**SMALL, "data": str(numbers), "out": str(path)})
     assert not list(path.rglob(f"*{name}*"))
-    if name != "config.yaml":
+    if name == "config.yaml":
+        assert not path.exists()  # it had not begun
+    else:
         resume(path)
         assert (path / "predictions.csv").is_file()
 
@@ -464,6 +664,31 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_bits_come_out(done, numbers, tmp_
     assert not (path / "model.safetensors").exists()
     assert main(["train", "--resume", str(path)]) == 0
     assert (path / "model.safetensors").read_bytes() == (done / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("after", [0, 3, 40])
+def test_ctrl_c_while_a_checkpoint_is_written_is_told_as_any_other(after, done, numbers, tmp_path, monkeypatch):
+    own, count = torch.save, iter(range(10**6))
+
+    class Interrupting:
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def write(self, data: Any) -> int:
+            if next(count) == after:
+                raise KeyboardInterrupt
+            return self.file.write(data)
+
+        def flush(self) -> None:
+            self.file.flush()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "save", lambda content, file, **rest: own(content, Interrupting(file), **rest))
+        with pytest.raises(Interrupted, match="stopped; go on with"):
+            train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run")})
+    assert not list((tmp_path / "run" / "checkpoints").iterdir())
+    resume(tmp_path / "run")
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (done / "model.safetensors").read_bytes()
 
 
 def test_an_interrupted_run_names_its_folder(numbers, tmp_path, monkeypatch):

@@ -72,6 +72,7 @@ class DataSet:
         is_transductive: Whether there is one structure, and splits number the entries of its target.
         metric: The metric that the literature reports: `rmse`, `mae`, `accuracy`.
         augment: Changes the examples of a training batch a little, with a generator; None if there is no such thing.
+        names: Of the examples, so that predictions can be traced; none if they have no names.
     """
 
     name: str
@@ -84,6 +85,7 @@ class DataSet:
     is_transductive: bool = False
     metric: str = "rmse"
     augment: Callable[[list[Example], torch.Generator], list[Example]] | None = None
+    names: Sequence[str] = ()
 
     def split(self, number: int = 0, validation: float = 0.0, seed: int = 0) -> Split:
         """A split; where it has no part for validation, one is drawn from its part for training.

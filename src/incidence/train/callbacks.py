@@ -102,9 +102,11 @@ class Progress(Callback):
         self.is_shown, self.stream = is_shown, stream or sys.stderr
         self.bar: Any = None
         self.spoke = 0.0
+        self.has_begun = False
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Shows an empty bar, or one that is filled as far as a resumed run had come."""
+        self.has_begun = True
         self.is_shown = self.is_shown and trainer.is_global_zero
         if self.is_shown and self.stream.isatty():
             form = "{desc} |{bar:30}| [{elapsed}<{remaining}]{postfix}"

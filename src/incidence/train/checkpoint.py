@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,10 @@ from incidence.errors import IncidenceError
 from incidence.structure.storage import whole_file
 from incidence.train.folder import disk_trouble
 
-__all__ = ["WholeFiles", "clean", "read"]
+__all__ = ["RESUMABLE", "WholeFiles", "clean", "read"]
+
+RESUMABLE = ("incidence", "state_dict", "loops", "callbacks", "optimizer_states", "lr_schedulers", "epoch", "global_step")
+"""What a checkpoint has that a run goes on from; Lightning goes on without some of it, from another place."""
 
 
 class WholeFiles(TorchCheckpointIO):
@@ -25,10 +32,12 @@ class WholeFiles(TorchCheckpointIO):
         try:
             with whole_file(path) as file:
                 torch.save(checkpoint, file)
-        except (OSError, RuntimeError) as error:
-            cause = error if isinstance(error, OSError) else error.__context__
-            if isinstance(cause, OSError):
-                raise IncidenceError(disk_trouble(Path(path), cause)) from error
+        except (OSError, RuntimeError) as error:  # torch wraps what it met while it wrote
+            for cause in _chain(error):
+                if isinstance(cause, OSError):
+                    raise IncidenceError(disk_trouble(Path(path), cause)) from error
+                if isinstance(cause, KeyboardInterrupt):
+                    raise cause from None
             raise
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
@@ -36,24 +45,51 @@ class WholeFiles(TorchCheckpointIO):
         return read(Path(path))
 
 
-def read(path: Path) -> dict[str, Any]:
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and those it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:
     """The content of a checkpoint.
+
+    Args:
+        path: Its file.
+        needs: What it must have.
 
     Raises:
         IncidenceError: It is damaged, or holds something other than tensors and plain values.
     """
     try:
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()  # torch does not look at the checksums
+        if broken is not None:
+            raise ValueError(f"{broken} does not match its checksum")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about what is refused in a moment
             content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+    except pickle.UnpicklingError as error:  # torch would advise to execute it
+        raise IncidenceError(
+            f"{path} is no checkpoint of a run: it has something other than tensors and plain values, and was not read."
+        ) from error
+    except (OSError, RuntimeError, EOFError, ValueError, LookupError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise IncidenceError(f"{path} is no checkpoint, or is damaged: {(str(error).splitlines() or ['it is empty'])[0]}") from error
     if not isinstance(content, dict):
         raise IncidenceError(f"{path} is no checkpoint: it holds something of type {type(content).__name__}.")
+    missing = [key for key in needs if content.get(key, ()) in ((), [], {})]
+    if missing:
+        raise IncidenceError(f"{path} is no checkpoint of a run, or is damaged: it has no {missing[0]!r}.")
     return content
 
 
+_HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
+
+
 def clean(folder: Path) -> None:
-    """Removes what a killed process left half written."""
-    for rest in folder.glob(".*.ckpt.*"):
-        rest.unlink(missing_ok=True)
+    """Removes what a killed process left half written in the folder of a run."""
+    for place in (folder, folder / "checkpoints", folder / "plots"):
+        for rest in place.glob(".*"):
+            if _HALF.fullmatch(rest.name):
+                rest.unlink(missing_ok=True)

@@ -6,13 +6,13 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isnan, nan
+from math import isfinite, nan
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from incidence.data.dataset import Parts, Task
+from incidence.data.dataset import Parts, Split, Task
 from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
@@ -23,12 +23,16 @@ __all__ = ["Evaluation", "Scored", "baseline", "evaluate", "predictions"]
 
 @dataclass(frozen=True)
 class Scored:
-    """Predictions of one part, their targets, and metrics of both the network and the baseline."""
+    """Predictions of one part, their targets, and metrics of both the network and the baseline.
+
+    Where each row comes from is in `places`: the number of the example in the data set, and that of the entry in it.
+    """
 
     predicted: Tensor
     target: Tensor
     metrics: dict[str, float]
     baseline: dict[str, float]
+    places: list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -37,28 +41,35 @@ class Evaluation:
 
     task: Task
     parts: dict[str, Scored]
+    names: Sequence[str] = ()
 
     def metrics(self) -> dict[str, Any]:
-        """All numbers, for a file; None for a metric of a part that has no targets, as JSON has no other way to say so."""
+        """All numbers, for a file; None for a metric that is no finite number, as JSON has no other way to say so."""
         return {name: {**_plain(part.metrics), "baseline": _plain(part.baseline)} for name, part in self.parts.items()}
 
     def table(self) -> str:
         """Every prediction beside its target, as the text of a CSV file."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        names = list(self.task.names)
-        if self.task.kind == "classification":
-            writer.writerow(["part", "row", "target", "predicted", *(f"p({name})" for name in names)])
-        else:
-            writer.writerow(["part", "row", *(f"target {name}" for name in names), *(f"predicted {name}" for name in names)])
+        names, is_class = list(self.task.names), self.task.kind == "classification"
+        values = ["target", "predicted", *(f"p({name})" for name in names)]
+        numbers = [f"{what} {name}" for what in ("target", "predicted") for name in names]
+        place = ["name" if self.names else "example", *(["entry"] if self.task.at else [])]
+        writer.writerow(["part", *place, *(values if is_class else numbers)])
+        row = self._class_row if is_class else self._number_row
         for part, scored in self.parts.items():
-            for row, (y, t) in enumerate(zip(scored.predicted.tolist(), scored.target.tolist(), strict=True)):
-                if self.task.kind == "classification":
-                    best = names[max(range(len(y)), key=y.__getitem__)]
-                    writer.writerow([part, row, names[t] if t >= 0 else "", best, *(f"{p:.6g}" for p in y)])
-                else:
-                    writer.writerow([part, row, *(f"{v:.7g}" for v in (t if isinstance(t, list) else [t])), *(f"{v:.7g}" for v in y)])
+            for (example, entry), y, t in zip(scored.places, scored.predicted.tolist(), scored.target.tolist(), strict=True):
+                origin = [self.names[example] if self.names else example, *([entry] if self.task.at else [])]
+                writer.writerow([part, *origin, *row(y, t)])
         return text.getvalue()
+
+    def _class_row(self, y: list[float], target: int) -> list[str]:
+        names = self.task.names
+        best = names[max(range(len(y)), key=y.__getitem__)]
+        return [names[target] if target >= 0 else "", best, *(f"{p:.6g}" for p in y)]
+
+    def _number_row(self, y: list[float], target: float | list[float]) -> list[str]:
+        return [f"{value:.7g}" for value in (*(target if isinstance(target, list) else [target]), *y)]
 
 
 @torch.no_grad()
@@ -69,30 +80,53 @@ def predictions(predictor: Predictor, examples: Sequence[Example], batch_size: i
     return torch.cat([predictor.predict(batch.features, batch.structure) for batch in batches])
 
 
-def baseline(task: Task, train: Tensor, count: int) -> Tensor:
-    """What a predictor says that knows the training targets and looks at nothing: their mean, or their frequencies."""
+def baseline(task: Task, train: Tensor, count: int, metric: str) -> Tensor:
+    """What the best predictor says that knows the training targets and looks at nothing: their frequencies, their mean or their median."""
     if task.kind == "classification":
         frequencies = torch.bincount(train[train >= 0], minlength=len(task.names)).float()
         return (frequencies / frequencies.sum().clamp(min=1)).expand(count, -1)
-    return train.reshape(-1, len(task.names)).nanmean(0).expand(count, -1)
+    rows = train.reshape(-1, len(task.names))
+    best = rows.nanmedian(0).values if metric == "mae" else rows.nanmean(0)
+    return best.expand(count, -1)
 
 
-def evaluate(predictor: Predictor, parts: Parts, task: Task, batch_size: int = 64) -> Evaluation:
-    """Scores every part that has examples."""
+def evaluate(
+    predictor: Predictor, parts: Parts, task: Task, batch_size: int = 64, split: Split | None = None, names: Sequence[str] = ()
+) -> Evaluation:
+    """Scores every part that has examples; entries without a target are left out.
+
+    Args:
+        predictor: What predicts.
+        parts: The examples.
+        task: What is predicted.
+        batch_size: How many examples at a time.
+        split: The numbers of the examples in the data set; those in their part if None.
+        names: Of all examples in the data set.
+    """
     known = _targets(parts.train, task)
     scored = {}
     for name, examples in parts._asdict().items():
         if examples:
             target = known if name == "train" else _targets(examples, task)
             predicted = predictions(predictor, examples, batch_size)
-            scored[name] = Scored(
-                predicted, target, _score(task, predicted, target), _score(task, baseline(task, known, len(target)), target)
-            )
-    return Evaluation(task, scored)
+            numbers = range(len(examples)) if split is None else getattr(split, name).tolist()
+            places = _places(examples, task, numbers)
+            if task.at:
+                kept = is_known(target, task).reshape(len(target), -1).any(1)
+                predicted, target, places = predicted[kept], target[kept], places[kept]
+            blind = {m: _score(task, baseline(task, known, len(target), m), target)[m] for m in map(str, metrics_of(task))}
+            scored[name] = Scored(predicted, target, _score(task, predicted, target), blind, [(e, n) for e, n in places.tolist()])
+    return Evaluation(task, scored, names)
+
+
+def _places(examples: Sequence[Example], task: Task, numbers: Sequence[int]) -> Tensor:
+    """The example and the entry of every row."""
+    sizes = [len(rows_of(e, task)) if task.at else 1 for e in examples]
+    return torch.cat([torch.stack([torch.full((n,), k), torch.arange(n)], 1) for k, n in zip(numbers, sizes, strict=True)])
 
 
 def _plain(metrics: dict[str, float]) -> dict[str, float | None]:
-    return {name: None if isnan(value) else value for name, value in metrics.items()}
+    return {name: value if isfinite(value) else None for name, value in metrics.items()}
 
 
 def _targets(examples: Sequence[Example], task: Task) -> Tensor:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import importlib.metadata
+import inspect
 import json
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,14 +19,16 @@ import torch
 import incidence
 from incidence.data.dataset import Task
 from incidence.errors import IncidenceError
-from incidence.models import Predictor, make
+from incidence.models import IncidenceNet, Predictor, find, make
 from incidence.structure.storage import whole_file
 from incidence.train.config import Config, read_yaml, write_yaml
 
-__all__ = ["RunFolder", "Spec", "build", "disk_trouble", "write_text"]
+__all__ = ["RunFolder", "Spec", "build", "disk_trouble", "resolved", "short", "write_text"]
 
 Spec = dict[str, Any]
 """What a model is, in plain values: the network, the task, how files are read."""
+
+FORMAT = 1  # of the description of a model
 
 _SPEC = {"model", "settings", "in_channels", "task", "reader", "reader_options", "lift", "lift_options"}
 
@@ -91,6 +95,10 @@ class RunFolder:
         write_text(self.spec, json.dumps(spec, indent=1) + "\n")
         write_text(self.config, write_yaml(_plain(config)))
 
+    def discard(self) -> None:
+        """Removes the folder of a run that has not begun: it was new, so all in it is of that run."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
     def read_config(self) -> Config:
         """The options that the run was started with."""
         return Config.of(read_yaml(self.config), f"{self.config}: ")
@@ -103,13 +111,23 @@ class RunFolder:
             raise IncidenceError(f"{self.spec} cannot be read: {error}.") from error
         if not isinstance(spec, dict) or not spec.keys() >= _SPEC:
             raise IncidenceError(f"{self.spec} is no description of a model, or is damaged. Train again, or copy it anew.")
+        if spec.get("format") != FORMAT:
+            raise IncidenceError(f"{self.spec} has format {spec.get('format')!r}; this version reads format {FORMAT}. Update the library.")
         return spec
 
     def save_weights(self, predictor: Predictor, spec: Spec) -> None:
-        """Writes the finished model: its weights and scales, with what it is."""
+        """Writes the finished model: its weights and scales, with what it is.
+
+        Raises:
+            IncidenceError: A weight is no finite number, or the disk is full.
+        """
         from safetensors.torch import save
 
-        data = save(predictor.state(), metadata={"incidence": json.dumps(spec)})
+        state = predictor.state()
+        wrong = [key for key, value in state.items() if not bool(value.isfinite().all())]
+        if wrong:
+            raise IncidenceError(f"{self.weights} was not written: {wrong[0]} has values that are no finite numbers. Start a new run.")
+        data = save(state, metadata={"incidence": json.dumps(spec)})
         _write(self.weights, data)
 
     def load(self) -> tuple[Predictor, Spec]:
@@ -128,11 +146,14 @@ class RunFolder:
             state = load_file(self.weights)
         except (OSError, SafetensorError) as error:
             raise IncidenceError(f"{self.weights} is damaged: {error}. Train again, or copy it anew.") from error
-        predictor = build(spec)
+        try:
+            predictor = build(spec)
+        except (LookupError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+            raise IncidenceError(f"{self.spec} is no description of a model, or is damaged: {short(error)}") from error
         try:
             predictor.load_state_dict(state)
         except RuntimeError as error:
-            raise IncidenceError(f"{self.weights} belongs to another model than {self.spec}: {_short(error)}") from error
+            raise IncidenceError(f"{self.weights} belongs to another model than {self.spec}: {short(error)}") from error
         return predictor.eval(), spec
 
 
@@ -142,6 +163,15 @@ def build(spec: Mapping[str, Any]) -> Predictor:
     settings = {key: tuple(v) if isinstance(v, list) else v for key, v in spec["settings"].items()}
     net = make(spec["model"], spec["in_channels"], task.out_channels, task.at, **settings)
     return Predictor(net, is_regression=task.kind == "regression")
+
+
+def resolved(spec: Spec) -> Spec:
+    """The same with every setting of the network as it really is: no later change of a preset or a default makes it another."""
+    taken = inspect.signature(IncidenceNet).parameters.values()
+    defaults = {p.name: p.default for p in taken if p.kind is p.KEYWORD_ONLY}
+    settings = {**defaults, **find(spec["model"]).settings, **spec["settings"]}
+    plain = {key: v[0] if isinstance(v, (tuple, list)) and len(v) == 1 else v for key, v in settings.items()}
+    return {**spec, "settings": plain}
 
 
 def environment(config: Config) -> dict[str, Any]:
@@ -201,5 +231,6 @@ def _next(parent: Path, name: str) -> Path:
             number += 1
 
 
-def _short(error: Exception) -> str:
+def short(error: Exception) -> str:
+    """What an error says, on one line."""
     return " ".join(str(error).split())[:300]

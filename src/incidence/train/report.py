@@ -15,6 +15,12 @@ __all__ = ["make_plots", "page", "summary"]
 
 _PARTS: tuple[str, ...] = ("test", "validation", "train")  # the first that is there counts
 
+_BLIND = {
+    "accuracy": "the most frequent class",
+    "rmse": "the mean of the training data",
+    "mae": "the median of the training data",
+}  # fmt: skip
+
 _PAGE = """\
 <!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -39,7 +45,7 @@ def summary(run: Run) -> str:
     scored = run.evaluation.parts[part]
     metric, unit = data.metric, f" {data.task.unit}" if data.task.unit and data.metric != "accuracy" else ""
     own, blind = scored.metrics[metric], scored.baseline[metric]
-    what = "the most frequent class" if data.task.kind == "classification" else "the mean of the training data"
+    what = _BLIND[metric]
     lines = [f"{data.name}: {part} {metric} {_number(own, metric)}{unit}, against {_number(blind, metric)} for {what}", ""]
     if data.task.kind == "regression":
         column = scored.predicted[:, 0].tolist(), scored.target.reshape(scored.predicted.shape)[:, 0].tolist()

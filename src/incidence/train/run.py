@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import time
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,16 +18,19 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch.utils.data import DataLoader
 
-from incidence.data import DataSet
+from incidence.data import DataSet, Task
 from incidence.errors import IncidenceError, need
 from incidence.models import Predictor
+from incidence.structure.example import Example
 from incidence.train import checkpoint
+from incidence.train.around import alone, quiet, threads
 from incidence.train.batches import Order, loader
 from incidence.train.callbacks import History, KeepBest, KeepLast, Progress, Stop
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate
-from incidence.train.folder import RunFolder, Spec, build, disk_trouble, write_text
-from incidence.train.module import Training
+from incidence.train.fingerprint import fingerprint
+from incidence.train.folder import RunFolder, Spec, build, disk_trouble, resolved, short, write_text
+from incidence.train.module import Training, is_known, rows_of
 from incidence.train.prepare import Prepared, new_predictor, prepare
 
 __all__ = ["Interrupted", "Run", "all_given", "is_first", "resume", "train"]
@@ -67,13 +68,19 @@ def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | Non
     """
     given = options.given() if isinstance(options, Config) else dict(options or {})
     config = Config.of(given if data is None else {"data": data.name, **given})
-    torch.set_num_threads(config.threads)
-    prepared = prepare(config, given, data)
-    folder = RunFolder.new(config.out, config.data) if is_first() else RunFolder(Path(os.devnull))
-    predictor = new_predictor(prepared)
-    if is_first():
-        folder.start(prepared.config, prepared.spec)
-    return _fit(folder, prepared, predictor, None, is_shown)
+    with threads(config.threads):
+        prepared = _prepare(config, given, data)
+        folder = RunFolder.new(config.out, config.data) if is_first() else RunFolder(Path(os.devnull))
+        try:
+            job = _Job(folder, prepared, new_predictor(prepared), is_shown)
+            if is_first():
+                folder.start(prepared.config, prepared.spec)
+        except BaseException:  # it has not begun: nothing must stand in the way of the next try
+            if is_first():
+                folder.discard()
+            raise
+        with _alone(folder):
+            return job.run()
 
 
 def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False) -> Run | None:
@@ -90,15 +97,21 @@ def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False
     """
     folder = RunFolder.open(Path(path))
     config = folder.read_config()
-    torch.set_num_threads(config.threads)
-    prepared = prepare(config, all_given(), data)
-    _assert_same(prepared.spec, folder.read_spec(), f"the data or the version of the library has changed since {folder.path} was begun")
-    checkpoint.clean(folder.checkpoints)
-    if not folder.last.exists():  # killed in its first epoch
-        return _fit(folder, prepared, new_predictor(prepared), None, is_shown)
-    content = checkpoint.read(folder.last)
-    _assert_same(prepared.spec, content.get("incidence", {}), f"{folder.last} belongs to another model")
-    return _fit(folder, prepared, build(prepared.spec), folder.last, is_shown)
+    with threads(config.threads), _alone(folder):
+        prepared = _prepare(config, all_given(), data)
+        _assert_same(prepared.spec, folder.read_spec(), f"the data or the version of the library has changed since {folder.path} was begun")
+        if is_first():
+            checkpoint.clean(folder.path)
+        if not folder.last.exists():  # killed in its first epoch
+            return _Job(folder, prepared, new_predictor(prepared), is_shown).run()
+        content = checkpoint.read(folder.last, checkpoint.RESUMABLE)
+        _assert_same(prepared.spec, content["incidence"], f"{folder.last} belongs to another model")
+        return _Job(folder, prepared, build(prepared.spec), is_shown).run(folder.last)
+
+
+def _alone(folder: RunFolder) -> AbstractContextManager[None]:
+    """Keeps other runs out of a folder; the processes of one run share it."""
+    return alone(folder.environment) if is_first() else nullcontext()
 
 
 def all_given() -> dict[str, Any]:
@@ -106,44 +119,85 @@ def all_given() -> dict[str, Any]:
     return dict.fromkeys(f.name for f in fields(Config))
 
 
-def _fit(folder: RunFolder, prepared: Prepared, predictor: Predictor, start: Path | None, is_shown: bool) -> Run | None:
-    config, history = prepared.config, History(folder.path / "history.csv")
-    count, world = len(prepared.parts.train), config.devices * config.machines
-    if count < world:
-        raise IncidenceError(f"{count} examples cannot be shared by {world} processes: use fewer --devices.")
-    steps = config.epochs * len(Order(count, config.batch_size, share=(0, world)))
-    module = Training(predictor, prepared.data.task, config, steps)
-    callbacks = [*_watchers(config, prepared, folder), history, Progress(is_shown), KeepLast(folder.last, prepared.spec)]
-    begun = time.monotonic()
-    with _quiet():
-        trainer = _trainer(config, folder, callbacks, has_validation=bool(prepared.parts.validation))
+def _prepare(config: Config, given: Mapping[str, Any], data: DataSet | None) -> Prepared:
+    """Data and model, with all that a run must find unchanged when it goes on."""
+    prepared = prepare(config, given, data)
+    task = prepared.data.task
+    if not any(bool(is_known(rows_of(e, task), task).any()) for e in prepared.parts.train):
+        raise IncidenceError(f"none of the training examples of {config.data!r} has a target: there is nothing to learn from.")
+    spec = json.loads(json.dumps({**resolved(prepared.spec), "fingerprint": fingerprint(prepared.parts)}))  # as it will be read
+    return prepared._replace(config=prepared.config.replace(**spec["settings"]), spec=spec)
+
+
+class _Job:
+    """All that a run needs, made before anything is written: what cannot be done is refused here."""
+
+    def __init__(self, folder: RunFolder, prepared: Prepared, predictor: Predictor, is_shown: bool) -> None:
+        config, count = prepared.config, len(prepared.parts.train)
+        world = config.devices * config.machines
+        if count < world:
+            raise IncidenceError(f"{count} examples cannot be shared by {world} processes: use fewer --devices.")
+        self.folder, self.prepared, self.predictor = folder, prepared, predictor
+        self.history, self.progress = History(folder.path / "history.csv"), Progress(is_shown)
+        steps = config.epochs * len(Order(count, config.batch_size, share=(0, world)))
+        self.module = Training(predictor, prepared.data.task, config, steps)
+        callbacks = [*_watchers(config, prepared, folder), self.history, self.progress, KeepLast(folder.last, prepared.spec)]
+        with quiet():
+            self.trainer = _trainer(config, folder, callbacks, has_validation=bool(prepared.parts.validation))
+
+    def run(self, start: Path | None = None) -> Run | None:
+        """Trains, from a checkpoint if there is one."""
+        begun = time.monotonic()
+        with quiet():
+            self._fit(start)
+        if not self.trainer.is_global_zero:
+            return None
+        if self.prepared.config.keep == "best":
+            self._take_best()
+        return _finish(self.folder, self.prepared, self.predictor.cpu().eval(), self.history, time.monotonic() - begun)
+
+    def _fit(self, start: Path | None) -> None:
         try:
-            trainer.fit(module, _Loaders(prepared), ckpt_path=start, weights_only=True)
+            self.trainer.fit(self.module, _Loaders(self.prepared), ckpt_path=start, weights_only=True)
         except SystemExit as error:  # what Lightning makes of Ctrl-C
-            raise Interrupted(folder) from error
+            raise Interrupted(self.folder) from error
         except OSError as error:  # of a log; checkpoints and tables say so themselves
-            raise IncidenceError(disk_trouble(Path(error.filename or folder.path), error)) from error
-    if not trainer.is_global_zero:
-        return None
-    if config.keep == "best":
-        best = checkpoint.read(folder.best)["state_dict"]
-        module.load_state_dict(best)
-    return _finish(folder, prepared, predictor.cpu().eval(), history, time.monotonic() - begun)
+            raise IncidenceError(disk_trouble(Path(error.filename or self.folder.path), error)) from error
+        except IncidenceError:
+            raise
+        except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
+            if start is None or self.progress.has_begun:
+                raise
+            raise IncidenceError(f"{start} cannot be gone on from: {short(error)}. Nothing was changed; start a new run.") from error
+
+    def _take_best(self) -> None:
+        best = checkpoint.read(self.folder.best, ["state_dict"])["state_dict"]
+        try:
+            self.module.load_state_dict(best)
+        except (RuntimeError, TypeError, AttributeError) as error:
+            raise IncidenceError(f"{self.folder.best} has not the weights of this model: {short(error)}.") from error
 
 
 def _finish(folder: RunFolder, prepared: Prepared, predictor: Predictor, history: History, seconds: float) -> Run:
     """Writes the model first, then what is made of it."""
     folder.save_weights(predictor, prepared.spec)
-    evaluation = evaluate(predictor, prepared.parts, prepared.data.task, prepared.config.batch_size)
+    evaluation = _evaluate(prepared, predictor)
     about = {
         "data": prepared.config.data,
         "seconds": round(seconds, 2),
         "epochs": len(history.rows),
         "parameters": sum(p.numel() for p in predictor.parameters()),
     }
-    write_text(folder.metrics, json.dumps({**about, **evaluation.metrics()}, indent=1) + "\n")
+    write_text(folder.metrics, json.dumps({**about, **evaluation.metrics()}, indent=1, allow_nan=False) + "\n")
     write_text(folder.predictions, evaluation.table())
     return Run(folder, prepared, predictor, evaluation, history)
+
+
+def _evaluate(prepared: Prepared, predictor: Predictor) -> Evaluation:
+    """The scores of all parts, with where each row comes from."""
+    config, data = prepared.config, prepared.data
+    split = None if data.is_transductive else data.split(config.split, config.validation or 0.0, config.data_seed)
+    return evaluate(predictor, prepared.parts, data.task, config.batch_size, split, data.names)
 
 
 class _Loaders(pl.LightningDataModule):
@@ -167,8 +221,14 @@ class _Loaders(pl.LightningDataModule):
         """The validation part."""
         held = self.prepared.parts.validation
         rank, world = self._share()
-        own = held[rank::world] or held[:1]
+        own = held[rank::world] or [_without_target(held[0], self.prepared.data.task)]  # all must take part, or the others wait
         return loader(own, Order(len(own), self.prepared.config.batch_size))
+
+
+def _without_target(example: Example, task: Task) -> Example:
+    """The same example, of which nothing counts."""
+    nothing = torch.full_like(rows_of(example, task), -1 if task.kind == "classification" else torch.nan)
+    return example.replace(target={task.at: nothing} if task.at else nothing)
 
 
 def _trainer(config: Config, folder: RunFolder, callbacks: list[Callback], has_validation: bool) -> pl.Trainer:
@@ -219,30 +279,14 @@ def _loggers(config: Config, folder: RunFolder) -> list[Logger]:
     return [make() for name, make in made.items() if config.logger in (name, "both")]
 
 
-def _assert_same(spec: Spec, other: Mapping[str, Any], what: str) -> None:
-    plain = json.loads(json.dumps(spec))
-    differ = [key for key in plain if plain[key] != other.get(key)]
+def _assert_same(spec: Spec, other: Any, what: str) -> None:
+    other = other if isinstance(other, Mapping) else {}
+    differ = [key for key in spec if spec[key] != other.get(key)]
     if differ:
         key = differ[0]
-        raise IncidenceError(f"{what}: {key} is {other.get(key)!r} there and {plain[key]!r} here. Nothing was changed.")
+        raise IncidenceError(f"{what}: {key} is {other.get(key)!r} there and {spec[key]!r} here. Nothing was changed.")
 
 
 def is_first() -> bool:
     """Whether this is the first of several processes, as Lightning or torchrun started them."""
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Lightning tells much that is of no use to the person who trains."""
-    loggers = [logging.getLogger(f"lightning.{name}") for name in ("pytorch", "fabric", "pytorch.utilities.rank_zero")]
-    levels = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for one, level in zip(loggers, levels, strict=True):
-            one.setLevel(level)
