@@ -93,6 +93,7 @@ def test_a_file_of_options_is_read_and_flags_win(data, tmp_path, capsys):
         (["--config", "absent.yaml"], "the config 'absent.yaml' cannot be read"),
         (["--data", "absent"], "'absent' is no data set and no file or folder"),
         (["--epochs", "0"], "the option `epochs` is at least 1"),
+        (["--augment"], "there is no way to change 'solubility' a little, as there is for named data sets of meshes: leave out --augment"),
         (["--data-options", "labels"], "an option of the data is written as in --data-options labels=7"),
         (["--data-options", "labels=7"], "the data set 'solubility' has no option `labels`: it takes none"),
         (["--data-options", "cutoff=4"], "the lift 'none' has no option 'cutoff': it takes no options"),

@@ -72,10 +72,12 @@ _PREDICT = """\
 Predicts with a trained network, for files like those it was trained on: molecules
 (.sdf, .mol), meshes (.obj, .off, .ply, .stl), graphs (.edges, .txt, .csv, .tsv: a line
 for each edge; .g6), or examples that the library saved (.npz). A file that cannot
-be read is named, and the rest goes on.
+be read is named, and the rest goes on; the exit code is then 1. Values of nodes, edges
+or faces have a row each, with the nodes in the column `nodes`.
 """
 _EVALUATE = """\
-Measures a trained network on every part of its data, or of other data.
+Measures a trained network on every part of its data, or of other data. The parts of its
+own data are those it was trained with; of other data, --split and --validation say them.
 """
 
 _WELCOME = """\
@@ -91,7 +93,7 @@ Next:  ./run incidence explain "i, {{i j}}, {{i j k}} -> i, {{i j}}, {{i j k}}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit code: 0, or 2 for input that was refused."""
+    """Runs the command line and returns the exit code: 0, 1 if something was passed over, or 2 for input that was refused."""
     words = [f" {w}" if w.startswith("->") else w for w in (sys.argv[1:] if argv is None else argv)]
     arguments = _parser().parse_args(words)
     try:
@@ -107,12 +109,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    return int(arguments.code)
 
 
 def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="incidence", description="Equivariant learning on incidence structures.")
+    parser.set_defaults(code=0)
     parser.add_argument("--version", action="version", version=f"incidence {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 

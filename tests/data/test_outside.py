@@ -116,3 +116,14 @@ def test_a_data_set_is_made_by_the_class_of_its_name(monkeypatch, tmp_path):
     assert (data.name, len(data.examples)) == ("pyg:Named/short", 6)
     with pytest.raises(IncidenceError, match=r"Greedy takes more than folder and name .*from_pyg_dataset"):
         load_pyg("pyg:Greedy", tmp_path)
+
+
+def test_data_that_pyg_cannot_fetch_is_told_with_its_place(monkeypatch, tmp_path):
+    class Far(Paths):
+        def __init__(self, root, name):
+            (tmp_path / "MUTAG" / "raw").mkdir(parents=True)
+            raise ConnectionError("no network")
+
+    monkeypatch.setattr(pytest.importorskip("torch_geometric.datasets"), "Far", Far, raising=False)
+    with pytest.raises(IncidenceError, match=r"PyG could not fetch 'pyg:Far/MUTAG', .*no network.* into .*MUTAG/raw yourself"):
+        load_pyg("pyg:Far/MUTAG", tmp_path)

@@ -118,7 +118,7 @@ def test_molecules_of_one_or_two_atoms_have_finite_features(count):
 
 
 def test_two_atoms_in_one_place_have_finite_features():
-    lifted = space(chain(torch.zeros(3, 3)))
+    lifted = space(chain(torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])))
     assert all(x.isfinite().all() for x in lifted.features.values())
 
 

@@ -80,6 +80,7 @@ def test_a_value_of_the_wrong_type_is_refused(name):
         ({"warmup": 3}, "the option `warmup` is at most 1; got 3.0"),
         ({"seed": 2**64}, "the option `seed` is at most"),
         ({"data_seed": 2**64}, "the option `data_seed` is at most"),
+        ({"precision": "bf16-true"}, "the option `precision` is one of 32-true, 64-true, 16-mixed, bf16-mixed; got 'bf16-true'"),
         ({"keep": "first"}, "the option `keep` is one of last, best; got 'first'"),
         ({"aggr": []}, r"the option `aggr` is a text or a list of texts; got \[\]"),
         ({"aggr": ["sum", 3]}, "the option `aggr` is a text or a list of texts"),

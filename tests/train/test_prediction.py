@@ -210,7 +210,7 @@ def test_a_broken_file_is_named_and_the_rest_is_predicted(runs, tmp_path, capsys
     (tmp_path / "half.sdf").write_text(half.replace("  3  2  0", "  x  y  0", 1))
     good = files(tmp_path)["molecule"]
     words = [str(tmp_path / "absent.sdf"), str(broken), str(tmp_path / "half.sdf"), str(good)]
-    assert main(["predict", str(runs["molecule"]), *words]) == 0
+    assert main(["predict", str(runs["molecule"]), *words]) == 1
     found = capsys.readouterr()
     names = [row["name"] for row in table(found.out)]
     assert [Path(name.split(":")[0]).name for name in names] == ["half.sdf"] * 2 + ["new.sdf"] * 3
@@ -265,7 +265,7 @@ def test_examples_with_other_features_are_named_and_the_rest_goes_on(runs, tmp_p
     inc.collate(bare).save(tmp_path / "bare.npz")
     sick = [e.replace(features={**e.features, "i": e.features["i"] / 0}) for e in graphs(1)]
     inc.collate(sick).save(tmp_path / "sick.npz")
-    assert main(["predict", str(runs["example"]), *(str(tmp_path / f"{n}.npz") for n in ("narrow", "bare", "sick")), str(good)]) == 0
+    assert main(["predict", str(runs["example"]), *(str(tmp_path / f"{n}.npz") for n in ("narrow", "bare", "sick")), str(good)]) == 1
     found = capsys.readouterr()
     assert [row["name"] for row in table(found.out)] == [f"{good} {k}" for k in range(3)]
     assert "narrow.npz 0: the features of `i` must have 3 channels" in found.err
@@ -279,7 +279,7 @@ def test_a_graph_whose_lift_fails_is_named(runs, tmp_path, capsys):
     lone = inc.Example(inc.Structure(2, {}), {"i": torch.ones(2, 3)})
     lone.save(tmp_path / "lone.npz")
     assert whole.structure.total_nodes
-    assert main(["predict", str(runs["graph"]), str(tmp_path / "lone.npz"), str(files(tmp_path)["graph"])]) == 0
+    assert main(["predict", str(runs["graph"]), str(tmp_path / "lone.npz"), str(files(tmp_path)["graph"])]) == 1
     assert "passed over: " in (told := capsys.readouterr().err)
     assert "lone.npz" in told
 
@@ -346,4 +346,25 @@ def test_a_run_is_evaluated_on_other_data(runs, tmp_path):
 def test_a_run_is_not_evaluated_on_another_task(runs, tmp_path, capsys):
     inc.collate(graphs(17, is_classes=True)).save(tmp_path / "other.npz")
     assert main(["evaluate", str(runs["example"]), "--data", str(tmp_path / "other.npz")]) == 2
-    assert "the model was trained for" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "the model was trained for 1 number for the whole structure, and the data has the classes class 0, class 1 for the whole" in told
+
+
+def test_targets_of_other_data_may_have_other_names(runs, tmp_path, capsys):
+    (tmp_path / "other.sdf").write_text(sdf(10).replace("<value>", "<SOL>"))
+    assert main(["evaluate", str(runs["molecule"]), "--data", str(tmp_path / "other.sdf"), "--target", "SOL"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"The parts are those of {tmp_path / 'other.sdf'}."
+
+
+@pytest.mark.parametrize(("flag", "value"), [("validation", "0.1"), ("split", "3"), ("data-seed", "5"), ("data-options", "a=1")])
+def test_rows_of_training_are_not_scored_as_others(runs, flag, value, capsys):
+    own = resume(runs["example"]).prepared.config.data
+    for more in ([], ["--data", own]):
+        assert main(["evaluate", str(runs["example"]), f"--{flag}", value, *more]) == 2
+        assert f"leave out --{flag}: in other parts of its own data there are rows that the run was trained on" in capsys.readouterr().err
+
+
+def test_the_parts_of_other_data_are_asked_for(runs, tmp_path):
+    inc.collate(graphs(20)).save(tmp_path / "other.npz")
+    evaluation, _ = evaluate_run(runs["example"], {"data": str(tmp_path / "other.npz"), "validation": 0.5})
+    assert {name: len(part.target) for name, part in evaluation.parts.items()} == {"train": 9, "validation": 9, "test": 2}

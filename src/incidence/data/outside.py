@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from inspect import isclass, signature
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ from incidence.structure.example import Example
 __all__ = ["PREFIX", "from_pyg_dataset", "load_pyg"]
 
 PREFIX = "pyg:"
+_TROUBLE = (OSError, EOFError, RuntimeError, BadZipFile)  # what PyG raises without a network
 
 
 def load_pyg(
@@ -67,6 +69,11 @@ def load_pyg(
         raise IncidenceError(
             f"PyG's {kind} takes more than folder and name ({error}): make it yourself and use from_pyg_dataset."
         ) from None
+    except _TROUBLE as error:
+        raw = next(Path(folder).rglob("raw"), Path(folder))
+        raise IncidenceError(
+            f"PyG could not fetch {name!r}, or not read what it has ({error}): put the files that it downloads into {raw} yourself."
+        ) from error
     return from_pyg_dataset(dataset, name=name, task=task, target=None if target is None else int(target), seed=seed, validation=validation)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor
 
@@ -28,7 +30,7 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
         cutoff: In the units of the coordinates.
 
     Raises:
-        IncidenceError: There are no coordinates, or no edges.
+        IncidenceError: There are no coordinates, or all of an example are the same, or there are no edges.
     """
     features = example.features
     if "pos=i" not in features:
@@ -36,6 +38,7 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
     if Pattern("{i j}") not in example.structure.patterns:
         raise IncidenceError("the lift 'space' reads edges `{i j}`, and there are none: give bonds, or find them by distance.")
     points, edges = features["pos=i"].double(), example.structure["{i j}"]
+    _assert_in_space(points, example.structure)
     lengths = _lengths(points, edges)[:, None]
     contacts, angles = _contacts(points, example.structure, cutoff), _angles(edges, len(points))
     structure = attach(example.structure, {"contact={i j}": (contacts,), "angle=i {j k}": (angles,)})
@@ -49,6 +52,21 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
         "angle=i {j k}": torch.stack([cosines, sides], dim=1),
     }
     return example.replace(structure=structure, features={**features, **{key: x.float() for key, x in new.items()}})
+
+
+def _assert_in_space(points: Tensor, structure: Structure) -> None:
+    sizes = structure.node_ptr("node").diff()
+    first = torch.repeat_interleave(structure.node_ptr("node")[:-1], sizes)
+    differs = torch.zeros(len(sizes), dtype=torch.bool)
+    differs[structure.batch("i")[(points != points[first]).any(1)]] = True
+    if bool(((sizes > 1) & ~differs).any()):
+        raise IncidenceError(
+            "the lift 'space' needs coordinates, and all nodes of an example are at one place, as when it was read from SMILES: give "
+            "files with coordinates, or another model."
+        )
+    is_drawing = points.shape[1] == 2 or not bool(points[:, 2:].any())
+    if is_drawing and len(sizes) > 1 and int(sizes.max()) > 3:  # one alone may well be flat
+        warnings.warn("all coordinates lie in the plane z = 0: drawings of molecules say nothing about distances in space.", stacklevel=3)
 
 
 def _lengths(points: Tensor, pairs: Tensor) -> Tensor:

@@ -49,13 +49,14 @@ def _told(run: Run, is_json: bool) -> str:
 
 
 def predict_command(arguments: argparse.Namespace) -> str:
-    """Predicts for files; what cannot be read is named, and the rest goes on."""
+    """Predicts for files; what cannot be read is named, and the rest goes on. The exit code is then 1."""
     errors: list[IncidenceError] = []
     task, found = predict(Path(arguments.run_folder), [Path(name) for name in arguments.files], errors)
     for error in errors:
         print(f"incidence: passed over: {error}", file=sys.stderr)
     if not found:
         raise IncidenceError(f"there is nothing to predict: none of {len(arguments.files)} files gave an example that fits the model.")
+    arguments.code = int(bool(errors))
     text = table(task, found)
     if arguments.out is not None:
         write_text(Path(arguments.out), text)
@@ -73,4 +74,6 @@ def evaluate_command(arguments: argparse.Namespace, flags: dict[str, Any]) -> st
     for name, part in evaluation.parts.items():
         for metric, value in part.metrics.items():
             lines.append(f"{name:<12}{len(part.target):>7}  {metric:<10}{value:>10.4g}{part.baseline[metric]:>10.4g}")
+    if "data" in flags:
+        lines.append(f"The parts are those of {flags['data']}.")
     return "\n".join(lines)

@@ -18,6 +18,7 @@ SECTIONS = ("data", "model", "training", "run")
 
 
 _LARGEST_SEED = 2**63 - 1
+_PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed")  # half precision throughout is not offered
 
 
 def _option(
@@ -79,7 +80,7 @@ class Config:
     devices: int = _option(1, "run", "processes on this machine", least=1)
     machines: int = _option(1, "run", "machines, started with torchrun", least=1)
     accelerator: str = _option("auto", "run", "cpu, gpu, mps, or auto")
-    precision: str = _option("32-true", "run", "of numbers, as Lightning calls it: 32-true, bf16-mixed, 64-true")
+    precision: str = _option("32-true", "run", "of numbers, as Lightning calls it", _PRECISIONS)
     threads: int = _option(1, "run", "of torch in each process; other counts round otherwise", least=1)
     logger: str = _option("csv", "run", "csv, tensorboard, or both", ("csv", "tensorboard", "both"))
 

@@ -11,8 +11,9 @@ _FOLDERS = """\
 Your own data (--data PATH):
   folder/targets.csv, columns file,target[,split]     files of any kind beside it
   folder/CLASS/FILE or folder/CLASS/{train,test}/FILE  a class for each folder
-  molecules.sdf with --target PROPERTY
-  examples.npz, written by Example.save"""
+  molecules.sdf with --target PROPERTY                 or several: A,B
+  examples.npz, written by Example.save
+Options of a data set, a reader or a lift: --data-options family=sr251256"""
 
 
 def listing() -> str:

@@ -25,6 +25,8 @@ from incidence.train.run import all_given
 __all__ = ["Prediction", "evaluate_run", "predict", "table"]
 
 _TOGETHER = 64
+_PARTING = {"split": 0, "data_seed": 0, "validation": None, "data_options": None}
+"""Options that say what the parts of the data are; those of a run do not count for other data."""
 _TROUBLE = (OSError, EOFError, ValueError, LookupError, ArithmeticError, RuntimeError)
 
 
@@ -151,19 +153,45 @@ def table(task: Task, found: Sequence[Prediction]) -> str:
 
 
 def evaluate_run(run: Path, changes: dict[str, Any]) -> tuple[Evaluation, str]:
-    """The metrics of a finished run on its own data, or on other data; and the metric that counts.
+    """The metrics of a finished run on its own data, or on the parts of other data; and the metric that counts.
 
     Args:
         run: The folder of the run.
-        changes: Options about data in place of those of the run, such as `data` or `split`.
+        changes: Options about data in place of those of the run, such as `data` and `target`.
+
+    Raises:
+        IncidenceError: The data is for another task, or it is that of the run, and other parts are asked for.
     """
     folder = RunFolder.open(run)
     predictor, spec = folder.load()
-    config = folder.read_config().replace(**changes)
+    own = folder.read_config()
+    is_other = "data" in changes and not _is_same(changes["data"], own.data)
+    drawn = next((name for name in _PARTING if name in changes and changes[name] != getattr(own, name)), None)
+    if drawn is not None and not is_other:
+        flag = f"--{drawn.replace('_', '-')}"
+        raise IncidenceError(
+            f"leave out {flag}: in other parts of its own data there are rows that the run was trained on. Give other data with --data."
+        )
+    config = own.replace(**{**(_PARTING if is_other else {}), **changes})
     prepared = prepare(config, all_given())
-    if prepared.data.task != _task(spec):
-        raise IncidenceError(f"the model was trained for {_task(spec)}, and the data is for {prepared.data.task}.")
+    if _asks(prepared.data.task) != _asks(_task(spec)):
+        raise IncidenceError(f"the model was trained for {_said(_task(spec))}, and the data has {_said(prepared.data.task)}.")
     return evaluate(predictor, prepared.parts, prepared.data.task, config.batch_size), prepared.data.metric
+
+
+def _is_same(one: str, other: str) -> bool:
+    return one == other or Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
+
+
+def _asks(task: Task) -> tuple[object, ...]:
+    """What a network must fit: names of numbers and units are only words."""
+    return task.kind, task.at, task.names if task.kind == "classification" else len(task.names)
+
+
+def _said(task: Task) -> str:
+    count = len(task.names)
+    what = f"{count} {'number' if count == 1 else 'numbers'}" if task.kind == "regression" else f"the classes {', '.join(task.names)}"
+    return f"{what} for {f'every entry of `{task.at}`' if task.at else 'the whole structure'}"
 
 
 def _task(spec: Spec) -> Task:

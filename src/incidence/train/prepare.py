@@ -12,6 +12,7 @@ import torch
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, DataSet, Parts
+from incidence.data.checks import sound
 from incidence.data.graphs.folds import held_out
 from incidence.data.lifts import LIFT_OPTIONS, lift_all
 from incidence.data.loading import load_data, read_options
@@ -47,12 +48,16 @@ def prepare(config: Config, given: Mapping[str, Any], data: DataSet | None = Non
     Raises:
         IncidenceError: The data is missing or damaged, or does not fit the task or the model.
     """
-    data = _load(config) if data is None else held_out(data, config.validation, config.data_seed)
+    data = sound(_load(config)) if data is None else held_out(sound(data), config.validation, config.data_seed)
     config = resolve(config, given, data.reader)
     if config.task is not None and config.task != data.task.kind:
         wanted, has = config.task, data.task.kind
         raise IncidenceError(
             f"the task is {wanted}, and the targets of {config.data!r} are for {has}: leave out --task, or change the data."
+        )
+    if given.get("augment") and data.augment is None:
+        raise IncidenceError(
+            f"there is no way to change {config.data!r} a little, as there is for named data sets of meshes: leave out --augment."
         )
     lift, options = lifting_of(config, list(data.examples[0].features))
     split = data.split(config.split)
