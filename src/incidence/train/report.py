@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import io
+import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,11 +74,15 @@ def _shown_by(text: str, encoding: str) -> str:
 
 
 def _next(run: Run) -> list[str]:
-    folder, suffix = run.folder.path, {"mesh": "mesh.obj", "graph": "graph.edges", "example": "examples.npz"}
+    """Commands that work as they stand, however the library was called."""
+    config, command = run.prepared.config, os.environ.get("INCIDENCE_COMMAND", "incidence")
+    suffix = {"mesh": "mesh.obj", "graph": "graph.edges", "example": "examples.npz"}.get(run.prepared.data.reader, "molecules.sdf")
+    data = {"data": config.data, "folder": config.folder, "target": config.target}
+    again = " ".join(f"--{key} {shlex.quote(value)}" for key, value in data.items() if value is not None)
     return [
-        f"incidence predict {folder} {suffix.get(run.prepared.data.reader, 'molecules.sdf')}",
-        f"incidence train --data {run.prepared.config.data} --seed 1",
-        "incidence train --help           your own data, other models, several processes",
+        f"{command} predict {shlex.quote(str(run.folder.path))} {suffix}",
+        f"{command} train {again} --seed {config.seed + 1}",
+        f"{command} train --help           your own data, other models, several processes",
     ]
 
 
