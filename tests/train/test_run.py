@@ -673,12 +673,15 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_bits_come_out(done, numbers, tmp_
         return own(self, batch, number)
 
     words = [f"--{key.replace('_', '-')}={value}" for key, value in SMALL.items()]
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Training, "training_step", step)
-        assert main(["train", f"--data={numbers}", f"--out={path}", *words]) == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which is switched off where tests run in the background
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Training, "training_step", step)
+            assert main(["train", f"--data={numbers}", f"--out={path}", *words]) == 130
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert f"go on with: incidence train --resume {path}" in capsys.readouterr().err
-    assert signal.getsignal(signal.SIGINT) is before
     assert not (path / "model.safetensors").exists()
     assert main(["train", "--resume", str(path)]) == 0
     assert (path / "model.safetensors").read_bytes() == (done / "model.safetensors").read_bytes()
