@@ -40,11 +40,12 @@ def test_names_of_tensors_serve_as_keys():
     torch.testing.assert_close(made.shift_1, torch.cat([x["bond"] for x in rows]).mean(0))
 
 
-def test_a_constant_column_is_only_shifted():
+def test_a_constant_column_stays_one_to_count_with():
     rows = [{**x, "i": torch.cat([x["i"][:, :2], torch.full_like(x["i"][:, :1], 1e4)], 1)} for x in features()]
     made = predictor().fit_scales(rows)
-    assert made.scale_0[2] == 1
-    assert torch.equal(made.standardise(rows[0])["i"][:, 2], torch.zeros(6))
+    assert torch.equal(made.standardise(rows[0])["i"][:, 2], torch.ones(6))
+    empty = predictor().fit_scales([{**x, "i": torch.zeros_like(x["i"])} for x in rows])
+    assert torch.equal(empty.standardise({**rows[0], "i": torch.zeros(6, 3)})["i"], torch.zeros(6, 3))
 
 
 def test_a_value_far_off_is_clamped():

@@ -20,7 +20,7 @@ class Predictor(nn.Module):
     """A network between standardised features and standardised targets.
 
     Every column of the features is shifted and scaled to mean 0 and deviation 1 over the training data, then clamped; a column that
-    is constant there is only shifted. Targets that are numbers are treated alike. The scales are saved with the weights.
+    is constant there becomes 1, -1 or 0. Targets that are numbers are shifted and scaled, too. The scales are saved with the weights.
 
     Args:
         net: The network.
@@ -44,18 +44,21 @@ class Predictor(nn.Module):
     def fit_scales(self, features: Sequence[Mapping[str, Tensor]], targets: Iterable[Tensor] = ()) -> Predictor:
         """Takes the scales from the training data; rows of a target that are not numbers are left out."""
         for number, rows_of_one in enumerate(zip(*map(self.net.select, features), strict=True)):
-            self._set(f"shift_{number}", f"scale_{number}", torch.cat(rows_of_one))
+            self._set(f"{{}}_{number}", torch.cat(rows_of_one), keeps_constants=True)
         rows = [t.reshape(-1, len(self.target_shift)) for t in targets] if self.is_regression else []
         if rows:
-            self._set("target_shift", "target_scale", torch.cat(rows))
+            self._set("target_{}", torch.cat(rows), keeps_constants=False)
         return self
 
-    def _set(self, shift: str, scale: str, rows: Tensor) -> None:
+    def _set(self, name: str, rows: Tensor, keeps_constants: bool) -> None:
         rows = rows.double()
-        mean = rows.nanmean(0)
+        mean = rows.nanmean(0).nan_to_num()
         deviation = (rows - mean).square().nanmean(0).sqrt()
-        getattr(self, shift).copy_(mean.nan_to_num())
-        getattr(self, scale).copy_(torch.where(deviation > 1e-6 * mean.abs().clamp(min=1e-6), deviation, 1.0))
+        varies = deviation > 1e-6 * mean.abs().clamp(min=1e-6)
+        # Ones are what a network counts with: a constant feature must not become 0.
+        size = torch.where(mean != 0, mean.abs(), 1.0) if keeps_constants else torch.ones_like(mean)
+        self.get_buffer(name.format("shift")).copy_(mean * (varies | (not keeps_constants)))
+        self.get_buffer(name.format("scale")).copy_(torch.where(varies, deviation, size))
 
     def standardise(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The features that the network reads, on its scale."""
