@@ -21,7 +21,9 @@ from incidence.train import train
 from incidence.train.trainer import Loaders
 from tests.train.conftest import graphs
 
+# In double precision (metrics are logged in single): where the loss is flat (a constant before a norm), Adam follows the rounding of a gradient that should be 0.
 SMALL: dict[str, Any] = {"model": "i, {i j}", "epochs": 3, "batch_size": 9, "hidden": 4, "depth": 1, "dropout": 0.0, "validation": 0.2}
+SMALL["precision"] = "64-true"
 
 
 def _free_port() -> int:
@@ -76,10 +78,10 @@ def test_two_processes_have_the_losses_and_weights_of_one(examples, options, tmp
     train({**given, "out": str(tmp_path / "one")})
     assert two(lambda: train({**given, "out": str(tmp_path / "two"), "devices": 2})) == [0, 0]
     for first, second in zip(history(tmp_path / "one"), history(tmp_path / "two"), strict=True):
-        assert first == pytest.approx(second, rel=1e-4, abs=1e-6)
+        assert first == pytest.approx(second, rel=1e-6, abs=1e-9)
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     for key in one:
-        torch.testing.assert_close(one[key], other[key], rtol=1e-2, atol=1e-3)
+        torch.testing.assert_close(one[key], other[key], rtol=1e-6, atol=1e-8)
 
 
 def test_a_process_with_nothing_to_validate_on_counts_nothing(tmp_path):
