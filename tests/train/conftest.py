@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import incidence as inc
+from incidence.errors import IncidenceError
 
 
 def graphs(count: int, is_classes: bool = False) -> list[inc.Example]:
@@ -45,17 +46,28 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_child(work: Callable[[], object]) -> int:
-    """Runs something in a process of its own; gives what it ended with: 0, or minus the signal that killed it."""
+    """Runs something in a process of its own; gives what it ended with: 0, 2 for a refusal, or minus the signal that killed it."""
+    return ended(started(work))
+
+
+def started(work: Callable[[], object]) -> int:
+    """A new process that does the work; its number."""
     child = os.fork()
     if not child:
         try:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             work()
             os._exit(0)
+        except IncidenceError:
+            os._exit(2)
         except BaseException:
             os._exit(1)
-    _, status = os.waitpid(child, 0)
-    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    return child
+
+
+def ended(child: int) -> int:
+    """What a process ended with."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def die() -> None:

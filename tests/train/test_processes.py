@@ -6,6 +6,7 @@ import csv
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 from math import isnan
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,10 +17,9 @@ import torch
 from safetensors.torch import load_file
 
 import incidence as inc
-from incidence.errors import IncidenceError
 from incidence.train import train
 from incidence.train.trainer import Loaders
-from tests.train.conftest import graphs
+from tests.train.conftest import ended, graphs, started
 
 # In double precision (metrics are logged in single): where the loss is flat, Adam follows the rounding of a gradient that should be 0.
 SMALL: dict[str, Any] = {"model": "i, {i j}", "epochs": 3, "batch_size": 9, "hidden": 4, "depth": 1, "dropout": 0.0, "validation": 0.2}
@@ -34,23 +34,16 @@ def _free_port() -> int:
 
 def two(work: Callable[[], object]) -> list[int]:
     """Runs something in two processes that know of each other as those of torchrun do; gives what they ended with."""
-    port, children = _free_port(), []
-    for rank in range(2):
-        child = os.fork()
-        if not child:
-            known = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0, "MASTER_PORT": port}
-            os.environ.update({key: str(value) for key, value in known.items()})
-            os.environ.update(MASTER_ADDR="127.0.0.1", TORCHELASTIC_RUN_ID="test", GLOO_SOCKET_IFNAME="lo")
-            try:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-                work()
-                os._exit(0)
-            except IncidenceError:
-                os._exit(2)
-            except BaseException:
-                os._exit(1)
-        children.append(child)
-    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    port = _free_port()
+
+    def joined(rank: int) -> None:
+        known = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0, "MASTER_PORT": port}
+        os.environ.update({key: str(value) for key, value in known.items()})
+        os.environ.update(MASTER_ADDR="127.0.0.1", TORCHELASTIC_RUN_ID="test", GLOO_SOCKET_IFNAME="lo")
+        work()
+
+    children = [started(partial(joined, rank)) for rank in range(2)]
+    return [ended(child) for child in children]
 
 
 def history(path: Path) -> list[list[float]]:

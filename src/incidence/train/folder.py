@@ -23,7 +23,7 @@ from incidence.models import IncidenceNet, Predictor, find, make
 from incidence.structure.storage import whole_file
 from incidence.train.config import Config, read_yaml, write_yaml
 
-__all__ = ["RunFolder", "Spec", "build", "disk_trouble", "resolved", "short", "write_text"]
+__all__ = ["RunFolder", "Spec", "build", "disk_trouble", "resolved", "short", "task_of", "write_text"]
 
 Spec = dict[str, Any]
 """What a model is, in plain values: the network, the task, how files are read."""
@@ -157,9 +157,14 @@ class RunFolder:
         return predictor.eval(), spec
 
 
+def task_of(spec: Mapping[str, Any]) -> Task:
+    """What the model of a spec predicts."""
+    return Task(**{**spec["task"], "names": tuple(spec["task"]["names"])})
+
+
 def build(spec: Mapping[str, Any]) -> Predictor:
     """The predictor of a spec, with fresh weights."""
-    task = Task(**{**spec["task"], "names": tuple(spec["task"]["names"])})
+    task = task_of(spec)
     settings = {key: tuple(v) if isinstance(v, list) else v for key, v in spec["settings"].items()}
     net = make(spec["model"], spec["in_channels"], task.out_channels, task.at, **settings)
     return Predictor(net, is_regression=task.kind == "regression")

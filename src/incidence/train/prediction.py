@@ -18,7 +18,7 @@ from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.train.evaluate import Evaluation, evaluate
-from incidence.train.folder import RunFolder, Spec
+from incidence.train.folder import RunFolder, Spec, task_of
 from incidence.train.prepare import prepare
 from incidence.train.run import all_given
 
@@ -50,7 +50,7 @@ def predict(run: Path, files: Iterable[Path], errors: list[IncidenceError]) -> t
         IncidenceError: The run has no model.
     """
     predictor, spec = RunFolder.open(run).load()
-    task = _task(spec)
+    task = task_of(spec)
     found: list[Prediction] = []
     for some in _chunks(_readings(files, spec, errors)):
         found += _predict(predictor, task, some, errors)
@@ -174,8 +174,8 @@ def evaluate_run(run: Path, changes: dict[str, Any]) -> tuple[Evaluation, str]:
         )
     config = own.replace(**{**(_PARTING if is_other else {}), **changes})
     prepared = prepare(config, all_given())
-    if _asks(prepared.data.task) != _asks(_task(spec)):
-        raise IncidenceError(f"the model was trained for {_said(_task(spec))}, and the data has {_said(prepared.data.task)}.")
+    if _asks(prepared.data.task) != _asks(task_of(spec)):
+        raise IncidenceError(f"the model was trained for {_said(task_of(spec))}, and the data has {_said(prepared.data.task)}.")
     return evaluate(predictor, prepared.parts, prepared.data.task, config.batch_size), prepared.data.metric
 
 
@@ -192,7 +192,3 @@ def _said(task: Task) -> str:
     count = len(task.names)
     what = f"{count} {'number' if count == 1 else 'numbers'}" if task.kind == "regression" else f"the classes {', '.join(task.names)}"
     return f"{what} for {f'every entry of `{task.at}`' if task.at else 'the whole structure'}"
-
-
-def _task(spec: Spec) -> Task:
-    return Task(**{**spec["task"], "names": tuple(spec["task"]["names"])})
