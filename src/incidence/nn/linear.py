@@ -208,14 +208,14 @@ class Linear(nn.Module):
         if torch.compiler.is_compiling():
             return self._traced(x, structure)
         ready = structure.ready.get(self._key) if isinstance(structure, Structure) else None
-        if ready is None or not self._is_expected(ready, x):
+        weights, biases = self._weights(), self._biases()
+        xs = None if ready is None else self._expected(ready, x, weights[0].dtype)
+        if xs is None:
             xs = as_list(self.map.inputs, x, structure, [None if c < 0 else c for c in self.in_channels])
-            _one_dtype(xs, self._weights(), self._biases(), cast=False)
+            _one_dtype(xs, weights, biases, cast=False)
             self._materialize(xs)
             ready = ready or self._prepare(structure, xs)
-        else:
-            xs = [x] if isinstance(x, Tensor) else [x[key] for key in self._input_keys]
-        xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
+            xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
         dtype = xs[0].dtype
         small = ready.small[dtype] if dtype in ready.small else self._make_small(ready, dtype)
         if small is not None:
@@ -242,20 +242,20 @@ class Linear(nn.Module):
         ready.small[dtype] = None if self._is_list else make_small(ready.program, counts, self._layout.pairs, dtype)
         return ready.small[dtype]
 
-    def _is_expected(self, ready: _Ready, x: object) -> bool:
-        """Whether the input needs no further look; whatever is unusual is left to the checks."""
-        if not isinstance(x, (Tensor, dict)):
-            return False
-        given = {self._input_keys[0]: x} if isinstance(x, Tensor) else x
-        if len(given) != len(self._input_keys):
-            return False
-        for key, rows, width in zip(self._input_keys, ready.rows, self.in_channels, strict=True):
-            value = given.get(key)
-            if not isinstance(value, Tensor) or value.shape != (rows, width) or value.device != ready.device:
-                return False
-            if not value.is_floating_point():
-                return False
-        return True
+    def _expected(self, ready: _Ready, x: object, dtype: torch.dtype) -> list[Tensor] | None:
+        """The inputs in order if they need no further look; whatever is unusual is left to the checks."""
+        if isinstance(x, Tensor):
+            xs = [x]
+        elif isinstance(x, dict) and len(x) == len(self._input_keys):
+            xs = [x.get(key) for key in self._input_keys]
+        else:
+            return None
+        if len(xs) != len(ready.rows) or torch.is_autocast_enabled(ready.device.type):
+            return None
+        for value, rows, width in zip(xs, ready.rows, self.in_channels, strict=True):
+            if not isinstance(value, Tensor) or value.shape != (rows, width) or value.dtype != dtype or value.device != ready.device:
+                return None
+        return xs
 
     def _traced(self, x: Any, structure: Structure) -> Any:
         """The same while tracing, when there is no time for checks: one operator on the lists that `plan` left on the structure."""
@@ -336,7 +336,7 @@ def num_reads(operation: Operation) -> int:
 
 
 def _is_finite(y: Tensor) -> bool:
-    return isfinite(float(y.detach().sum()))
+    return isfinite(y.detach().sum().item())
 
 
 def as_aggr(aggr: str | Sequence[str]) -> tuple[str, ...]:
