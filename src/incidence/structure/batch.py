@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import index as index_of
 from typing import Any
 
@@ -30,10 +31,11 @@ def collate(structures: Sequence[Structure]) -> Structure:
         IncidenceError: There is none, or they differ in sorts, tensors or devices.
     """
     structures = _as_list(structures)
-    packed = [s.packed for s in structures if s.packed is not None]
-    stores, numbers = zip(*packed, strict=True) if len(packed) == len(structures) else ((), ())
-    if len(set(map(id, stores))) == 1:
-        return _ranges_of(stores[0], np.concatenate(numbers), is_packed=True)
+    packed = [s.packed for s in structures]
+    if None not in packed:
+        stores, numbers = zip(*packed, strict=True)
+        if len(set(map(id, stores))) == 1:
+            return _ranges_of(stores[0], np.fromiter(chain.from_iterable(numbers), np.int64), is_packed=True)
     _assert_alike(structures)
     first = structures[0]
     nodes = {sort: [s.lengths(sort) for s in structures] for sort in first.counts}
@@ -53,7 +55,7 @@ def pack(structures: Sequence[Structure]) -> list[Structure]:
     structures = _as_list(structures)
     store, first, members = collate(structures), 0, []
     for s in structures:
-        numbers = np.arange(first, first + s.num_structures)
+        numbers = range(first, first + s.num_structures)
         members.append(Structure._of(s._node_ptr, s._index, s._entry_ptr, packed=(store, numbers)))
         first += s.num_structures
     return members
@@ -125,12 +127,14 @@ def _repeat(table: Array, lengths: Sequence[int] | Array, device: torch.device) 
 def _ranges_of(batch: Structure, numbers: Array, is_packed: bool = False) -> Structure:
     """Some structures of a batch, by ranges of its index."""
     counted: tuple[Any, ...] = *batch.counts, *batch.patterns
-    lengths = {what: batch.lengths(what)[numbers] for what in counted}
-    node_ptr = {sort: _ptr(lengths[sort], batch.device) for sort in batch.counts}
-    entry_ptr = {pattern: _ptr(lengths[pattern], batch.device) for pattern in batch.patterns}
+    lengths = batch.length_table.take(numbers, axis=1)
+    starts = np.zeros((len(lengths), len(numbers) + 1), dtype=np.int64)
+    lengths.cumsum(axis=1, out=starts[:, 1:])
+    ptr = dict(zip(counted, torch.from_numpy(starts).to(batch.device).unbind(), strict=True))
+    node_ptr, entry_ptr = ({what: ptr[what] for what in kind} for kind in (batch.counts, batch.patterns))
     index = _Index(batch, numbers)
     chosen = Structure._of(node_ptr, index if is_packed else dict(index), entry_ptr, packed=(batch, numbers) if is_packed else None)
-    chosen._lengths.update(lengths)
+    chosen._lengths.update(zip(counted, lengths, strict=True))
     return chosen
 
 

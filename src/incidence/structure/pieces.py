@@ -3,7 +3,9 @@ r"""Plans of batches, with nothing looked up again.
 The numbers of a plan are one list in pieces, one for each part and structure. The numbers of a piece count things of one kind: the
 bags of a level, the entries of a mask, the members of bags. A batch of some structures has the pieces of those, in the same order,
 and the numbers in a piece move as far as what they count has moved. So a batch is one gathering of ranges and one sum, whatever the
-map is. What is small, a number for each kind of thing and structure, is one table on the host, where sizes are needed anyway.
+map is. All this is on the host, where sizes are needed anyway, and goes to the device in one piece.
+
+Every batch is closed by one structure more, which has nothing but the ends of lists: whatever starts there ends there.
 """
 
 from __future__ import annotations
@@ -107,46 +109,50 @@ class _Orbit:
     Attributes:
         old: Its lists there.
         before: What to add to the entries of each plan so that they are counted through all plans.
-        runs: Its buckets.
-        bags, members, entries: The rows of the stock that tell how many there are: by level, by level, and by mask.
+        runs: Its buckets; `masks` those of all.
+        bags, members, end, entries: The rows of the stock that tell how many there are: by level, by level, for the end, and by mask.
         columns: For every mask the rows of the bags of an entry.
     """
 
     def __init__(self, old: Sequence[OrbitPlan], orders: Sequence[Tensor | None], runs: Sequence[_Run], row: int) -> None:
         self.old, self.runs, self._orders = old, runs, orders
         self.before = starts_of(np.array([lists.stop - lists.start for lists in old]))
-        num_levels, num_masks = len(old[0].levels), sum(len(run.masks) for run in runs)
+        self.masks = tuple(mask for run in runs for mask in run.masks)
+        num_levels = len(old[0].levels)
         self.bags, self.members = range(row, row + num_levels), range(row + num_levels, row + 2 * num_levels)
-        self.entries = range(self.members.stop, self.members.stop + num_masks)
+        self.end = self.members.stop
+        self.entries = range(self.end + 1, self.end + 1 + len(self.masks))
         self.columns = [np.repeat(self.bags, run.widths) for run in runs for _ in run.masks]
 
     def sizes(self, keys: Array) -> list[Array]:
-        """How many bags, members of bags and entries there are, each by structure."""
+        """How many bags, members of bags, ends and entries there are, each by structure."""
         bags = np.array(self.old[0].num_slots)[:, None] * keys[list(self.old[0].levels)]
         members = np.zeros_like(bags)
         for run in self.runs:
             members += np.array(run.widths)[:, None] * run.entries.sum(axis=0)
-        return [bags, members, *(run.entries for run in self.runs)]
+        return [bags, members, np.zeros_like(bags[:1]), *(run.entries for run in self.runs)]
 
     @cached_property
-    def mask_of_entry(self) -> Tensor:
+    def mask_of_entry(self) -> Array:
         """The number of the mask of every entry of all plans."""
         totals = np.concatenate([np.zeros((0, len(self.old)), dtype=np.int64), *(run.totals for run in self.runs)])
-        found = np.repeat(np.tile(np.arange(len(totals)), len(self.old)), totals.T.ravel())
-        return torch.from_numpy(found).to(self.old[0].read.device)
+        return np.repeat(np.tile(np.arange(len(totals)), len(self.old)), totals.T.ravel())
 
     @cached_property
-    def rows(self) -> Tensor:
+    def rows(self) -> Array:
         """The row of every entry of all plans in the order of its plan."""
         parts = [
-            torch.arange(lists.start, lists.stop, device=lists.read.device) if order is None else order[lists.start : lists.stop]
+            np.arange(lists.start, lists.stop) if order is None else order[lists.start : lists.stop].cpu().numpy()
             for order, lists in zip(self._orders, self.old, strict=True)
         ]
-        return torch.cat(parts)
+        return np.concatenate(parts)
 
 
 class _Batch(NamedTuple):
-    """A batch: which structures it has, how many things of each kind they have, how far those have moved; and how many there are in all."""
+    """A batch: which structures it has, how many things of each kind they have, how far those have moved; and how many there are in all.
+
+    Sizes and shifts have one column more than there are numbers, for the structure that closes the batch.
+    """
 
     numbers: Array
     sizes: Array
@@ -168,7 +174,7 @@ class Stock:
     """
 
     def __init__(self, plans: Sequence[Plan]) -> None:
-        self._plans = plans
+        self._plans, self._device = plans, plans[0].orbits[0][0].read.device
         counts = np.array([plan.keys.shape[1] for plan in plans])
         self._first, self._plan = starts_of(counts), np.repeat(np.arange(len(counts)), counts)
         keys, entries = (np.concatenate(tables, axis=1) for tables in ([p.keys for p in plans], [p.entries for p in plans]))
@@ -183,55 +189,67 @@ class Stock:
                 old = [plan.orbits[t][o] for plan in plans]
                 orbit = _Orbit(old, [plan.orders[t] for plan in plans], _runs(old, counts), len(lists))
                 sizes += orbit.sizes(keys)
-                lists += [rows.start for rows in (orbit.bags, orbit.members, orbit.entries) for _ in rows]
+                lists += [rows[0] for rows in (orbit.bags, orbit.members, [orbit.end], orbit.entries) for _ in rows]
                 self._orbits[-1].append(orbit)
         self._nothing = len(lists)  # a kind of which there is none, and which does not move
         self._lists = np.array([*lists, self._nothing])
-        self._sizes: Array = np.concatenate([*sizes, np.zeros((1, len(self._plan)), dtype=np.int64)])
-        self._origin = _starts(self._sizes, self._lists, self._first, self._plan)
-        self._set_parts([orbit for own in self._orbits for orbit in own])
+        every = np.concatenate([*sizes, np.zeros((1, len(self._plan)), dtype=np.int64)])
+        self._set_parts([orbit for own in self._orbits for orbit in own], every)
 
-    def _set_parts(self, orbits: Sequence[_Orbit]) -> None:
+    def _set_parts(self, orbits: Sequence[_Orbit], sizes: Array) -> None:
         """The parts of the list of all numbers, see `Plan.flat`: what there is of each, and with what its numbers move."""
         self._reads = [(row, columns) for orbit in orbits for row, columns in zip(orbit.entries, orbit.columns, strict=True)]
         pooled, moves = [], []
         for orbit in orbits:
-            pooled += [*orbit.members, *orbit.bags]
+            pooled += [*orbit.members, *orbit.bags, orbit.end]
             by = orbit.entries[0] if len(orbit.entries) == 1 else self._nothing  # where there are several masks see `_moved`
-            moves += [*(by for _ in orbit.members), *orbit.members]
+            moves += [*(by for _ in orbit.members), *orbit.members, orbit.members[-1]]
         self._pooled, self._moves = np.array(pooled), np.array(moves)
         self._rows = np.array([row for row, _ in self._reads] + pooled)
         self._widths = np.array([len(columns) for _, columns in self._reads] + [1] * len(pooled))[:, None]
         flats = [plan.flat for plan in self._plans]
-        self._flat = flats[0] if len(flats) == 1 else torch.cat(flats)
-        self._type = np.int32 if self._flat.dtype == torch.int32 else np.int64
+        self._flat = np.concatenate([*flats, np.zeros(1, dtype=flats[0].dtype)])  # the last for the ends
         before = starts_of(np.array([len(flat) for flat in flats]))
-        lengths = self._sizes[self._rows] * self._widths
-        self._places = _starts(lengths, np.zeros(len(lengths), dtype=np.int64), self._first, self._plan) + before[self._plan]
+        lengths = sizes[self._rows] * self._widths
+        places = _starts(lengths, np.zeros(len(lengths), dtype=np.int64), self._first, self._plan) + before[self._plan]
+        self._sizes, self._origin, self._places = (
+            np.pad(table, [(0, 0), (0, 1)], constant_values=value)
+            for table, value in (
+                (sizes, 0),
+                (_starts(sizes, self._lists, self._first, self._plan), 0),
+                (places, len(self._flat) - 1),
+            )
+        )
+        self._sizes[[orbit.end for orbit in orbits], -1] = 1
+        self._closing = np.array([len(self._plan)])
 
     def take(self, numbers: Array | None = None) -> Plan:
         """The plan of some structures, or of all."""
         numbers = np.arange(len(self._plan)) if numbers is None else numbers
-        sizes, origin, places = (table.take(numbers, axis=1) for table in (self._sizes, self._origin, self._places))
+        closed = np.concatenate([numbers, self._closing])
+        sizes, origin, places = (table.take(closed, axis=1) for table in (self._sizes, self._origin, self._places))
         totals, shift = _counted(sizes, self._lists)
         shift -= origin
-        batch = _Batch(numbers, sizes, shift, totals.tolist())
         lengths = sizes.take(self._rows, axis=0) * self._widths
-        values = self._flat.index_select(0, torch.from_numpy(spans(places.ravel(), lengths.ravel())).to(self._flat.device))
-        values += torch.from_numpy(self._shifts(sizes, shift.astype(self._type))).to(values.device)
-        return self._plan_of(batch, values)
+        values = self._flat.take(spans(places.ravel(), lengths.ravel()))
+        values += self._shifts(sizes, shift.astype(values.dtype))
+        return self._plan_of(_Batch(numbers, sizes, shift, totals.tolist()), values)
 
     def _shifts(self, sizes: Array, shift: Array) -> Array:
         """How far every number moves. The bags of an entry are side by side, and each moves with its level."""
         reads = [shift.take(columns, axis=0).T.repeat(sizes[row], axis=0).ravel() for row, columns in self._reads]
         return np.concatenate([*reads, shift.take(self._moves, axis=0).ravel().repeat(sizes.take(self._pooled, axis=0).ravel())])
 
-    def _plan_of(self, batch: _Batch, values: Tensor) -> Plan:
-        orbits = [orbit for own in self._orbits for orbit in own]
-        count = batch.totals.__getitem__
-        num_reads = [sum(len(c) * count(row) for row, c in zip(orbit.entries, orbit.columns, strict=True)) for orbit in orbits]
-        num_pooled = [sum(map(count, rows)) for orbit in orbits for rows in (orbit.members, orbit.bags)]
-        parts = values.split_with_sizes([*num_reads, *num_pooled])
+    def _plan_of(self, batch: _Batch, values: Array) -> Plan:
+        count, orbits = batch.totals.__getitem__, [orbit for own in self._orbits for orbit in own]
+        lengths = [sum(len(c) * count(row) for row, c in zip(orbit.entries, orbit.columns, strict=True)) for orbit in orbits]
+        at = sum(lengths)
+        for orbit in orbits:
+            lengths += sum(map(count, orbit.members)), sum(map(count, orbit.bags)) + 1
+            if len(orbit.masks) > 1:
+                self._move(orbit, batch, values[at : at + lengths[-2]])
+            at += lengths[-2] + lengths[-1]
+        parts = torch.from_numpy(values).to(self._device).split_with_sizes(lengths)
         reads, pooled = iter(parts[: len(orbits)]), iter(parts[len(orbits) :])
         lists, orders = [], []
         for t, own in enumerate(self._orbits):
@@ -242,45 +260,42 @@ class Stock:
             lists.append(tuple(made))
             orders.append(self._order(t, batch))
         first = self._plans[0]
-        keys, entries = (batch.sizes[rows.start : rows.stop] for rows in (self._keys, self._entries))
+        keys, entries = (batch.sizes[rows.start : rows.stop, :-1] for rows in (self._keys, self._entries))
         return Plan(first.tensors, first.levels, keys, entries, tuple(lists), tuple(orders))
 
     def _orbit_plan(self, orbit: _Orbit, batch: _Batch, start: int, read: Tensor, pool: Tensor, ptr: Tensor) -> OrbitPlan:
-        first, masks = orbit.old[0], [mask for run in orbit.runs for mask in run.masks]
-        counts = [batch.totals[row] for row in orbit.entries]
-        shapes, at = [], 0
-        for run in orbit.runs:
-            shapes.append((sum(counts[at : at + len(run.masks)]), sum(run.widths)))
-            at += len(run.masks)
-        tables = tuple(Table(run.sizes, run.widths, run.masks, run.sets.take(batch.numbers, axis=1)) for run in orbit.runs)
-        pool = pool if len(masks) == 1 else self._moved(orbit, batch, pool)
-        ptr = torch.cat([ptr, ptr.new_full((1,), len(pool))])
-        offsets = 0, *accumulate(batch.totals[row] for row in orbit.bags)
-        lists = read, read_ptr_of(shapes, read), pool, ptr
-        num_sets = tuple(n // len(mask) for n, mask in zip(counts, masks, strict=True))
+        first, counts = orbit.old[0], [batch.totals[row] for row in orbit.entries]
         stop = start + sum(counts)
-        return OrbitPlan(start, stop, first.levels, first.num_slots, offsets, *lists, tuple(masks), num_sets, first.nodes_at, tables)
+        offsets = 0, *accumulate(batch.totals[row] for row in orbit.bags)
+        lists = read, _read_ptr(orbit, counts, read), pool, ptr
+        num_sets = tuple(n // len(mask) for n, mask in zip(counts, orbit.masks, strict=True))
+        tables = tuple(Table(run.sizes, run.widths, run.masks, run.sets.take(batch.numbers, axis=1)) for run in orbit.runs)
+        return OrbitPlan(start, stop, first.levels, first.num_slots, offsets, *lists, orbit.masks, num_sets, first.nodes_at, tables)
 
-    def _moved(self, orbit: _Orbit, batch: _Batch, pool: Tensor) -> Tensor:
-        """The members of bags, each moved with the entries of its mask and structure."""
-        found = batch.structure(orbit.members)
-        before = orbit.before[self._plan[batch.numbers]][found]
-        base, structure = (torch.from_numpy(v).to(pool.device) for v in (before, found))
-        shift = torch.from_numpy(batch.shift[orbit.entries]).to(pool.device, pool.dtype)
-        return pool + shift[orbit.mask_of_entry[pool + base], structure]
+    def _move(self, orbit: _Orbit, batch: _Batch, pool: Array) -> None:
+        """Moves the members of bags, each with the entries of its mask and structure."""
+        structure = batch.structure(orbit.members)
+        before = orbit.before[self._plan[batch.numbers]][structure]
+        pool += batch.shift[orbit.entries][orbit.mask_of_entry[pool + before], structure].astype(pool.dtype)
 
     def _order(self, t: int, batch: _Batch) -> Tensor | None:
         """The rows of a tensor in canonical order; None if they are."""
         orbits = self._orbits[t]
         if self._is_ordered[t] and sum(len(orbit.entries) for orbit in orbits) <= 1:
             return None
-        rows, device = [], self._flat.device
+        rows = []
         for orbit in orbits:
             starts = self._origin[orbit.entries][:, batch.numbers] + orbit.before[self._plan[batch.numbers]]
-            place = torch.from_numpy(spans(starts.ravel(), batch.sizes[orbit.entries].ravel())).to(device)
-            shift = batch.shift[self._entries[t]][batch.structure(orbit.entries)]
-            rows.append(orbit.rows.index_select(0, place) + torch.from_numpy(shift).to(device))
-        return order_of(rows)
+            place = spans(starts.ravel(), batch.sizes[orbit.entries, :-1].ravel())
+            rows.append(orbit.rows[place] + batch.shift[self._entries[t]][batch.structure(orbit.entries)])
+        return order_of([torch.from_numpy(own).to(self._device) for own in rows])
+
+
+def _read_ptr(orbit: _Orbit, counts: Sequence[int], like: Tensor) -> Tensor:
+    """Where the bags of every entry start, for as many entries of each mask: as in a longer list, if all have as many bags."""
+    known, rest = orbit.old[0].read_ptr, iter(counts)
+    shapes = [(sum(next(rest) for _ in run.masks), sum(run.widths)) for run in orbit.runs]
+    return known[: shapes[0][0] + 1] if len(shapes) == 1 and shapes[0][0] < len(known) else read_ptr_of(shapes, like)
 
 
 def _runs(old: Sequence[OrbitPlan], counts: Array) -> list[_Run]:

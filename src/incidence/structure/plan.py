@@ -63,10 +63,14 @@ class Plan:
         return tuple(self.entries.sum(1).tolist())
 
     @cached_property
-    def flat(self) -> Tensor:
-        """The numbers of all lists as one: the bags of entries, orbit by orbit; then, by orbit, the members of bags and their starts."""
+    def flat(self) -> Array:
+        """The numbers of all lists as one: the bags of entries, orbit by orbit; then, by orbit, the members of bags and their starts.
+
+        On the host.
+        """
         lists = [lists for orbits in self.orbits for lists in orbits]
-        return torch.cat([*(own.read for own in lists), *(part for own in lists for part in (own.pool, own.pool_ptr[:-1]))])
+        parts = [*(own.read for own in lists), *(part for own in lists for part in (own.pool, own.pool_ptr[:-1]))]
+        return _host(torch.cat(parts))
 
     @cached_property
     def stock(self) -> Stock:

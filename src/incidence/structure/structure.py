@@ -87,7 +87,7 @@ class Structure(Tensors):
         index: Mapping[Pattern, tuple[Tensor, ...]],
         entry_ptr: dict[Pattern, Tensor],
         parts: Sequence[Structure] = (),
-        packed: tuple[Structure, Array] | None = None,
+        packed: tuple[Structure, Sequence[int] | Array] | None = None,
     ) -> Structure:
         """A structure from parts that are known to be right.
 
@@ -106,7 +106,7 @@ class Structure(Tensors):
     def _set(self, node_ptr: dict[str, Tensor], index: Mapping[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]) -> None:
         Tensors.__init__(self, node_ptr, index, entry_ptr)
         self._parts: Sequence[Structure] = ()
-        self.packed: tuple[Structure, Array] | None = None
+        self.packed: tuple[Structure, Sequence[int] | Array] | None = None
         self._arranged: dict[Pattern, list[Arranged]] = {}
         self._plans: dict[EquivariantMap, Plan] = {}
         self.flat: dict[str, Any] = {}  # plans as plain tensors, for tracing
@@ -168,13 +168,15 @@ class Structure(Tensors):
 
     @torch.inference_mode(False)
     def _make_plan(self, equivariant_map: EquivariantMap) -> Plan:
+        plan = self._plans[equivariant_map] = self._joined(equivariant_map) or self._built(equivariant_map)
+        return plan
+
+    def _built(self, equivariant_map: EquivariantMap) -> Plan:
         if self.device.type == "meta":
             raise IncidenceError("a structure on the meta device has no entries to plan with: move it to another device.")
         for pattern in tensors_of(equivariant_map):
             self.resolve(pattern)
-        plan = self._joined(equivariant_map) or build(equivariant_map, self)
-        self._plans[equivariant_map] = plan
-        return plan
+        return build(equivariant_map, self)
 
     def _joined(self, equivariant_map: EquivariantMap) -> Plan | None:
         """The plan from those of the structures that this batch was made of, if they have it."""

@@ -205,6 +205,11 @@ class Tensors:
                 self._lengths[what] = ptr.diff().cpu().numpy()
         return self._lengths[what]
 
+    @cached_property
+    def length_table(self) -> Array:
+        """The lengths of all sorts, then of all patterns; shape (sorts and patterns, structures)."""
+        return np.stack([self.lengths(what) for what in (*self._node_ptr, *self._index)])
+
     def pieces(self, pattern: Pattern, place: int) -> tuple[Tensor, Array]:
         """A part of an index by structure, and how many columns each has: entries for letters, incidences for an open face."""
         part = self._index[pattern][place]
