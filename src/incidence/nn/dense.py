@@ -56,11 +56,13 @@ def _terms(layer: Linear, sources: list[list[Source]], t: int, num_orbits: int) 
     for s, parts in enumerate(sources):
         weight: Tensor = layer._weights()[layer._layout.pairs.index((s, t))]
         weight = weight if layer._is_list else weight[None]
-        for source, counts, members in _grouped(layer.map, s, t, layer._layout.kept[s, t]):
-            rows = [row for row, _, _ in members]
-            for number, aggr in enumerate(layer.aggr):
-                matrices = torch.cat([weight[number, row] for row in rows], dim=1)  # (in, operations x out)
-                products = (parts[source].pool(counts, aggr) @ matrices).split(weight.shape[-1], dim=-1)
+        groups = _grouped(layer.map, s, t, layer._layout.kept[s, t])
+        order = torch.tensor([row for _, _, members in groups for row, _, _ in members], device=weight.device)
+        every = weight.transpose(1, 2).index_select(2, order).flatten(2)  # (aggregations, in, operations x out), those of a group side by side
+        matrices = every.split([len(members) * weight.shape[-1] for _, _, members in groups], dim=2)
+        for (source, counts, members), own in zip(groups, matrices, strict=True):
+            for aggr, matrix in zip(layer.aggr, own, strict=True):
+                products = (parts[source].pool(counts, aggr) @ matrix).split(weight.shape[-1], dim=-1)
                 for (_, target, chosen), product in zip(members, products, strict=True):
                     terms[target].append((chosen, product))
     return terms

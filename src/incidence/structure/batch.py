@@ -34,7 +34,7 @@ def collate(structures: Sequence[Structure]) -> Structure:
     packed = [s.packed for s in structures]
     if None not in packed:
         stores, numbers = zip(*packed, strict=True)
-        if len(set(map(id, stores))) == 1:
+        if stores.count(stores[0]) == len(stores):
             return _ranges_of(stores[0], np.fromiter(chain.from_iterable(numbers), np.int64), is_packed=True)
     _assert_alike(structures)
     first = structures[0]

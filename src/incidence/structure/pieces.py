@@ -232,13 +232,17 @@ class Stock:
         shift -= origin
         lengths = sizes.take(self._rows, axis=0) * self._widths
         values = self._flat.take(spans(places.ravel(), lengths.ravel()))
-        values += self._shifts(sizes, shift.astype(values.dtype))
+        self._shift(values, sizes, shift.astype(values.dtype))
         return self._plan_of(_Batch(numbers, sizes, shift, totals.tolist()), values)
 
-    def _shifts(self, sizes: Array, shift: Array) -> Array:
-        """How far every number moves. The bags of an entry are side by side, and each moves with its level."""
-        reads = [shift.take(columns, axis=0).T.repeat(sizes[row], axis=0).ravel() for row, columns in self._reads]
-        return np.concatenate([*reads, shift.take(self._moves, axis=0).ravel().repeat(sizes.take(self._pooled, axis=0).ravel())])
+    def _shift(self, values: Array, sizes: Array, shift: Array) -> None:
+        """Moves all numbers. The bags of an entry are side by side, and each moves with its level."""
+        parts = [shift.take(columns, axis=0).T.repeat(sizes[row], axis=0).ravel() for row, columns in self._reads]
+        parts.append(shift.take(self._moves, axis=0).ravel().repeat(sizes.take(self._pooled, axis=0).ravel()))
+        start = 0
+        for part in parts:
+            values[start : start + len(part)] += part
+            start += len(part)
 
     def _plan_of(self, batch: _Batch, values: Array) -> Plan:
         count, orbits = batch.totals.__getitem__, [orbit for own in self._orbits for orbit in own]
