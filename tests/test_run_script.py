@@ -34,7 +34,7 @@ def project(tmp_path: Path) -> Path:
         (["incidence", "predict", "runs/a b", "x.sdf"], "", "predict runs/a b x.sdf"),
         (["python", "x.py"], "", "x.py"),
         (["bench", "pool"], "", "bench pool"),
-        (["test", "-k", "orbit"], "the project", "-m pytest -k orbit"),
+        (["test", "-k", "orbit"], "the project", "-m pytest -n logical --maxprocesses 8 --dist worksteal -k orbit"),
         (["type"], "the project", ""),
     ],
 )

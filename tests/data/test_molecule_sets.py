@@ -3,7 +3,6 @@
 import gzip
 import importlib.util
 import os
-import time
 import zipfile
 from importlib.resources import files
 from pathlib import Path
@@ -62,13 +61,6 @@ def test_features_of_solubility_are_finite_and_make_one_batch(solubility):
     batch = inc.collate(solubility.parts().train)
     assert all(bool(x.isfinite().all()) and x.dtype == torch.float32 for x in batch.features.values())
     assert batch.target.shape == (1025, 1)
-
-
-@pytest.mark.slow
-def test_solubility_loads_in_two_seconds():
-    start = time.perf_counter()
-    load_solubility()
-    assert time.perf_counter() - start < 2
 
 
 # ---- the script that makes the file
