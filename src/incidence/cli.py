@@ -230,25 +230,26 @@ def _bench(arguments: argparse.Namespace) -> str:
         raise IncidenceError(f"no benchmark {unknown[0]!r}; there are: {', '.join(_BENCHMARKS)}.")
     import torch
 
-    from incidence.bench.report import as_data, machine, plot, table
+    from incidence.bench.report import as_data, chart, machine, plot, table
     from incidence.bench.suite import BENCHMARKS, Bench
 
     torch.set_num_threads(arguments.threads)
     is_shown = sys.stderr.isatty()
-    results = {}
+    results, times = {}, {}
     if not arguments.json:
-        print(machine())
+        print(machine(), "(a tenth of the sizes that the bars are for, once)" if arguments.quick else "")
     for name in arguments.names or _BENCHMARKS:
         if not is_shown:
             print(f"{name} ...", file=sys.stderr)
-        results[name] = BENCHMARKS[name](Bench(arguments.quick, partial(_progress, name) if is_shown else lambda _: None))
+        bench = Bench(arguments.quick, partial(_progress, name) if is_shown else lambda _: None)
+        results[name], times[name] = BENCHMARKS[name](bench), bench.times
         if is_shown:
             _progress("")
         if not arguments.json:
-            print(table(name, results[name]), flush=True)  # as soon as it is there: the next one may take minutes
+            print(table(name, results[name], times[name]), flush=True)  # as soon as it is there: the next one may take minutes
     if arguments.plot:
         plot(results, Path(arguments.plot))
-    return json.dumps(as_data(results), indent=1) if arguments.json else ""
+    return json.dumps(as_data(results, times), indent=1) if arguments.json else chart(results)
 
 
 def _progress(name: str, text: str = "") -> None:

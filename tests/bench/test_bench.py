@@ -1,6 +1,7 @@
 """The benchmarks compare like with like, and say what they found."""
 
 import json
+from time import sleep
 
 import pytest
 import torch
@@ -9,9 +10,9 @@ from incidence.bench import graphs, suite
 from incidence.bench.bound import Rates, flops_of
 from incidence.bench.naive import NaiveLayer
 from incidence.bench.peers import _stack
-from incidence.bench.report import as_data, table
+from incidence.bench.report import as_data, chart, table
 from incidence.bench.suite import BENCHMARKS, Bench, Work
-from incidence.bench.timing import Row, Timer, ratio
+from incidence.bench.timing import Row, Time, Timer, ratio
 from incidence.cli import _BENCHMARKS, main
 from incidence.nn.program import make_program
 
@@ -79,10 +80,40 @@ def test_variants_take_turns_and_ratios_go_repeat_by_repeat():
     assert len(ratio(times, "a", "b")) == 2
 
 
+def test_times_are_of_one_call_by_the_clock_and_of_the_busiest_thread():
+    kept: list[Time] = []
+    numbers = torch.randn(300, 300)
+    times = Timer(rounds=3, repeats=2, calls=4, keep=kept.append).run({"sleep": lambda: sleep(0.02), "work": lambda: numbers @ numbers})
+    asleep, awake = kept
+    assert (asleep.name, awake.name) == ("sleep", "work")
+    assert 0.02 <= asleep.wall == min(times["sleep"])
+    assert asleep.busiest < 0.01
+    assert awake.busiest > 0
+
+
+def test_a_bench_keeps_the_times_of_its_timers():
+    bench = Bench(is_quick=True)
+    bench.timer("K = 3").run({"ours": lambda: None})
+    assert [time.name for time in bench.times] == ["K = 3: ours"]
+
+
+def test_figures_are_charted_by_how_far_they_are_over_the_bar():
+    least, most = Row("speed", [4.0], bar=2.0, is_least=True), Row("time", [4.0], bar=2.0)
+    assert (least.over_bar(4.0), most.over_bar(4.0)) == (2.0, 0.5)
+    _, _, *lines = chart({"a": [least, Row("without", [1.0])], "b": [most]}, width=4).split("\n")
+    assert [line.split(maxsplit=2) for line in lines] == [["a:", "speed", "====|==== 2.00"], ["b:", "time", "==  | 0.50"]]
+    assert chart({"a": [Row("without", [1.0])]}) == ""
+
+
 def test_figures_become_a_table_and_data():
     results = {"layer": [Row("one", [1.0, 3.0, 2.0], bar=2.5), Row("two", [5.0], "us")]}
     assert "2 x    (1 to 3)  bar <= 2.5: met" in table("layer", results["layer"])
-    assert json.loads(json.dumps(as_data(results)))["results"]["layer"][0]["median"] == 2.0
+    times = [Time("K = 3: ours", 0.002, 0.001)]
+    assert table("layer", results["layer"], times).split()[-4:] == ["3:", "ours", "2", "1"]
+    data = json.loads(json.dumps(as_data(results, {"layer": times})))
+    assert data["results"]["layer"][0]["median"] == 2.0
+    assert data["times"]["layer"] == [{"name": "K = 3: ours", "wall": 0.002, "busiest": 0.001}]
+    assert "malloc" in data["machine"]
 
 
 def test_the_command_line_lists_the_benchmarks_that_there_are(capsys):
@@ -103,5 +134,5 @@ def test_the_command_line_prints_one_json_object(capsys, monkeypatch):
 
 def test_sizes_are_cut_and_rounds_are_few_when_quick():
     assert Bench(is_quick=True).size(1000) == 100
-    assert Bench(is_quick=True).timer().repeats == 1
-    assert Bench().timer().repeats == 3
+    assert Bench(is_quick=True).timer("").repeats == 1
+    assert Bench().timer("").repeats == 3

@@ -43,7 +43,7 @@ def geometric(bench: Bench) -> list[Row]:
         nodes.grad = work.xs[0].grad = None
 
     variants = {"ours": work.ours, "composed": work.naive("entries", scattered), "GCNConv": gcn, "GINEConv": gine}
-    times = bench.timer().run(variants)
+    times = bench.timer("K = 64").run(variants)
     return [
         Row("the same map from PyG's scatter over ours", ratio(times, "composed", "ours"), bar=5.5, is_least=True),
         Row("ours over GCNConv (1 operation on nodes)", ratio(times, "ours", "GCNConv")),
@@ -72,7 +72,7 @@ def dense_fifteen(bench: Bench) -> list[Row]:
             x.grad = None
             layer.zero_grad()
 
-        times = bench.timer().run({"ours": ours, "stacked": stacked})
+        times = bench.timer(f"dense, N = {nodes}").run({"ours": ours, "stacked": stacked})
         rows.append(Row(f"stack and einsum over our dense layer, N = {nodes}", ratio(times, "stacked", "ours"), bar=3.0, is_least=True))
     torch.set_num_threads(threads)
     return rows

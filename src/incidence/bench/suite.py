@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from incidence.bench import graphs
 from incidence.bench.bound import flops_of, measure
 from incidence.bench.naive import NaiveLayer
-from incidence.bench.timing import Row, Timer, ratio
+from incidence.bench.timing import Row, Time, Timer, ratio
 from incidence.kernels import small
 from incidence.kernels.bags import bag_sum
 from incidence.nn import Linear
@@ -31,18 +31,24 @@ class Bench:
     Attributes:
         is_quick: Whether to take a tenth of the size and one repeat, to see that it works.
         report: Told of progress.
+        times: What the variants took, as they were measured.
     """
 
     is_quick: bool = False
     report: Callable[[str], None] = field(default=lambda _: None)
+    times: list[Time] = field(default_factory=list)
 
     def size(self, number: int) -> int:
         """A size, or a tenth of it."""
         return number // 10 if self.is_quick else number
 
-    def timer(self, rounds: int = 3) -> Timer:
-        """A timer for this bench."""
-        return Timer(1 if self.is_quick else rounds, 1 if self.is_quick else 3, self.report)
+    def timer(self, name: str, rounds: int = 3, calls: int = 1) -> Timer:
+        """A timer for this bench; the name tells its times from others."""
+
+        def keep(time: Time) -> None:
+            self.times.append(replace(time, name=f"{name}: {time.name}"))
+
+        return Timer(1 if self.is_quick else rounds, 1 if self.is_quick else 3, calls, self.report, keep)
 
 
 class Work:
@@ -117,7 +123,7 @@ def pool(bench: Bench) -> list[Row]:
             torch.zeros(n // 10, x.shape[1]).index_add_(0, bags, x)
 
         work: dict[str, Callable[[], object]] = {"bags": partial(bag_sum, x, index, ptr), "index_add": add}
-        times = bench.timer(5).run(work)
+        times = bench.timer(f"n = {n:,}, K = {channels}", 5).run(work)
         rows.append(Row(f"index_add_ over ours, n = {n:,}, K = {channels}, unsorted", ratio(times, "index_add", "bags")))
     return rows
 
@@ -133,7 +139,7 @@ def broadcast(bench: Bench) -> list[Row]:
     def select() -> Tensor:
         return z.index_select(0, read[:, 0]) + z.index_select(0, read[:, 1]) + z.index_select(0, read[:, 2])
 
-    times = bench.timer(5).run({"bags": lambda: bag_sum(z, flat, ptr), "select": select})
+    times = bench.timer(f"n = {n:,}, K = {channels}", 5).run({"bags": lambda: bag_sum(z, flat, ptr), "select": select})
     return [Row(f"index_select and add over ours, n = {n:,}, K = {channels}", ratio(times, "select", "bags"))]
 
 
@@ -145,7 +151,7 @@ def layer(bench: Bench) -> list[Row]:
         work = Work("(i j) -> (i j)", graph, channels)
         lowest = work.bound()
         variants = {"ours": work.ours, "forward": work.forward, "entries": work.naive("entries"), "keys": work.naive("keys")}
-        times = bench.timer().run(variants)
+        times = bench.timer(f"K = {channels}").run(variants)
         assert all(f < both for f, both in zip(times["forward"], times["ours"], strict=True)), "forward took longer than both"
         if channels == 64:
             rows.append(Row(f"over the lower bound, K = {channels}", [t / lowest for t in times["ours"]], bar=2.0))
@@ -153,10 +159,10 @@ def layer(bench: Bench) -> list[Row]:
         rows.append(Row(f"composition with products at the nodes over ours, K = {channels}", ratio(times, "keys", "ours")))
     for name, make in (("half reciprocal", graphs.half_reciprocal), ("power law", graphs.power_law)):
         work = Work("(i j) -> (i j)", make(bench.size(400_000)), 64)
-        times = bench.timer().run({"ours": work.ours, "entries": work.naive("entries")})
+        times = bench.timer(name).run({"ours": work.ours, "entries": work.naive("entries")})
         rows.append(Row(f"composition over ours, {name}", ratio(times, "entries", "ours"), bar=4.5, is_least=True))
     both = {aggr: Work("(i j) -> (i j)", graph, 64, aggr).ours for aggr in ("sum", "max")}
-    rows.append(Row("max over sum", ratio(bench.timer().run(both), "max", "sum"), bar=1.6))
+    rows.append(Row("max over sum", ratio(bench.timer("K = 64").run(both), "max", "sum"), bar=1.6))
     return [*rows, _planning(bench, graph)]
 
 
@@ -167,7 +173,8 @@ def _planning(bench: Bench, graph: Structure) -> Row:
         fresh = Structure._of(graph._node_ptr, graph._index, graph._entry_ptr)
         fresh.plan(work.layer.map)
 
-    return Row("plan over one step", ratio(bench.timer().run({"plan": plan, "step": work.ours}), "plan", "step"), bar=0.7)
+    times = bench.timer("K = 64").run({"plan": plan, "step": work.ours})
+    return Row("plan over one step", ratio(times, "plan", "step"), bar=0.7)
 
 
 def triangles(bench: Bench) -> list[Row]:
@@ -177,7 +184,7 @@ def triangles(bench: Bench) -> list[Row]:
     for channels, bar in ((64, 8.0), (16, 10.0)):
         work = Work("(i j k) -> (i j k)", triples, channels)
         lowest = work.bound()
-        times = bench.timer().run({"ours": work.ours, "entries": work.naive("entries")})
+        times = bench.timer(f"K = {channels}").run({"ours": work.ours, "entries": work.naive("entries")})
         rows.append(Row(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
         if channels == 64:
             rows.append(Row(f"over the lower bound, K = {channels}", [t / lowest for t in times["ours"]], bar=1.5))
@@ -190,7 +197,7 @@ def mesh(bench: Bench) -> list[Row]:
     grid = graphs.triangle_mesh(bench.size(200_000))
     for channels, bar in ((64, 6.0), (16, 5.0)):
         work = Work("i, {i j}, {i j k} -> i, {i j}, {i j k}", grid, channels)
-        times = bench.timer().run({"ours": work.ours, "entries": work.naive("entries")})
+        times = bench.timer(f"K = {channels}").run({"ours": work.ours, "entries": work.naive("entries")})
         rows.append(Row(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
     return rows
 
@@ -221,12 +228,12 @@ def _ten_rows(bench: Bench) -> list[Row]:
         for leaf in (ours.xs[0], *plain.parameters()):
             leaf.grad = None
 
-    times = bench.timer(10).run({"ours": _repeat(ours.ours, 50), "linear": _repeat(linear, 50)})
+    times = bench.timer("10 rows", 10, calls=50).run({"ours": ours.ours, "linear": linear})
     small.MAX_SIZE = 0
-    engine = bench.timer(10).run({"engine": _repeat(ten().ours, 50), "linear": _repeat(linear, 50)})
+    engine = bench.timer("10 rows", 10, calls=50).run({"engine": ten().ours, "linear": linear})
     return [
         Row("10 rows, K = 16: ours over one linear layer", ratio(times, "ours", "linear"), bar=1.6),
-        Row("10 rows, K = 16: the engine", [t / 50 * 1e6 for t in engine["engine"]], "us", bar=300),
+        Row("10 rows, K = 16: the engine", [t * 1e6 for t in engine["engine"]], "us", bar=300),
         Row("10 rows, K = 16: the engine over one linear layer", ratio(engine, "engine", "linear"), bar=_ENGINE_BAR),
     ]
 
@@ -244,21 +251,13 @@ def _collating(bench: Bench) -> list[Row]:
         chosen = [samples[k] for k in shuffled]
         return lambda: collate(chosen).plan(step.layer.map)
 
-    times = bench.timer(10).run({"packed": batch_of(packed), "loose": batch_of(loose), "step": step.ours})
-    often = bench.timer(10).run({"packed": _repeat(batch_of(packed), 20), "step": step.ours})
+    in_turns = bench.timer("in turns", 10).run({"packed": batch_of(packed), "loose": batch_of(loose), "step": step.ours})
+    in_rows = bench.timer("20 in a row", 5, calls=20).run({"packed": batch_of(packed), "step": step.ours})
     return [
-        Row("collate 128 packed graphs and their plans over one step, K = 64", ratio(times, "packed", "step"), bar=0.04),
-        Row("the same, one batch after the other", [t / 20 for t in ratio(often, "packed", "step")], bar=0.04),
-        Row("collate 128 graphs that are not packed over one step", ratio(times, "loose", "step")),
+        Row("collate 128 packed graphs and their plans over one step, in turns", ratio(in_turns, "packed", "step"), bar=0.04),
+        Row("the same, 20 batches in a row", ratio(in_rows, "packed", "step"), bar=0.04),
+        Row("collate 128 graphs that are not packed over one step, in turns", ratio(in_turns, "loose", "step")),
     ]
-
-
-def _repeat(work: Callable[[], object], times: int) -> Callable[[], None]:
-    def repeated() -> None:
-        for _ in range(times):
-            work()
-
-    return repeated
 
 
 def growth(bench: Bench) -> list[Row]:
@@ -266,8 +265,8 @@ def growth(bench: Bench) -> list[Row]:
     rows = []
     for n in (256_000, 512_000):
         work = {k: Work("(i j) -> (i j)", graphs.random_graph(bench.size(k * n)), 64).ours for k in (1, 4)}
-        times = bench.timer().run({str(k): f for k, f in work.items()})
-        rows.append(Row(f"time(4n) over time(n), n = {bench.size(n):,}", ratio(times, "4", "1"), bar=4.4))
+        times = bench.timer(f"n = {bench.size(n):,}").run({f"{k} n": f for k, f in work.items()})
+        rows.append(Row(f"time(4n) over time(n), n = {bench.size(n):,}", ratio(times, "4 n", "1 n"), bar=4.4))
     return rows
 
 

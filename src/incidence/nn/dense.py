@@ -58,7 +58,7 @@ def _terms(layer: Linear, sources: list[list[Source]], t: int, num_orbits: int) 
         weight = weight if layer._is_list else weight[None]
         groups = _grouped(layer.map, s, t, layer._layout.kept[s, t])
         order = torch.tensor([row for _, _, members in groups for row, _, _ in members], device=weight.device)
-        every = weight.transpose(1, 2).index_select(2, order).flatten(2)  # (aggregations, in, operations x out), those of a group side by side
+        every = weight.transpose(1, 2).index_select(2, order).flatten(2)  # (aggregations, in, operations x out), group by group
         matrices = every.split([len(members) * weight.shape[-1] for _, _, members in groups], dim=2)
         for (source, counts, members), own in zip(groups, matrices, strict=True):
             for aggr, matrix in zip(layer.aggr, own, strict=True):

@@ -32,6 +32,10 @@ class _Ready(NamedTuple):
     device: torch.device
 
 
+_Given = tuple[_Ready, Sequence[Tensor], Sequence[Tensor], Sequence[Tensor | None]]
+"""A layer on a structure, its inputs, weights and biases."""
+
+
 class Linear(nn.Module):
     r"""The complete linear layer of a map: every operation that respects relabelling, each with a matrix of its own.
 
@@ -207,15 +211,7 @@ class Linear(nn.Module):
         """
         if torch.compiler.is_compiling():
             return self._traced(x, structure)
-        ready = structure.ready.get(self._key) if isinstance(structure, Structure) else None
-        weights, biases = self._weights(), self._biases()
-        xs = None if ready is None else self._expected(ready, x, weights[0].dtype)
-        if xs is None:
-            xs = as_list(self.map.inputs, x, structure, [None if c < 0 else c for c in self.in_channels])
-            _one_dtype(xs, weights, biases, cast=False)
-            self._materialize(xs)
-            ready = ready or self._prepare(structure, xs)
-            xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
+        ready, xs, weights, biases = self._expected(x, structure) or self._checked(x, structure)
         dtype = xs[0].dtype
         small = ready.small[dtype] if dtype in ready.small else self._make_small(ready, dtype)
         if small is not None:
@@ -242,20 +238,32 @@ class Linear(nn.Module):
         ready.small[dtype] = None if self._is_list else make_small(ready.program, counts, self._layout.pairs, dtype)
         return ready.small[dtype]
 
-    def _expected(self, ready: _Ready, x: object, dtype: torch.dtype) -> list[Tensor] | None:
-        """The inputs in order if they need no further look; whatever is unusual is left to the checks."""
+    def _expected(self, x: object, structure: object) -> _Given | None:
+        """What the layer is given if it needs no further look; whatever is unusual is left to the checks."""
+        ready = structure.ready.get(self._key) if isinstance(structure, Structure) else None
+        xs: list[Any]
         if isinstance(x, Tensor):
             xs = [x]
         elif isinstance(x, dict) and len(x) == len(self._input_keys):
             xs = [x.get(key) for key in self._input_keys]
         else:
             return None
-        if len(xs) != len(ready.rows) or torch.is_autocast_enabled(ready.device.type):
+        if ready is None or len(xs) != len(ready.rows) or torch.is_autocast_enabled(ready.device.type):
             return None
+        weights = self._weights()
+        dtype, device = weights[0].dtype, ready.device
         for value, rows, width in zip(xs, ready.rows, self.in_channels, strict=True):
-            if not isinstance(value, Tensor) or value.shape != (rows, width) or value.dtype != dtype or value.device != ready.device:
+            if not isinstance(value, Tensor) or value.shape != (rows, width) or value.dtype != dtype or value.device != device:
                 return None
-        return xs
+        return ready, xs, weights, self._biases()
+
+    def _checked(self, x: Any, structure: Structure) -> _Given:
+        """The same after a look at everything."""
+        xs = as_list(self.map.inputs, x, structure, [None if c < 0 else c for c in self.in_channels])
+        _one_dtype(xs, self._weights(), self._biases(), cast=False)
+        self._materialize(xs)
+        ready = structure.ready.get(self._key) or self._prepare(structure, xs)
+        return ready, *_one_dtype(xs, self._weights(), self._biases())
 
     def _traced(self, x: Any, structure: Structure) -> Any:
         """The same while tracing, when there is no time for checks: one operator on the lists that `plan` left on the structure."""

@@ -202,7 +202,7 @@ class Stock:
         pooled, moves = [], []
         for orbit in orbits:
             pooled += [*orbit.members, *orbit.bags, orbit.end]
-            by = orbit.entries[0] if len(orbit.entries) == 1 else self._nothing  # where there are several masks see `_moved`
+            by = orbit.entries[0] if len(orbit.entries) == 1 else self._nothing  # where there are several masks see `_move`
             moves += [*(by for _ in orbit.members), *orbit.members, orbit.members[-1]]
         self._pooled, self._moves = np.array(pooled), np.array(moves)
         self._rows = np.array([row for row, _ in self._reads] + pooled)
@@ -299,7 +299,8 @@ def _read_ptr(orbit: _Orbit, counts: Sequence[int], like: Tensor) -> Tensor:
     """Where the bags of every entry start, for as many entries of each mask: as in a longer list, if all have as many bags."""
     known, rest = orbit.old[0].read_ptr, iter(counts)
     shapes = [(sum(next(rest) for _ in run.masks), sum(run.widths)) for run in orbit.runs]
-    return known[: shapes[0][0] + 1] if len(shapes) == 1 and shapes[0][0] < len(known) else read_ptr_of(shapes, like)
+    is_longer = len(shapes) == 1 and shapes[0][0] < len(known) and known.dtype == like.dtype
+    return known[: shapes[0][0] + 1] if is_longer else read_ptr_of(shapes, like)
 
 
 def _runs(old: Sequence[OrbitPlan], counts: Array) -> list[_Run]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
@@ -87,7 +88,7 @@ class Structure(Tensors):
         index: Mapping[Pattern, tuple[Tensor, ...]],
         entry_ptr: dict[Pattern, Tensor],
         parts: Sequence[Structure] = (),
-        packed: tuple[Structure, Sequence[int] | Array] | None = None,
+        packed: tuple[Structure, range | Array] | None = None,
     ) -> Structure:
         """A structure from parts that are known to be right.
 
@@ -106,7 +107,7 @@ class Structure(Tensors):
     def _set(self, node_ptr: dict[str, Tensor], index: Mapping[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]) -> None:
         Tensors.__init__(self, node_ptr, index, entry_ptr)
         self._parts: Sequence[Structure] = ()
-        self.packed: tuple[Structure, Sequence[int] | Array] | None = None
+        self.packed: tuple[Structure, range | Array] | None = None
         self._arranged: dict[Pattern, list[Arranged]] = {}
         self._plans: dict[EquivariantMap, Plan] = {}
         self.flat: dict[str, Any] = {}  # plans as plain tensors, for tracing
@@ -182,7 +183,7 @@ class Structure(Tensors):
         """The plan from those of the structures that this batch was made of, if they have it."""
         if self.packed is not None:
             store, numbers = self.packed
-            return join_plans([store.plan(equivariant_map)], numbers)
+            return join_plans([store.plan(equivariant_map)], np.asarray(numbers))
         if self._parts and all(s._has_plan(equivariant_map) for s in self._parts):
             return join_plans([s.plan(equivariant_map) for s in self._parts])
         return None

@@ -208,7 +208,8 @@ class Tensors:
     @cached_property
     def length_table(self) -> Array:
         """The lengths of all sorts, then of all patterns; shape (sorts and patterns, structures)."""
-        return np.stack([self.lengths(what) for what in (*self._node_ptr, *self._index)])
+        sorts, patterns = map(self.lengths, self._node_ptr), map(self.lengths, self._index)
+        return np.stack([*sorts, *patterns])
 
     def pieces(self, pattern: Pattern, place: int) -> tuple[Tensor, Array]:
         """A part of an index by structure, and how many columns each has: entries for letters, incidences for an open face."""
