@@ -4,11 +4,13 @@ import pytest
 import torch
 from torch.func import functional_call
 
+from incidence.errors import IncidenceError
+from incidence.nn import Readout
 from incidence.structure import Structure, collate
 from tests.nn.sparse_maps import ALL, EVERY, IDS, features_for, layer_for, outputs, structure_for
 
 
-def assert_gradients(layer: torch.nn.Module, x: dict[str, torch.Tensor], structure: Structure) -> None:
+def assert_gradients(layer: torch.nn.Module, x: dict[str, torch.Tensor], structure: Structure, second: bool = False) -> None:
     keys, names = list(x), [name for name, _ in layer.named_parameters()]
 
     def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -17,7 +19,7 @@ def assert_gradients(layer: torch.nn.Module, x: dict[str, torch.Tensor], structu
         return tuple(outputs(functional_call(layer, parameters, (given, structure))))
 
     leaves = [value.detach().requires_grad_() for value in (*x.values(), *layer.parameters())]
-    assert torch.autograd.gradcheck(run, leaves, fast_mode=True)
+    assert (torch.autograd.gradgradcheck if second else torch.autograd.gradcheck)(run, leaves, fast_mode=True)
 
 
 @pytest.mark.parametrize("aggr", [*EVERY, EVERY], ids=[*EVERY, "list"])
@@ -53,9 +55,54 @@ def test_frozen_parameters_get_no_gradient():
     assert x.grad is not None
 
 
-def test_a_second_derivative_is_refused_and_not_wrong():
-    layer = layer_for("i -> i")
-    x = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
-    [first] = torch.autograd.grad(layer(x, Structure(3)).square().sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
+@pytest.mark.parametrize("aggr", ["sum", "mean", ["sum", "mean"]], ids=["sum", "mean", "list"])
+@pytest.mark.parametrize(
+    "text", ["i j -> i j", "i, {i j} -> i, {i j}", "{i ...} -> i", "(i j k) -> [i j]", "i:a j:b -> j:b", "left=(i j) -> right=(i j), i"]
+)
+def test_second_derivatives_are_those_of_finite_differences(text, aggr):
+    layer = layer_for(text, 1, aggr)
+    structure = collate([structure_for(layer.map, n, seed=n) for n in (3, 2)])
+    assert_gradients(layer, features_for(layer.map, structure), structure, second=True)
+
+
+def test_a_third_derivative_is_that_of_the_dense_twin():
+    layer = layer_for("i j -> i j")
+    structure, x = Structure.complete(3, "i j"), torch.randn(9, 2, dtype=torch.float64, requires_grad=True)
+
+    def third(y: torch.Tensor) -> torch.Tensor:
+        total = y.pow(4).sum()
+        for _ in range(2):
+            [d] = torch.autograd.grad(total, x, create_graph=True)
+            total = d.pow(2).sum()
+        return torch.autograd.grad(total, x)[0]
+
+    i, j = structure["i j"]
+    dense = layer.dense(torch.zeros(3, 3, 2, dtype=torch.float64).index_put((i, j), x)[None])[0]
+    torch.testing.assert_close(third(layer(x, structure)), third(dense[i, j]))
+
+
+@pytest.mark.parametrize("aggr", ["max", "min", "std", ["sum", "max"]], ids=["max", "min", "std", "list"])
+def test_a_second_derivative_of_other_statistics_is_refused_and_not_wrong(aggr):
+    layer = layer_for("i, (i j) -> i", 1, aggr)
+    structure = structure_for(layer.map, 3)
+    x = {key: value.requires_grad_() for key, value in features_for(layer.map, structure).items()}
+    [first] = torch.autograd.grad(layer(x, structure).square().sum(), x["i"], create_graph=True)
+    assert first.isfinite().all()
+    with pytest.raises(IncidenceError, match=r"has no second derivative; those with 'sum' and 'mean' have"):
+        first.sum().backward()
+
+
+@pytest.mark.parametrize("aggr", ["sum", "mean"])
+def test_pooling_over_structures_has_a_second_derivative(aggr):
+    batch = collate([Structure(n) for n in (2, 0, 3)])
+    pool = Readout("i", aggr)
+    x = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: pool(x, batch).pow(3), x)
+
+
+def test_pooling_by_other_statistics_refuses_a_second_derivative():
+    batch = collate([Structure(n) for n in (2, 3)])
+    x = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
+    [first] = torch.autograd.grad(Readout("i", "max")(x, batch).square().sum(), x, create_graph=True)
+    with pytest.raises(IncidenceError, match="only sums and means over structures have a second derivative"):
         first.sum().backward()

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from incidence.errors import IncidenceError
 from incidence.kernels.aggregate import AGGREGATIONS, Pooled, gather, levels_of, pool_sum, side_by_side
 from incidence.kernels.bags import bag_sum, transposed_product
 from incidence.kernels.terms import Own, Product, Terms
@@ -57,6 +59,10 @@ Big = list[list[Tensor]]
 """The matrices of every weight; views."""
 
 
+Gradients = tuple[Sequence[Tensor | None], Sequence[Tensor], Sequence[Tensor | None]]
+"""The gradients of inputs, weights and biases."""
+
+
 class Made(NamedTuple):
     """What backward needs: the inputs in canonical order, the matrices of every weight and their rows, and the pooled rows."""
 
@@ -87,7 +93,7 @@ def run(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biase
 
 def run_backward(
     program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], grads: Sequence[Tensor], has_bias: Sequence[bool]
-) -> tuple[list[Tensor | None], list[Tensor], list[Tensor | None]]:
+) -> Gradients:
     """The gradients of the inputs, weights and biases, from the inputs alone: the pooled rows are made again."""
     return _backward(program, _make(program, xs, weights), [w.shape for w in weights], grads, [True] * len(xs), has_bias)
 
@@ -103,27 +109,67 @@ def _make(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor]) -> 
 class _Layer(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, program: Program, num_inputs: int, num_weights: int, *tensors: Any) -> tuple[Tensor, ...]:
-        xs, weights = tensors[:num_inputs], tensors[num_inputs : num_inputs + num_weights]
-        biases = tensors[num_inputs + num_weights :]
-        ys, made = run(program, xs, weights, biases)
-        ctx.program, ctx.big, ctx.shapes = program, made.big, [w.shape for w in weights]
-        ctx.has_bias = [b is not None for b in biases]
-        ctx.save_for_backward(*made.xs, *made.rows, *(part for a in made.pooled for x in a for rows, kept in x for part in (*rows, kept)))
+        given, biases = tensors[: num_inputs + num_weights], tensors[num_inputs + num_weights :]
+        ys, made = run(program, given[:num_inputs], given[num_inputs:], biases)
+        ctx.program, ctx.big, ctx.has_bias = program, made.big, [b is not None for b in biases]
+        ctx.save_for_backward(*given, *made.rows, *(part for a in made.pooled for x in a for rows, kept in x for part in (*rows, kept)))
         return tuple(ys)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         program: Program = ctx.program
-        saved, num_inputs = ctx.saved_tensors, len(program.inputs)
-        flat = iter(saved[num_inputs + len(ctx.shapes) :])
+        flat, num_inputs = iter(ctx.saved_tensors), len(program.inputs)
+        xs, weights, rows = (list(islice(flat, count)) for count in (num_inputs, len(ctx.big), len(ctx.big)))
+        if torch.is_grad_enabled():  # to be differentiated again
+            return None, None, None, *chain(*_gradients(program, xs, weights, grads, ctx.has_bias))
         pooled: list[Levels] = [
             [[([next(flat) for _ in o.levels], next(flat)) for o in side.orbits] for side in program.inputs] for _ in program.aggr
         ]
-        made = Made(saved[:num_inputs], saved[num_inputs : num_inputs + len(ctx.shapes)], ctx.big, pooled)
+        made = Made([_arrange(x, side) for x, side in zip(xs, program.inputs, strict=True)], rows, ctx.big, pooled)
         needs_x = ctx.needs_input_grad[3 : 3 + num_inputs]
-        d_xs, d_weights, d_biases = _backward(program, made, ctx.shapes, grads, needs_x, ctx.has_bias)
-        return None, None, None, *d_xs, *d_weights, *d_biases
+        found = _backward(program, made, [w.shape for w in weights], grads, needs_x, ctx.has_bias)
+        return None, None, None, *chain(*found)
+
+
+def _gradients(
+    program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], grads: Sequence[Tensor], has_bias: Sequence[bool]
+) -> Gradients:
+    """The gradients of a layer as something that can be differentiated."""
+    counts = len(xs), len(weights)
+    found = _Gradients.apply(program, counts, has_bias, *xs, *weights, *grads)  # type: ignore[no-untyped-call]
+    return found[: counts[0]], found[counts[0] : sum(counts)], found[sum(counts) :]
+
+
+class _Gradients(torch.autograd.Function):
+    """A layer y = L(x, W) is linear in x and in W, and its gradients X(g, W) and D(g, x) are linear in those and in the gradient g of y.
+
+    So the gradients of u X(g, W) + V D(g, x) are L(u, W) + L(x, V) for g, X(g, V) for x, and D(g, u) for W: layers and gradients again.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, program: Program, counts: tuple[int, int], has_bias: Sequence[bool], *tensors: Any) -> tuple[Any, ...]:
+        ctx.program, ctx.counts, ctx.has_bias = program, counts, has_bias
+        ctx.save_for_backward(*tensors)
+        flat = iter(tensors)
+        xs, weights = (list(islice(flat, count)) for count in counts)
+        return tuple(chain(*run_backward(program, xs, weights, list(flat), has_bias)))
+
+    @staticmethod
+    def backward(ctx: Any, *seconds: Any) -> tuple[Any, ...]:
+        program: Program = ctx.program
+        curved = [name for name in program.aggr if not AGGREGATIONS[name].is_linear]
+        if curved:
+            raise IncidenceError(f"a layer with aggr={curved[0]!r} has no second derivative; those with 'sum' and 'mean' have.")
+        given, again = iter(ctx.saved_tensors), iter(seconds)
+        xs, weights = (list(islice(given, count)) for count in ctx.counts)
+        us, vs = (list(islice(again, count)) for count in ctx.counts)
+        grads, biases = list(given), list(again)
+        d_grads = [
+            one + other for one, other in zip(apply(program, us, weights, biases), apply(program, xs, vs, [None] * len(grads)), strict=True)
+        ]
+        d_xs, _, _ = _gradients(program, xs, vs, grads, ctx.has_bias)
+        _, d_weights, _ = _gradients(program, us, weights, grads, ctx.has_bias)
+        return None, None, None, *d_xs, *d_weights, *d_grads
 
 
 def _arrange(x: Tensor, side: Side) -> Tensor:
@@ -234,7 +280,7 @@ def _backward(
     grads: Sequence[Tensor],
     needs_x: Sequence[bool],
     has_bias: Sequence[bool],
-) -> tuple[list[Tensor | None], list[Tensor], list[Tensor | None]]:
+) -> Gradients:
     arranged = [_arrange(g, side) for g, side in zip(grads, program.outputs, strict=True)]
     read = [[pool_sum(_part(g, o.start, o.stop), o) for o in side.orbits] for g, side in zip(arranged, program.outputs, strict=True)]
     d_weights = _weight_gradients(program, made, shapes, arranged, read)
