@@ -110,10 +110,7 @@ def _orbit_of_entries(side: Side) -> Tensor | None:
 
 def apply_small(small: Small, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
     """The outputs of the layer; the same values as the engine, to rounding."""
-    ys: list[Any] = list(biases)
-    for number, orbit in enumerate(small.orbits):
-        if orbit is not None and ys[number] is not None:
-            ys[number] = ys[number].index_select(0, orbit)
+    ys: list[Any] = [b if b is None or orbit is None else b.index_select(0, orbit) for b, orbit in zip(biases, small.orbits, strict=True)]
     for operator, (s, t), weight in zip(small.operators, small.pairs, weights):  # noqa: B905  every microsecond shows here
         matrix = weight.flatten(0, 1)
         terms = torch.mm(operator, xs[s]).view(-1, matrix.shape[0])

@@ -131,15 +131,15 @@ class Linear(nn.Module):
             return weight
         return nn.Parameter(torch.empty(self._shape(number), device=device, dtype=dtype))
 
-    def _weights(self) -> list[nn.Parameter]:
-        return [self._parameter(name) for name in self._weight_names]
+    def _weights(self) -> list[Any]:
+        return self._named(self._weight_names)
 
-    def _biases(self) -> list[nn.Parameter | None]:
-        return [self._parameter(name) for name in self._bias_names]
+    def _biases(self) -> list[Any]:
+        return self._named(self._bias_names)
 
-    def _parameter(self, name: str) -> Any:
+    def _named(self, names: Sequence[str]) -> list[Any]:
         own = self._parameters  # asking it first is faster than asking the module, which knows parametrised ones too
-        return own[name] if name in own else getattr(self, name)
+        return [own[name] if name in own else getattr(self, name) for name in names]
 
     def operations_of(self, source: int = 0, target: int = 0) -> list[Operation]:
         """The operations of one weight, in the order of its rows."""

@@ -32,11 +32,14 @@ def starts_of(lengths: Array) -> Array:
     return ends - lengths
 
 
+_NUMBERS = np.arange(1 << 16)  # batches are made of short lists again and again
+
+
 def spans(starts: Array, lengths: Array) -> Array:
     """The numbers of several ranges, one range after the other."""
     ends = lengths.cumsum()
     found: Array = (starts - ends + lengths).repeat(lengths)
-    found += np.arange(len(found))
+    found += _NUMBERS[: len(found)] if len(found) <= len(_NUMBERS) else np.arange(len(found))
     return found
 
 
@@ -231,7 +234,7 @@ class Stock:
         totals, shift = _counted(sizes, self._lists)
         shift -= origin
         lengths = sizes.take(self._rows, axis=0) * self._widths
-        values = self._flat.take(spans(places.ravel(), lengths.ravel()))
+        values = self._flat.take(spans(places.ravel(), lengths.ravel()), mode="clip")  # twice as fast as with a check of bounds
         self._shift(values, sizes, shift.astype(values.dtype))
         return self._plan_of(_Batch(numbers, sizes, shift, totals.tolist()), values)
 
