@@ -128,6 +128,9 @@ def test_every_command_has_help(command, capsys):
 
 # ---- processes of their own
 
+# In single precision Adam follows rounding where the loss is flat, and two processes round otherwise than one.
+EXACT = [*SMALL, "--precision", "64-true"]
+
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -142,7 +145,7 @@ def _assert_equal_runs(one: Path, two: Path) -> None:
 
 @pytest.mark.slow
 def test_two_processes_do_what_one_does(data, tmp_path, capsys):
-    words = ["train", "--data", data, *SMALL]
+    words = ["train", "--data", data, *EXACT]
     one, two = tmp_path / "one", tmp_path / "two"
     done = subprocess.run([COMMAND, *words, "--out", str(two), "--devices", "2"], env=_environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -155,7 +158,7 @@ def test_two_processes_do_what_one_does(data, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_two_processes_of_torchrun_do_what_one_does(data, tmp_path, capsys):
-    words = ["train", "--data", data, *SMALL]
+    words = ["train", "--data", data, *EXACT]
     one, two = tmp_path / "one", tmp_path / "two"
     launcher = [str(Path(sys.executable).parent / "torchrun"), "--nproc-per-node=2", "--master-port=29731", "--no-python", COMMAND]
     done = subprocess.run([*launcher, *words, "--out", str(two), "--devices", "2"], env=_environment(), capture_output=True, text=True)
