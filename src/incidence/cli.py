@@ -45,6 +45,7 @@ _BENCH = """\
 Measures the library against the limits of this machine, against the usual way of
 writing the same maps, and against peers. All figures are ratios inside one run,
 the median of three repeats with their spread. `peers` needs PyTorch Geometric.
+All of them take 10 to 15 minutes, mostly for the usual ways; --quick takes one.
 """
 
 _TRAIN = """\
@@ -132,7 +133,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--quick", action="store_true", help="a tenth of the size, once: to see that it works")
     command.add_argument("--json", action="store_true", help="one JSON object for other programs")
     command.add_argument("--plot", metavar="FILE", help="also draw the figures that have a bar (.png, .svg)")
-    command.add_argument("--threads", type=int, default=2, metavar="N", help="how many threads torch may use (default 2)")
+    threads = min(2, os.cpu_count() or 1)
+    command.add_argument("--threads", type=int, default=threads, metavar="N", help=f"how many threads torch may use (default {threads})")
     command.set_defaults(run=_bench)
 
     command = commands.add_parser("train", help="train a network", description=_TRAIN, epilog=_TRAIN_EXAMPLES, formatter_class=raw)
@@ -228,6 +230,11 @@ def _bench(arguments: argparse.Namespace) -> str:
     unknown = [name for name in arguments.names if name not in _BENCHMARKS]
     if unknown:
         raise IncidenceError(f"no benchmark {unknown[0]!r}; there are: {', '.join(_BENCHMARKS)}.")
+    cores = os.cpu_count() or 1
+    if not 1 <= arguments.threads <= cores:
+        raise IncidenceError(f"--threads is 1 to {cores} on this machine; got {arguments.threads}.")
+    if arguments.plot:
+        _assert_picture(Path(arguments.plot))
     import torch
 
     from incidence.bench.report import as_data, chart, machine, plot, table
@@ -237,8 +244,8 @@ def _bench(arguments: argparse.Namespace) -> str:
     is_shown = sys.stderr.isatty()
     results, times = {}, {}
     if not arguments.json:
-        print(machine(), "(a tenth of the sizes that the bars are for, once)" if arguments.quick else "")
-    for name in arguments.names or _BENCHMARKS:
+        print(machine(), "(quick: a tenth of the size, once)" if arguments.quick else "")
+    for name in dict.fromkeys(arguments.names or _BENCHMARKS):
         if not is_shown:
             print(f"{name} ...", file=sys.stderr)
         bench = Bench(arguments.quick, partial(_progress, name) if is_shown else lambda _: None)
@@ -246,10 +253,19 @@ def _bench(arguments: argparse.Namespace) -> str:
         if is_shown:
             _progress("")
         if not arguments.json:
-            print(table(name, results[name], times[name]), flush=True)  # as soon as it is there: the next one may take minutes
+            # As soon as it is there: the next one may take minutes.
+            print(table(name, results[name], times[name], arguments.quick), flush=True)
     if arguments.plot:
         plot(results, Path(arguments.plot))
-    return json.dumps(as_data(results, times), indent=1) if arguments.json else chart(results)
+    return json.dumps(as_data(results, times), indent=1) if arguments.json else "" if arguments.quick else chart(results)
+
+
+def _assert_picture(path: Path) -> None:
+    """Before anything is measured, which takes minutes."""
+    if path.suffix not in (".png", ".svg", ".pdf"):
+        raise IncidenceError(f"--plot writes .png, .svg or .pdf; got {str(path)!r}.")
+    if not path.absolute().parent.is_dir():
+        raise IncidenceError(f"--plot writes to a folder that is there; {str(path.parent)!r} is not.")
 
 
 def _progress(name: str, text: str = "") -> None:

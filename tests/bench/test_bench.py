@@ -122,6 +122,34 @@ def test_the_command_line_lists_the_benchmarks_that_there_are(capsys):
     assert "no benchmark 'speed'; there are: limits, pool" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--threads", "0"], "--threads is 1 to"),
+        (["--threads", "100000"], "--threads is 1 to"),
+        (["--plot", "no folder/x.png"], "--plot writes to a folder that is there; 'no folder' is not"),
+        (["--plot", "x.foo"], "--plot writes .png, .svg or .pdf; got 'x.foo'"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_measured(words, told, capsys, monkeypatch):
+    monkeypatch.setitem(suite.BENCHMARKS, "limits", lambda bench: pytest.fail("it was measured"))
+    assert main(["bench", "limits", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_nothing_is_said_of_bars_when_quick():
+    assert "bar" not in table("layer", [Row("one", [1.0], bar=2.0)], is_quick=True)
+
+
+def test_the_naive_composition_has_one_product_for_each_operation():
+    work = Work("(i j k) -> (i j k)", graphs.random_triples(60), 3)
+    layer = NaiveLayer(work.layer, work.structure)
+    with torch.profiler.profile() as profile:
+        layer(work.xs)
+    products = [event for event in profile.events() if event.name == "aten::mm"]
+    assert len(products) == work.layer.map.dimension == 34
+
+
 def test_the_command_line_prints_one_json_object(capsys, monkeypatch):
     monkeypatch.setitem(suite.BENCHMARKS, "limits", lambda bench: [Row("quick" if bench.is_quick else "slow", [1.0])])
     threads = torch.get_num_threads()

@@ -277,3 +277,24 @@ def test_a_code_of_no_columns_is_refused():
 def test_random_structures_have_lone_open_faces_only():
     with pytest.raises(NotImplementedError, match=re.escape("random structures have lone open faces; `i {i ...}` has more")):
         inc.testing.random_structure(3, ["i {i ...}"])
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["first call", "later call"])
+@pytest.mark.parametrize("aggr", ["sum", "max"])
+def test_a_layer_elsewhere_is_refused_and_computes_nothing(aggr, is_known):
+    structure, x = Structure(3, {"(i j)": [[0, 1], [1, 2]]}), torch.randn(2, 3)
+    layer = Linear("(i j) -> (i j)", 3, 2, aggr=aggr)
+    if is_known:
+        layer(x, structure)
+    with pytest.raises(IncidenceError, match="the layer is on meta and the structure is on cpu"):
+        layer.to("meta")(x, structure)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+@pytest.mark.parametrize("change", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr], ids=["coo", "csr"])
+def test_sparse_features_are_refused_after_a_good_call_too(change):
+    structure, x = Structure(3, {"(i j)": [[0, 1], [1, 2]]}), torch.ones(2, 3)
+    layer = Linear("(i j) -> (i j)", 3, 2)
+    layer(x, structure)
+    with pytest.raises(IncidenceError, match="must be a dense tensor"):
+        layer(change(x), structure)

@@ -29,8 +29,7 @@ def geometric(bench: Bench) -> list[Row]:
         "GINEConv": GINEConv(torch.nn.Linear(64, 64)),
     }
 
-    def scattered(x: Tensor, entries: Tensor, keys: Tensor, num_keys: int) -> Tensor:
-        rows = x if len(entries) == len(x) else x.index_select(0, entries)
+    def scattered(rows: Tensor, keys: Tensor, num_keys: int) -> Tensor:
         found: Tensor = scatter(rows, keys, dim=0, dim_size=num_keys, reduce="sum")
         return found
 

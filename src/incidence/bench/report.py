@@ -36,12 +36,16 @@ def _malloc() -> str:
     return next((name for name in _ALLOCATORS if name in loaded), "stock malloc")
 
 
-def table(name: str, rows: Sequence[Row], times: Sequence[Time] = ()) -> str:
-    """The figures of one benchmark: the median, the spread, the bar and whether it is met; then what each variant took."""
+def table(name: str, rows: Sequence[Row], times: Sequence[Time] = (), is_quick: bool = False) -> str:
+    """The figures of one benchmark: the median, the spread, the bar and whether it is met; then what each variant took.
+
+    The bars are for full sizes: with `is_quick` nothing is said of them.
+    """
     lines = [f"\n{name}"]
     for row in rows:
         low, high = min(row.values), max(row.values)
-        bar = "" if row.bar is None else f"  bar {'>=' if row.is_least else '<='} {row.bar:g}: {'met' if row.is_met else 'NOT MET'}"
+        judged = f"  bar {'>=' if row.is_least else '<='} {row.bar or 0:g}: {'met' if row.is_met else 'NOT MET'}"
+        bar = "" if row.bar is None or is_quick else judged
         lines.append(f"  {row.name:66} {row.median:8.3g} {row.unit:4} ({low:.3g} to {high:.3g}){bar}")
     if times:
         lines.append("  best time of one call, forward and backward unless named otherwise, in ms: by the clock, of the busiest thread")

@@ -61,13 +61,14 @@ class Time:
     busiest: float
 
 
-def _busy() -> dict[str, float]:
-    """How long every thread of this process has run, in seconds; this one alone where the system does not tell."""
+def _others() -> dict[str, float]:
+    """How long every other thread of this process has run, in seconds; none where the system does not tell."""
     found = {}
     with suppress(OSError):  # there is no such folder, or a thread ended meanwhile
         for path in Path("/proc/self/task").iterdir():
-            found[path.name] = int((path / "schedstat").read_text().split()[0]) / 1e9
-    return {**found, str(get_native_id()): time.thread_time()}  # which is more exact
+            if path.name != str(get_native_id()):
+                found[path.name] = int((path / "schedstat").read_text().split()[0]) / 1e9
+    return found
 
 
 @dataclass
@@ -101,18 +102,18 @@ class Timer:
             for number in range(self.rounds):
                 self.report(f"repeat {repeat + 1} of {self.repeats}, round {number + 1} of {self.rounds}")
                 for name, work in variants.items():
-                    before, start = _busy(), time.perf_counter()
+                    others, own, start = _others(), time.thread_time(), time.perf_counter()
                     for _ in range(self.calls):
                         work()
-                    wall, after = (time.perf_counter() - start) / self.calls, _busy()
+                    wall, own = (time.perf_counter() - start) / self.calls, time.thread_time() - own
                     times[name].append(wall)
                     if name not in kept or wall < kept[name].wall:
-                        busiest = max(ran - before.get(thread, 0.0) for thread, ran in after.items())
+                        busiest = max(own, *(ran - others.get(thread, 0.0) for thread, ran in _others().items()), 0.0)
                         kept[name] = Time(name, wall, busiest / self.calls)
             for name, found in times.items():
                 best[name].append(min(found))
-        for own in kept.values():
-            self.keep(own)
+        for found_time in kept.values():
+            self.keep(found_time)
         return best
 
 

@@ -252,14 +252,22 @@ class Linear(nn.Module):
             return None
         weights = self._weights()
         dtype, device = weights[0].dtype, ready.device
+        if weights[0].device != device:
+            return None
         for value, rows, width in zip(xs, ready.rows, self.in_channels, strict=True):
             if not isinstance(value, Tensor) or value.shape != (rows, width) or value.dtype != dtype or value.device != device:
+                return None
+            if value.layout != torch.strided:
                 return None
         return ready, xs, weights, self._biases()
 
     def _checked(self, x: Any, structure: Structure) -> _Given:
         """The same after a look at everything."""
         xs = as_list(self.map.inputs, x, structure, [None if c < 0 else c for c in self.in_channels])
+        for parameter in self._parameters.values():
+            if parameter is not None and parameter.device != structure.device:
+                there = f"the layer is on {parameter.device} and the structure is on {structure.device}"
+                raise IncidenceError(f"{there}: move one with `.to(device)`, or make the layer on that device.")
         _one_dtype(xs, self._weights(), self._biases(), cast=False)
         self._materialize(xs)
         ready = structure.ready.get(self._key) or self._prepare(structure, xs)
