@@ -38,7 +38,7 @@ class _Pairs(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """An operation: its weight and tensors, what to pool (a key of `pools`) and to read; or the entry that each reads, where there is one."""
+    """An operation: its weight and tensors, what to pool (a key of `pools`) and to read; or the entry that each reads, if there is one."""
 
     weight: tuple[int, int]
     source: int
