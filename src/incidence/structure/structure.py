@@ -112,6 +112,7 @@ class Structure(Tensors):
         self._plans: dict[EquivariantMap, Plan] = {}
         self.flat: dict[str, Any] = {}  # plans as plain tensors, for tracing
         self.ready: dict[str, Any] = {}  # layers prepared for this structure
+        self.in_order: Structure | None = None  # the same in the order of its plans, see `ordered`
 
     # ---- structures of a batch
 
