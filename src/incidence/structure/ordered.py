@@ -21,7 +21,7 @@ def ordered(structure: Structure, equivariant_map: EquivariantMap) -> Structure:
     """The structure in the order of the plan of a map: itself, if it is in that order."""
     if structure.in_order is None and any(order is not None for order in structure.plan(equivariant_map).orders):
         structure.in_order = Ordered(structure, equivariant_map)
-    return structure.in_order or structure
+    return structure if structure.in_order is None else structure.in_order
 
 
 class Ordered(Structure):
