@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from incidence import data, geometry, models, nn, plot, testing, theorems, train
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.errors import IncidenceError, PatternError, TooLargeError
-    from incidence.structure import Example, Group, Structure, carry, collate, from_faces, ones, pack, to_faces, uncollate
+    from incidence.structure import Example, Structure, carry, collate, from_faces, ones, pack, to_faces, uncollate
+    from incidence.symmetry import Group
 
 _HOMES = {
     "algebra": "incidence.algebra",
@@ -23,7 +24,7 @@ _HOMES = {
     "structure": "incidence.structure",
     "EquivariantMap": "incidence.algebra",
     "Example": "incidence.structure",
-    "Group": "incidence.structure",
+    "Group": "incidence.symmetry",
     "IncidenceError": "incidence.errors",
     "Pattern": "incidence.algebra",
     "PatternError": "incidence.errors",

@@ -14,7 +14,7 @@ from incidence.bench.report import as_data, chart, table
 from incidence.bench.suite import BENCHMARKS, Bench, Work
 from incidence.bench.timing import Row, Time, Timer, ratio
 from incidence.cli import _BENCHMARKS, main
-from incidence.nn.program import make_program
+from incidence.plans.program import make_program
 
 STRUCTURES = {
     "(i j) -> (i j)": lambda: graphs.random_graph(60),

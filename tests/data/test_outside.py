@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from incidence.data.outside import from_pyg_dataset, load_pyg
+from incidence.data.pyg import from_pyg_dataset, load_pyg
 from incidence.errors import IncidenceError
 
 pyg = pytest.importorskip("torch_geometric.data")

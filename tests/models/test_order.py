@@ -8,8 +8,8 @@ import torch
 
 from incidence.kernels import engine
 from incidence.models import IncidenceNet
+from incidence.plans.ordered import Ordered, ordered
 from incidence.structure import Structure, collate, pack
-from incidence.structure.ordered import Ordered, ordered
 from tests.nn.sparse_maps import features_for, structure_for
 
 MAPS = ["i j -> i j", "(i j), i -> (i j)", "{i ...}, i -> {i ...}, ", "i {j k} -> i", "(i j k) -> i j"]

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from incidence.algebra import Pattern
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.nn import AutomorphismLinear, Sequential
-from incidence.structure import Group, Structure, automorphisms, collate
-from incidence.structure.pairs import pair_orbits
+from incidence.structure import Structure, collate
+from incidence.symmetry import Group, automorphisms
+from incidence.symmetry.pairs import pair_orbits
 from incidence.testing import random_features
-from tests.structure import solids
+from tests.symmetry import solids
 from tests.structure.listing import entries_of
 from tests.structure.random_structures import random_structure
 
@@ -226,7 +227,7 @@ def test_other_structures_types_and_too_many_pairs_are_refused(monkeypatch):
         layer(torch.randn(10, 2), solids.petersen())
     with pytest.raises(IncidenceError, match=r"the features are torch.float64 and the layer is torch.float32"):
         layer(torch.randn(8, 2).double(), layer.structure)
-    monkeypatch.setattr("incidence.structure.pairs._MAX_PAIRS", 100)
+    monkeypatch.setattr("incidence.symmetry.pairs._MAX_PAIRS", 100)
     with pytest.raises(TooLargeError, match=r"have 144 pairs of entries here; at most 100"):
         AutomorphismLinear(solids.cube(), "{i j} -> {i j}", 1, 1)
 

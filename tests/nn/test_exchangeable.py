@@ -11,7 +11,7 @@ import incidence as inc
 from incidence.errors import IncidenceError
 from incidence.nn import Exchangeable
 from incidence.structure import Structure, collate
-from incidence.structure.relax import Relaxation
+from incidence.symmetry.relax import Relaxation
 from incidence.testing import assert_equivariant, random_features, random_structure
 
 

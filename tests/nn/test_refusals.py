@@ -12,7 +12,7 @@ import incidence as inc
 from incidence.errors import IncidenceError, PatternError, TooLargeError
 from incidence.nn import Activation, BatchNorm, LayerNorm, Linear, Readout, Residual, Sequential
 from incidence.structure import Structure
-from incidence.structure.keys import code
+from incidence.structure.ragged import code
 
 EDGES = torch.tensor([[0, 1], [1, 2]])
 PLAIN, BOTH = "i -> i", "i, (i j) -> i"

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from incidence.errors import IncidenceError
 from incidence.nn import AutomorphismLinear, Exchangeable, Linear
 from incidence.nn.transfer import project, restrict
-from incidence.structure import Group, Structure, automorphisms
+from incidence.structure import Structure
+from incidence.symmetry import Group, automorphisms
 from incidence.testing import random_features, random_structure
-from tests.structure import solids
+from tests.symmetry import solids
 
 D = torch.float64
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from incidence.algebra import Pattern
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.structure import Structure, collate
-from incidence.structure.find import attach
-from incidence.structure.sources import lone
+from incidence.structure.entries_from_faces import attach
+from incidence.structure.face_lookup import lone
 from tests.structure.listing import Entry, Node, entries_of
 from tests.structure.random_structures import random_structure
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from incidence.structure.keys import code, group, ranges, rank
+from incidence.structure.ragged import code, group, ranges, rank
 
 modest = settings(deadline=None, max_examples=50, derandomize=True)
 

@@ -8,9 +8,10 @@ import torch
 import incidence as inc
 from incidence.algebra import EquivariantMap, counting
 from incidence.nn import AutomorphismLinear, Exchangeable, Linear
-from incidence.structure import Group, Structure, automorphisms, carry
+from incidence.structure import Structure, carry
+from incidence.symmetry import Group, automorphisms
 from incidence.theorems.spans import is_within, rank
-from tests.structure import solids
+from tests.symmetry import solids
 
 D = torch.float64
 

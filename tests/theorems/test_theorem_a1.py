@@ -12,7 +12,7 @@ from incidence.structure import Structure, carry
 from incidence.theorems import theorem_a1
 from incidence.theorems.spans import basis, is_within, rank
 from tests.data_folder import data_folder
-from tests.structure.solids import structure_of
+from tests.symmetry.solids import structure_of
 
 GLOBAL_NODE_SUMS = ("y[a] = sum_i x[i]", "y[{a b}] = sum_i x[i]")
 

@@ -20,9 +20,9 @@ from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Word, overlap_of, words
 from incidence.kernels.bags import bag_numbers
 from incidence.nn import Linear
+from incidence.plans.orbit_plan import OrbitPlan
+from incidence.plans.plan import Plan, is_aligned
 from incidence.structure import Structure
-from incidence.structure.lists import OrbitPlan
-from incidence.structure.plan import Plan, is_aligned
 
 __all__ = ["NaiveLayer"]
 

@@ -18,7 +18,7 @@ from incidence.bench.timing import Row, Time, Timer, ratio
 from incidence.kernels import small
 from incidence.kernels.bags import bag_sum
 from incidence.nn import Linear
-from incidence.nn.program import make_program
+from incidence.plans.program import make_program
 from incidence.structure import Structure, collate, pack
 
 __all__ = ["BENCHMARKS", "Bench", "Work"]

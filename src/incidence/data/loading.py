@@ -9,7 +9,7 @@ from typing import Any
 from incidence.data.dataset import DataSet
 from incidence.data.folders import load_folder
 from incidence.data.graphs.folds import held_out
-from incidence.data.outside import PREFIX, load_pyg
+from incidence.data.pyg import PREFIX, load_pyg
 from incidence.data.registry import DATA_SETS, call, loader, options_of
 from incidence.errors import IncidenceError, need
 

@@ -9,7 +9,7 @@ from incidence.lazy import front_door
 
 _HOMES = {
     "align": "incidence.geometry.alignment",
-    "automorphisms": "incidence.structure.automorphisms",
+    "automorphisms": "incidence.symmetry.automorphisms",
     "convert": "incidence.geometry.convert",
     "coordinates": "incidence.geometry.catalogue",
     "corners": "incidence.geometry.polytopes",

@@ -12,7 +12,7 @@ from incidence.errors import IncidenceError
 from incidence.geometry.containment import Level
 from incidence.geometry.ranks import faces
 from incidence.structure import Structure
-from incidence.structure.find import attach
+from incidence.structure.entries_from_faces import attach
 
 __all__ = ["with_adjacency"]
 

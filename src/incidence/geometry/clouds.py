@@ -13,7 +13,7 @@ from torch import Tensor
 from incidence.errors import IncidenceError, need
 from incidence.geometry.graphs import graph
 from incidence.structure import Structure
-from incidence.structure.joins import MAX_ENTRIES, assert_few
+from incidence.structure.ragged import MAX_ENTRIES, assert_few
 
 __all__ = ["point_cloud"]
 

@@ -16,7 +16,7 @@ from incidence.errors import IncidenceError
 from incidence.geometry.assemble import assemble, assert_structure, lone_face
 from incidence.geometry.node_sets import NodeSets, as_count, different, read_sets
 from incidence.structure import Structure, collate
-from incidence.structure.joins import MAX_ENTRIES, assert_few
+from incidence.structure.ragged import MAX_ENTRIES, assert_few
 from incidence.structure.validate import as_matrix
 
 __all__ = ["densify", "directed_complex", "simplicial_complex"]

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.structure import Structure
-from incidence.structure.joins import MAX_ENTRIES, assert_few, by_entry, distinct, expand, is_among, pairs
-from incidence.structure.keys import ranges
+from incidence.structure.ragged import MAX_ENTRIES, assert_few, by_entry, distinct, expand, is_among, pairs, ranges
 
 __all__ = ["Level", "contained"]
 

@@ -13,7 +13,7 @@ from incidence.errors import IncidenceError
 from incidence.geometry.assemble import assemble, lone_face
 from incidence.geometry.node_sets import NodeSets, as_count, different, read_sets, repeated
 from incidence.structure import Structure
-from incidence.structure.joins import by_entry
+from incidence.structure.ragged import by_entry
 from incidence.structure.validate import as_matrix, assert_range
 
 __all__ = ["graph", "hypergraph"]

@@ -15,7 +15,7 @@ from torch import Tensor
 from incidence.geometry.components import agreeing_signs, components
 from incidence.geometry.containment import is_simplicial
 from incidence.geometry.orientation import between
-from incidence.structure.joins import distinct, expand
+from incidence.structure.ragged import distinct, expand
 
 if TYPE_CHECKING:
     from incidence.geometry.ranks import Faces

@@ -17,7 +17,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure import Structure
 from incidence.structure.entries import count_entries
-from incidence.structure.keys import code, group, ranges
+from incidence.structure.ragged import code, group, ranges
 
 __all__ = ["NodeLists", "as_array", "as_node_lists", "sides", "structure_of"]
 

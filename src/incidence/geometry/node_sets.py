@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from incidence.errors import IncidenceError
-from incidence.structure.joins import distinct
-from incidence.structure.keys import code, ranges
+from incidence.structure.ragged import code, distinct, ranges
 from incidence.structure.validate import as_num_nodes
 
 __all__ = ["NodeSets", "as_count", "different", "read_sets"]

@@ -14,7 +14,7 @@ from torch import Tensor
 from incidence.errors import IncidenceError
 from incidence.geometry.components import agreeing_signs, components
 from incidence.geometry.containment import is_simplicial, subfaces
-from incidence.structure.joins import MAX_ENTRIES, pairs
+from incidence.structure.ragged import MAX_ENTRIES, pairs
 
 if TYPE_CHECKING:
     from incidence.geometry.ranks import Faces

@@ -18,7 +18,7 @@ from incidence.geometry.assemble import assemble
 from incidence.geometry.containment import Level, contained
 from incidence.geometry.orders import Below, Element, assert_graded, ranks_of, read_order
 from incidence.structure import Structure
-from incidence.structure.joins import MAX_ENTRIES, is_among, pairs
+from incidence.structure.ragged import MAX_ENTRIES, is_among, pairs
 
 __all__ = ["poset"]
 

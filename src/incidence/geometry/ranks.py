@@ -21,7 +21,7 @@ from incidence.geometry.assemble import assert_structure
 from incidence.geometry.containment import Level, contained
 from incidence.geometry.orientation import signs
 from incidence.structure import Structure
-from incidence.structure.joins import MAX_ENTRIES, distinct, pairs
+from incidence.structure.ragged import MAX_ENTRIES, distinct, pairs
 
 __all__ = ["Faces", "faces"]
 

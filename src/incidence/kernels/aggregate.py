@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from incidence.kernels.bags import bag_sum
-from incidence.structure.lists import BySize, OrbitPlan
+from incidence.plans.orbit_plan import BySize, OrbitPlan
 
 __all__ = ["AGGREGATIONS", "Aggregation", "gather", "levels_of", "pool_sum", "side_by_side"]
 

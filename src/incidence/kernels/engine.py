@@ -24,8 +24,8 @@ from torch import Tensor
 from incidence.errors import IncidenceError
 from incidence.kernels.aggregate import AGGREGATIONS, Pooled, gather, levels_of, pool_sum, side_by_side
 from incidence.kernels.bags import bag_sum, transposed_product
-from incidence.kernels.terms import Own, Product, Terms
-from incidence.structure.lists import OrbitPlan
+from incidence.plans.orbit_plan import OrbitPlan
+from incidence.plans.terms import Own, Product, Terms
 
 __all__ = ["Program", "Side", "apply", "run", "run_backward"]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 from incidence.kernels.aggregate import Aggregation
-from incidence.structure.lists import OrbitPlan
+from incidence.plans.orbit_plan import OrbitPlan
 
 __all__ = ["pool_structures"]
 

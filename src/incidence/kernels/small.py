@@ -12,8 +12,8 @@ from torch import Tensor
 
 from incidence.kernels.bags import bag_numbers
 from incidence.kernels.engine import Program, Side
-from incidence.kernels.terms import Term
-from incidence.structure.lists import OrbitPlan
+from incidence.plans.orbit_plan import OrbitPlan
+from incidence.plans.terms import Term
 
 __all__ = ["MAX_SIZE", "Small", "apply_small", "make_small"]
 

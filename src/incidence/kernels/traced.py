@@ -15,10 +15,10 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 from incidence.kernels.engine import Program, Side, run, run_backward
-from incidence.kernels.tables import Table
-from incidence.kernels.terms import Term, Terms
-from incidence.structure.lists import OrbitPlan
-from incidence.structure.tree import Flat
+from incidence.plans.orbit_plan import OrbitPlan
+from incidence.plans.tables import Table
+from incidence.plans.terms import Term, Terms
+from incidence.structure.pytree import Flat
 
 __all__ = ["flatten", "traced_apply"]
 

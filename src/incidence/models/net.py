@@ -16,8 +16,8 @@ from incidence.models.parts import NORMS, PerTensor, Rescale, Sum, activation
 from incidence.nn import Activation, Dropout, Linear, Readout, Residual, Sequential
 from incidence.nn.linear import as_channels
 from incidence.nn.tensors import Values, as_list, as_values, key_of, per_tensor
+from incidence.plans.ordered import Ordered, ordered
 from incidence.structure import Structure
-from incidence.structure.ordered import Ordered, ordered
 
 __all__ = ["IncidenceNet", "side"]
 

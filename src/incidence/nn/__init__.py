@@ -1,10 +1,10 @@
 """Layers: the complete linear layer, its kin for other groups, and what a network needs around them."""
 
-from incidence.nn.around import Activation, BatchNorm, Dropout, LayerNorm, Readout, Residual, Sequential
 from incidence.nn.automorphism import AutomorphismLinear
 from incidence.nn.exchangeable import Exchangeable
 from incidence.nn.linear import Linear
 from incidence.nn.masked import MaskedLinear
+from incidence.nn.modules import Activation, BatchNorm, Dropout, LayerNorm, Readout, Residual, Sequential
 
 __all__ = [
     "Activation",

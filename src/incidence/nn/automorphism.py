@@ -13,8 +13,9 @@ from incidence.errors import IncidenceError
 from incidence.nn.linear import as_channels
 from incidence.nn.sharing import make_lists, moved
 from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, assert_structure, per_tensor
-from incidence.structure import Group, Structure, automorphisms
-from incidence.structure.pairs import pair_orbits
+from incidence.structure import Structure
+from incidence.symmetry import Group, automorphisms
+from incidence.symmetry.pairs import pair_orbits
 
 __all__ = ["AutomorphismLinear"]
 

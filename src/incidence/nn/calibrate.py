@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from incidence.kernels.engine import apply
-from incidence.nn.program import Layout, make_program
 from incidence.nn.tensors import Values, as_list
+from incidence.plans.program import Layout, make_program
 
 if TYPE_CHECKING:
     from incidence.nn.linear import Linear
-    from incidence.structure import Plan, Structure
+    from incidence.plans import Plan
+    from incidence.structure import Structure
 
 __all__ = ["calibrate"]
 

@@ -13,8 +13,10 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.nn.linear import Linear
 from incidence.nn.tensors import Values, as_list, as_values, assert_structure, key_of, per_tensor
-from incidence.structure import Group, Plan, Structure
-from incidence.structure.relax import Relaxation
+from incidence.plans import Plan
+from incidence.structure import Structure
+from incidence.symmetry import Group
+from incidence.symmetry.relax import Relaxation
 
 __all__ = ["Exchangeable"]
 

@@ -16,9 +16,10 @@ from incidence.kernels.aggregate import AGGREGATIONS
 from incidence.kernels.engine import Program, apply
 from incidence.kernels.small import Small, apply_small, make_small
 from incidence.kernels.traced import flatten, traced_apply
-from incidence.nn.program import Layout, make_program
 from incidence.nn.tensors import Values, as_list, assert_distinct, assert_structure, key_of, keys_in_order, per_tensor
-from incidence.structure import Plan, Structure
+from incidence.plans import Plan
+from incidence.plans.program import Layout, make_program
+from incidence.structure import Structure
 
 __all__ = ["Linear", "as_aggr", "as_channels", "num_reads"]
 

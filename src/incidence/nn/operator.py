@@ -8,9 +8,9 @@ from torch import Tensor
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.words import overlap_of, words
 from incidence.kernels.bags import bag_numbers
+from incidence.plans.orbit_plan import OrbitPlan
+from incidence.plans.plan import is_aligned
 from incidence.structure import Structure
-from incidence.structure.lists import OrbitPlan
-from incidence.structure.plan import is_aligned
 
 __all__ = ["operator_matrix"]
 

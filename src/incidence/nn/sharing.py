@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from incidence.kernels.bags import bag_sum
-from incidence.structure.keys import code, ranges
-from incidence.structure.keys import group as equal_rows
-from incidence.structure.pairs import PairOrbits
+from incidence.structure.ragged import code, ranges
+from incidence.structure.ragged import group as equal_rows
+from incidence.symmetry.pairs import PairOrbits
 
 __all__ = ["Lists", "make_lists", "moved"]
 

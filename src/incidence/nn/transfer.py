@@ -20,10 +20,11 @@ from incidence.nn.automorphism import AutomorphismLinear
 from incidence.nn.exchangeable import Exchangeable
 from incidence.nn.linear import Linear
 from incidence.nn.operator import operator_matrix
-from incidence.nn.samples import Samples
 from incidence.nn.tensors import assert_structure
-from incidence.structure import Group, Structure
-from incidence.structure.keys import rank
+from incidence.nn.witnesses import Samples
+from incidence.structure import Structure
+from incidence.structure.ragged import rank
+from incidence.symmetry import Group
 
 __all__ = ["GROUPS", "project", "restrict"]
 
@@ -48,7 +49,7 @@ def restrict(layer: Layer, group: Group | str) -> Layer:
         IncidenceError: The group is not smaller, or the layer does not take sums.
 
     Example:
-        >>> from incidence.structure import automorphisms
+        >>> from incidence.symmetry import automorphisms
         >>> path = Structure(3, {"{i j}": torch.tensor([[0, 1], [1, 2]])})
         >>> layer = Linear("i -> i", 2, 2, dtype=torch.float64)
         >>> small = restrict(layer, automorphisms(path))

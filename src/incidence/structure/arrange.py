@@ -15,7 +15,7 @@ from torch import Tensor
 
 from incidence.algebra.words import Word
 from incidence.structure.entries import Bucket
-from incidence.structure.keys import code, rank
+from incidence.structure.ragged import code, rank
 
 __all__ = ["Arranged", "DuplicateError", "Mask", "arrange"]
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.lists import Array
-from incidence.structure.pieces import spans, starts_of
+from incidence.plans.batches import spans, starts_of
+from incidence.plans.orbit_plan import Array
 from incidence.structure.structure import Structure
 from incidence.structure.validate import as_rows
 

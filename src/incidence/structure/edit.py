@@ -12,7 +12,7 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.entries import Bucket, buckets, count_entries
-from incidence.structure.keys import code, rank
+from incidence.structure.ragged import code, rank
 from incidence.structure.structure import Structure, _permute_entries
 from incidence.structure.validate import as_index, as_rows, assert_entries
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern, Signature
-from incidence.structure.keys import code, group
+from incidence.structure.ragged import code, group
 
 __all__ = ["Bucket", "buckets"]
 

@@ -13,12 +13,12 @@ from torch.utils._pytree import tree_leaves
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.plans.batches import join_plans
+from incidence.plans.orbit_plan import Array
+from incidence.plans.plan import Plan, build, tensors_of
 from incidence.structure.arrange import Arranged, DuplicateError, arrange
 from incidence.structure.entries import buckets, count_entries
-from incidence.structure.joins import MAX_ENTRIES
-from incidence.structure.lists import Array
-from incidence.structure.pieces import join_plans
-from incidence.structure.plan import Plan, build, tensors_of
+from incidence.structure.ragged import MAX_ENTRIES
 from incidence.structure.tensors import Tensors, parsed
 from incidence.structure.validate import as_index, as_num_nodes, assert_entries
 
@@ -249,7 +249,7 @@ class Structure(Tensors):
             >>> path.with_pattern("{i j} {i k}")["{i j} {i k}"].shape[1]  # three equal pairs, four that meet in a node
             7
         """
-        from incidence.structure.find import with_pattern
+        from incidence.structure.entries_from_faces import with_pattern
 
         return with_pattern(self, text, faces, limit)
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.plans.orbit_plan import Array
 from incidence.structure.entries import count_entries
-from incidence.structure.lists import Array
 
 __all__ = ["Tensors", "parsed"]
 

@@ -15,7 +15,6 @@ from incidence.data import DataSet
 from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.train import checkpoint
-from incidence.train.around import alone, is_first, quiet, threads
 from incidence.train.batches import Order
 from incidence.train.callbacks import History, KeepLast, Progress
 from incidence.train.config import Config
@@ -24,6 +23,7 @@ from incidence.train.fingerprint import fingerprint
 from incidence.train.folder import RunFolder, Spec, build, disk_trouble, resolved, short, write_text
 from incidence.train.module import Training, is_known, rows_of
 from incidence.train.prepare import Prepared, new_predictor, prepare
+from incidence.train.process import alone, is_first, quiet, threads
 from incidence.train.trainer import Loaders, new_trainer, watchers
 
 __all__ = ["Interrupted", "Run", "all_given", "is_first", "resume", "train"]

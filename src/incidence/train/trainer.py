@@ -15,13 +15,13 @@ from incidence.data import Task
 from incidence.errors import IncidenceError, need
 from incidence.structure.example import Example
 from incidence.train import checkpoint
-from incidence.train.around import is_first
 from incidence.train.batches import Order, loader
 from incidence.train.callbacks import KeepBest, Stop
 from incidence.train.config import Config
 from incidence.train.folder import RunFolder
 from incidence.train.module import rows_of
 from incidence.train.prepare import Prepared
+from incidence.train.process import is_first
 
 __all__ = ["Loaders", "new_trainer", "watchers"]
 

@@ -9,7 +9,7 @@ import torch
 from incidence.data.dataset import DataSet, Split, Task
 from incidence.data.graphs.files import arrays, choose, damaged, find, rows
 from incidence.data.graphs.many import graphs, node_features
-from incidence.structure.keys import ranges
+from incidence.structure.ragged import ranges
 
 __all__ = ["load_counting"]
 

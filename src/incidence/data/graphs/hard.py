@@ -17,7 +17,7 @@ from incidence.data.graphs.neighbour_lists import read_neighbour_lists
 from incidence.data.graphs.tu import labelled_graphs
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
-from incidence.structure.keys import ranges
+from incidence.structure.ragged import ranges
 
 __all__ = ["FAMILIES", "GROUPS", "load_brec", "load_csl", "load_exp", "load_sr"]
 

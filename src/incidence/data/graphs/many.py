@@ -10,7 +10,7 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
-from incidence.structure.keys import ranges
+from incidence.structure.ragged import ranges
 from incidence.structure.structure import Structure
 
 __all__ = ["EDGES", "as_symbols", "graphs", "label_numbers", "node_features"]

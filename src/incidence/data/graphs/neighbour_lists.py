@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from incidence.data.graphs.files import damaged, integers
-from incidence.structure.keys import ranges
+from incidence.structure.ragged import ranges
 
 __all__ = ["NeighbourLists", "read_neighbour_lists"]
 

@@ -13,7 +13,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry.lifting.adjacency import is_directed
 from incidence.structure.example import Example
-from incidence.structure.keys import rank
+from incidence.structure.ragged import rank
 from incidence.structure.structure import Structure
 
 __all__ = ["as_array", "as_example", "as_rows", "assert_held", "both_ways", "by_meaning", "once", "single", "stacked"]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.keys import ranges
+from incidence.structure.ragged import ranges
 from incidence.structure.structure import Structure
 
 __all__ = ["Adjacency", "adjacency", "chunks", "edge_pattern", "is_directed", "is_edge", "later_in_group", "spread"]

@@ -11,7 +11,7 @@ from incidence.algebra.grammar import DEFAULT_SORT
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry.lifting.adjacency import spread
-from incidence.structure.keys import code, ranges
+from incidence.structure.ragged import code, ranges
 from incidence.structure.structure import Structure, _permute_entries
 
 __all__ = ["attach", "attach_faces", "face_text", "joined", "letters", "named", "open_text"]

@@ -8,7 +8,7 @@ from torch import Tensor
 from incidence.geometry.lifting.adjacency import Adjacency, edge_pattern, is_directed, later_in_group, spread
 from incidence.geometry.lifting.attach import attach, attach_faces
 from incidence.geometry.lifting.bounds import LIMIT, Bound
-from incidence.structure.keys import ranges
+from incidence.structure.ragged import ranges
 from incidence.structure.structure import Structure
 
 __all__ = ["line_graph"]

@@ -9,7 +9,7 @@ from incidence.geometry.lifting.adjacency import adjacency, edge_pattern
 from incidence.geometry.lifting.attach import attach, attach_faces, letters, named, open_text
 from incidence.geometry.lifting.bounds import LIMIT, Bound, at_least
 from incidence.geometry.lifting.hops import reach
-from incidence.structure.keys import code, group
+from incidence.structure.ragged import code, group
 from incidence.structure.structure import Structure
 
 __all__ = ["neighbourhoods"]

@@ -11,7 +11,7 @@ from incidence.errors import IncidenceError
 from incidence.geometry.lifting.adjacency import spread
 from incidence.geometry.lifting.attach import joined, letters, named
 from incidence.geometry.lifting.bounds import LIMIT, Bound, at_least
-from incidence.structure.keys import ranges
+from incidence.structure.ragged import ranges
 from incidence.structure.structure import Structure
 
 __all__ = ["tuples"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from incidence.errors import IncidenceError
 from incidence.geometry.node_lists import NodeLists
-from incidence.structure.keys import ranges
+from incidence.structure.ragged import ranges
 
 __all__ = ["Floats", "Integers", "Soup", "damaged", "shown"]
 

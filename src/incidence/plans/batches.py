@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from incidence.plans.orbit_plan import Array, OrbitPlan, Table, order_of, read_ptr_of
+from incidence.plans.plan import Plan
 from incidence.structure.arrange import Mask
-from incidence.structure.lists import Array, OrbitPlan, Table, order_of, read_ptr_of
-from incidence.structure.plan import Plan
 
 __all__ = ["Stock", "join_plans", "spans", "starts_of"]
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incidence.errors import IncidenceError, TooLargeError, need
-from incidence.structure.coloured import ColouredGraph, coloured_graph
-from incidence.structure.group import Group
-from incidence.structure.search import MAX_STEPS, find_symmetries
 from incidence.structure.structure import Structure
+from incidence.symmetry.coloured import ColouredGraph, coloured_graph
+from incidence.symmetry.group import Group
+from incidence.symmetry.search import MAX_STEPS, find_symmetries
 
 __all__ = ["ENGINES", "automorphisms"]
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from incidence.errors import TooLargeError
-from incidence.structure.coloured import ColouredGraph
+from incidence.symmetry.coloured import ColouredGraph
 
 __all__ = ["MAX_STEPS", "find_symmetries"]
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import TooLargeError
-from incidence.structure.group import Group
 from incidence.structure.structure import Structure
-from incidence.structure.unions import number_orbits, orbit_labels
+from incidence.symmetry.group import Group
+from incidence.symmetry.orbits import number_orbits, orbit_labels
 
 __all__ = ["PairOrbits", "pair_orbits"]
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
-from incidence.structure.lists import order_of
-from incidence.structure.plan import Plan
+from incidence.plans.orbit_plan import order_of
+from incidence.plans.plan import Plan
 from incidence.structure.structure import Structure
 
 __all__ = ["Ordered", "ordered"]

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 import incidence as inc
 from incidence.errors import IncidenceError, MissingExtraError, TooLargeError
-from incidence.structure import Structure, automorphisms, collate
-from incidence.structure.coloured import coloured_graph
-from incidence.structure.search import find_symmetries
+from incidence.structure import Structure, collate
+from incidence.symmetry import automorphisms
+from incidence.symmetry.coloured import coloured_graph
+from incidence.symmetry.search import find_symmetries
 from tests.data_folder import data_folder
-from tests.structure import solids
+from tests.symmetry import solids
 from tests.structure.listing import entries_of
 from tests.structure.random_structures import random_structure
 
-MODULE = sys.modules["incidence.structure.automorphisms"]  # by name it is the function
+MODULE = sys.modules["incidence.symmetry.automorphisms"]  # by name it is the function
 
 KNOWN = {
     "cube": (solids.cube, 48),

@@ -15,7 +15,7 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern, write_faces
 from incidence.errors import IncidenceError
 from incidence.structure.entries import buckets, count_entries
-from incidence.structure.keys import code, ranges, rank
+from incidence.structure.ragged import code, ranges, rank
 from incidence.structure.structure import Structure
 
 __all__ = ["Relaxation", "is_table"]

@@ -20,9 +20,8 @@ from torch import Tensor
 from incidence.algebra.grammar import Face
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.joins import MAX_ENTRIES, assert_few, by_entry, common_keys, distinct, expand, is_among, pairs
-from incidence.structure.keys import code, ranges
-from incidence.structure.sources import lone, sources
+from incidence.structure.face_lookup import lone, sources
+from incidence.structure.ragged import MAX_ENTRIES, assert_few, by_entry, code, common_keys, distinct, expand, is_among, pairs, ranges
 from incidence.structure.structure import Structure
 
 __all__ = ["attach", "with_pattern"]

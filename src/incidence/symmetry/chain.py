@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from incidence.errors import TooLargeError
-from incidence.structure.unions import orbit_labels
+from incidence.symmetry.orbits import orbit_labels
 
 __all__ = ["Chain"]
 

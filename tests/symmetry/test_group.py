@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incidence.errors import IncidenceError, TooLargeError
-from incidence.structure import Group, Structure, automorphisms, collate
-from incidence.structure.chain import Chain
-from incidence.structure.unions import connect, orbit_labels
-from tests.structure import solids
+from incidence.structure import Structure, collate
+from incidence.symmetry import Group, automorphisms
+from incidence.symmetry.chain import Chain
+from incidence.symmetry.orbits import connect, orbit_labels
+from tests.symmetry import solids
 
 
 def cycles(degree: int, *given: tuple[int, ...]) -> list[int]:
@@ -55,7 +56,7 @@ def test_order_and_membership_are_those_of_the_elements_listed(case, random):
 @given(st.integers(3, 6).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.permutations(range(n)), min_size=2, max_size=3))))
 def test_the_proof_alone_completes_a_chain(case):
     degree, generators = case
-    with patch("incidence.structure.chain._IN_A_ROW", 0):
+    with patch("incidence.symmetry.chain._IN_A_ROW", 0):
         assert Group(degree, generators).order == len(closure(degree, [tuple(g) for g in generators]))
 
 
@@ -93,13 +94,13 @@ def test_orders_of_known_groups(degree, generators, order):
 
 
 def test_a_chain_that_random_elements_leave_incomplete_is_completed_by_the_proof(monkeypatch):
-    monkeypatch.setattr("incidence.structure.chain._IN_A_ROW", 0)
+    monkeypatch.setattr("incidence.symmetry.chain._IN_A_ROW", 0)
     assert Group(24, MATHIEU_24).order == 244_823_040
     assert Group(48, RUBIK).order == 43_252_003_274_489_856_000
 
 
 def test_a_proof_that_would_take_too_long_is_refused(monkeypatch):
-    monkeypatch.setattr("incidence.structure.chain._MAX_WORK", 1000)
+    monkeypatch.setattr("incidence.symmetry.chain._MAX_WORK", 1000)
     with pytest.raises(TooLargeError, match=r"degree 24 .* steps to prove; 1,000 are done"):
         _ = Group(24, MATHIEU_24).order
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from incidence.kernels.bags import bag_sum
-from incidence.structure.keys import ranges
+from incidence.structure.ragged import ranges
 
 __all__ = ["Matrices", "Table"]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from incidence.kernels.tables import Matrices, Table
+from incidence.plans.tables import Matrices, Table
 
 __all__ = ["Own", "Product", "Term", "Terms"]
 

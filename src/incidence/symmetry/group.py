@@ -14,11 +14,11 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.chain import Chain
 from incidence.structure.edit import rename
 from incidence.structure.structure import Structure
-from incidence.structure.unions import connect, number_orbits, orbit_labels
 from incidence.structure.validate import as_num_nodes, as_rows
+from incidence.symmetry.chain import Chain
+from incidence.symmetry.orbits import connect, number_orbits, orbit_labels
 
 __all__ = ["Group"]
 

@@ -12,9 +12,9 @@ from incidence.algebra.orbit import Class
 from incidence.algebra.overlap import Matrix, overlaps
 from incidence.algebra.words import Word, overlap_of, words
 from incidence.kernels.engine import Program, Side
-from incidence.kernels.tables import Table
-from incidence.kernels.terms import Term, Terms
-from incidence.structure.plan import Plan, is_aligned
+from incidence.plans.plan import Plan, is_aligned
+from incidence.plans.tables import Table
+from incidence.plans.terms import Term, Terms
 
 __all__ = ["Layout", "make_program"]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from incidence.structure.arrange import Mask
-from incidence.structure.keys import group, ranges
+from incidence.structure.ragged import group, ranges
 
 __all__ = ["Array", "BySize", "OrbitPlan", "Table", "flatten", "mask_lists", "offsets_of", "order_of", "read_ptr_of"]
 

@@ -20,12 +20,12 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import Class, Orbit
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, levels, num_open, words
+from incidence.plans.orbit_plan import Array, OrbitPlan, Table, flatten, mask_lists, offsets_of, order_of
 from incidence.structure.arrange import Arranged
-from incidence.structure.keys import code, ranges, rank
-from incidence.structure.lists import Array, OrbitPlan, Table, flatten, mask_lists, offsets_of, order_of
+from incidence.structure.ragged import code, ranges, rank
 
 if TYPE_CHECKING:
-    from incidence.structure.pieces import Stock
+    from incidence.plans.batches import Stock
     from incidence.structure.structure import Structure
 
 __all__ = ["OrbitPlan", "Plan", "build", "is_aligned", "tensors_of"]
@@ -75,7 +75,7 @@ class Plan:
     @cached_property
     def stock(self) -> Stock:
         """The numbers ready to make batches of."""
-        from incidence.structure.pieces import Stock
+        from incidence.plans.batches import Stock
 
         return Stock([self])
 
