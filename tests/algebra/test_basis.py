@@ -139,12 +139,6 @@ def test_undirected_products_follow_the_multiplication_rule(m, middle, n):
             assert (found(num_nodes) if found else 0) == expected
 
 
-def test_structure_constants_count_middle_entries():
-    edges = EquivariantMap("{i j} -> {i j}")
-    # Edges that meet a given edge, and meet another that is disjoint from it: two by two.
-    assert {c: str(p) for c, p in edges.compose(edges).of_indicators(1, 1).items()} == {0: "4", 1: "N - 2", 2: "2 N - 4"}
-
-
 def test_products_of_large_faces_take_no_time():
     quadruples = EquivariantMap("(i j k l) -> (i j k l)")
     assert {c: str(p) for c, p in quadruples.compose(quadruples)[0, 0].items()} == {0: "N^4 - 6 N^3 + 11 N^2 - 6 N"}

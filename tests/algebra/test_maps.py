@@ -91,14 +91,14 @@ def test_open_faces_have_the_operations_of_the_vectors(source, target, k, expect
 
 
 def test_15_is_2_and_3_and_3_and_7():
-    assert [b.count for b in EquivariantMap("i j -> i j").blocks] == [2, 3, 3, 7]
+    assert [b.count for b in EquivariantMap("i j -> i j").pairs] == [2, 3, 3, 7]
 
 
 def test_52_is_2_and_3_and_9_and_21_and_4_and_13():
     by_sizes: dict[tuple[int, int], int] = {}
-    for block in EquivariantMap("i j -> i j k").blocks:
-        sizes = block.source.orbit.size, block.target.orbit.size
-        by_sizes[sizes] = by_sizes.get(sizes, 0) + block.count
+    for pair in EquivariantMap("i j -> i j k").pairs:
+        sizes = pair.source.orbit.size, pair.target.orbit.size
+        by_sizes[sizes] = by_sizes.get(sizes, 0) + pair.count
     assert by_sizes == {(1, 1): 2, (2, 1): 3, (1, 2): 9, (2, 2): 21, (1, 3): 4, (2, 3): 13}
 
 
@@ -107,7 +107,7 @@ def test_node_tensors_have_bell_numbers_of_operations(order):
     nodes = " ".join("ijklmn"[:order])
     m = EquivariantMap(f"{nodes} -> {nodes}")
     assert m.dimension == bell(2 * order)
-    assert m.dimension == sum(block.count for block in m.blocks)
+    assert m.dimension == sum(pair.count for pair in m.pairs)
 
 
 @pytest.mark.parametrize("order", range(1, 11))
@@ -171,7 +171,7 @@ def test_counting_equals_listing_and_the_transpose(source, target):
 @pytest.mark.parametrize("k", [0, 1, 2, 3])
 def test_counting_equals_listing_for_open_faces(text, k):
     m = EquivariantMap(text, max_overlap=k)
-    assert m.dimension == len(list(m.operations)) == sum(b.count for b in m.blocks)
+    assert m.dimension == len(list(m.operations)) == sum(b.count for b in m.pairs)
 
 
 def test_the_bound_on_open_overlap_leaves_fixed_faces_alone():
@@ -263,9 +263,9 @@ def test_any_operation_of_a_huge_block_is_found_by_counting():
 @pytest.mark.parametrize("text", ["(i j k) -> (i j k)", "{i j k} {i l} -> {i j}", "i {j ...} -> {i ...}", "i:a {j:a k:b} -> {j:a k:b}"])
 def test_operations_found_by_counting_are_those_listed(text):
     m = EquivariantMap(text, max_overlap=2)
-    for block in m.blocks:
-        classes = block.source.orbit.classes, block.target.orbit.classes
-        assert [overlap_at(*classes, 2, k) for k in range(block.count)] == list(overlaps(*classes, 2))
+    for pair in m.pairs:
+        classes = pair.source.orbit.classes, pair.target.orbit.classes
+        assert [overlap_at(*classes, 2, k) for k in range(pair.count)] == list(overlaps(*classes, 2))
 
 
 def test_more_operations_than_len_can_say_are_counted_still():

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra import Operation, Pattern
-from incidence.algebra.maps import Place
+from incidence.algebra.maps import TensorOrbit
 from incidence.nn import Linear
 from incidence.structure import Structure
 from tests.structure.listing import Node, class_sets, entries_of
@@ -32,7 +32,7 @@ STATISTICS = {
 }
 
 
-def in_orbit(structure: Structure, pattern: Pattern, place: Place) -> list[tuple[int, Sets]]:
+def in_orbit(structure: Structure, pattern: Pattern, place: TensorOrbit) -> list[tuple[int, Sets]]:
     """The entries of an orbit or family: rows and class sets."""
     classes = place.orbit.classes
     keys = [(c.sort, c.faces) for c in classes]
@@ -98,7 +98,7 @@ def by_definition(layer: Linear, x: Tensor | Mapping[str, Tensor], structure: St
                 y = y + term(layer, operation, xs[s], structure, weight[:, k], num_rows)
         bias = parameters.get("bias", parameters.get(f"bias_{t}"))
         if bias is not None:
-            places = [Place(t, number, orbit) for number, orbit in enumerate(pattern.orbits)]
+            places = [TensorOrbit(t, number, orbit) for number, orbit in enumerate(pattern.orbits)]
             for place in places:
                 rows = [row for row, _ in in_orbit(structure, pattern, place)]
                 y = y.index_add(0, torch.tensor(rows, dtype=torch.long), bias[place.number].expand(len(rows), -1))

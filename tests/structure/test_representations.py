@@ -67,9 +67,9 @@ def test_a_layer_on_the_face_vectors_with_the_same_weights_gives_the_same(text):
     patterns = face_patterns(text)
     on_faces = Linear(EquivariantMap.between(patterns, patterns), 2, 3, dtype=torch.float64)
     with torch.no_grad():
-        for block in layer.map.blocks:
-            s, t = block.source.number, block.target.number
-            getattr(on_faces, f"weight_{s}_{t}").copy_(layer.weight[block.start : block.start + block.count])
+        for pair in layer.map.pairs:
+            s, t = pair.source.number, pair.target.number
+            getattr(on_faces, f"weight_{s}_{t}").copy_(layer.weight[pair.start : pair.start + pair.count])
             getattr(on_faces, f"bias_{t}").copy_(layer.bias[[t]])
     x = torch.randn(structure.num_entries(text), 2, dtype=torch.float64)
     faces, values = to_faces(structure, text, x)

@@ -58,8 +58,8 @@ def test_the_receptive_fields_of_the_figure_have_15_and_7_and_4_parameters():
     assert EquivariantMap("i j -> i j").dimension == 15
     assert EquivariantMap("i {i j} -> i {i j}").dimension == 7
     assert Exchangeable("i {i j}", 1, 1).num_operations == 4
-    edges = [b.count for b in EquivariantMap("i j -> i j").blocks if b.source.orbit.size == b.target.orbit.size == 2]
-    assert edges == [7]  # the block between off-diagonals is the seven-parameter layer
+    edges = [b.count for b in EquivariantMap("i j -> i j").pairs if b.source.orbit.size == b.target.orbit.size == 2]
+    assert edges == [7]  # the pair between off-diagonals is the seven-parameter layer
 
 
 def test_a_directed_cycle_and_a_complete_graph_need_different_layers():

@@ -10,12 +10,9 @@ Only C >= A entrywise contribute, with 1 at C = A: the change of basis is unitri
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from incidence.algebra.maps import EquivariantMap, as_map
-from incidence.algebra.orbit import Class
-from incidence.algebra.overlap import MAX_LISTED, Matrix, binomial_product, num_overlaps, overlaps, total
-from incidence.errors import IncidenceError, TooLargeError
+from incidence.algebra.overlap import Matrix, binomial_product, overlap_matrices, total
+from incidence.errors import IncidenceError
 
 __all__ = ["orbit_to_pool", "pool_to_orbit"]
 
@@ -46,8 +43,8 @@ def _change(equivariant_map: EquivariantMap, number: int, is_signed: bool) -> di
     source, target = operation.source.orbit, operation.target.orbit
     if source.is_open or target.is_open:
         raise IncidenceError(f"operation {number} of `{equivariant_map}` has an open class: its orbit basis is infinite.")
-    start = next(b.start for b in equivariant_map.blocks if (b.source, b.target) == (operation.source, operation.target))
-    listed = enumerate(block_matrices(source.classes, target.classes), start)
+    start = next(pair.start for pair in equivariant_map.pairs if (pair.source, pair.target) == (operation.source, operation.target))
+    listed = enumerate(overlap_matrices(source.classes, target.classes), start)
     terms = ((k, change_coefficient(operation.overlap, c, is_signed)) for k, c in listed)
     return {k: value for k, value in terms if value}
 
@@ -56,15 +53,3 @@ def change_coefficient(a: Matrix, c: Matrix, is_signed: bool) -> int:
     """The coefficient of C in the expansion of A, into the orbit basis or (signed) out of it."""
     sign = -1 if is_signed and (total(c) - total(a)) % 2 else 1
     return sign * binomial_product(c, a)
-
-
-@lru_cache(maxsize=1024)
-def block_matrices(source: tuple[Class, ...], target: tuple[Class, ...]) -> tuple[Matrix, ...]:
-    """All overlap matrices of two orbits without open classes.
-
-    Raises:
-        TooLargeError: There are too many to list.
-    """
-    if num_overlaps(source, target) > MAX_LISTED:
-        raise TooLargeError(f"two orbits with more than {MAX_LISTED:,} operations: too many to list.")
-    return tuple(overlaps(source, target))

@@ -1,30 +1,29 @@
 r"""The product of two maps on the complete structure, with its exact constants: polynomials in the number of nodes.
 
-*Orbit basis.* $O_B O_A = \sum_C n_C O_C$, where $n_C$ counts the middle entries y that have overlap A with x and B with z when x and z
-overlap in C. With $t_{ijl} = |X_i \cap Y_j \cap Z_l|$ it is a sum over t of products of multinomials.
-
-*Pool-broadcast basis.* $B_B B_A$ counts triples of a middle entry y and sets $V_{ij} \subseteq X_i \cap Y_j$, $W_{jl} \subseteq Y_j \cap
-Z_l$ of sizes $a_{ij}$, $b_{jl}$. Given V and W, the number of y depends on $s_{jj'} = |V_{\cdot j} \cap W_{j' \cdot}|$ alone: it is 0
-unless $s_{jj'} = 0$ for $j \ne j'$, and else a multinomial in N. Written as $\sum_k \prod \binom{s_{jj'}}{k_{jj'}} g(k)$, it becomes a
-sum over sets $K_{ijj'l} \subseteq V_{ij} \cap W_{j'l}$, which lie in $X_i \cap Z_l$: so the coefficient of $B_C$ collects the arrays of
-sizes $\kappa_{ijj'l}$ with $\sum_{jj'} \kappa = C$. They are the overlap matrices between the cells of A and the cells of B.
+In the pool-broadcast basis $B_B B_A$ counts triples of a middle entry y and sets $V_{ij} \subseteq X_i \cap Y_j$,
+$W_{jl} \subseteq Y_j \cap Z_l$ of sizes $a_{ij}$, $b_{jl}$. Given V and W, the number of y depends on
+$s_{jj'} = |V_{\cdot j} \cap W_{j' \cdot}|$ alone: it is 0 unless $s_{jj'} = 0$ for $j \ne j'$, and else a multinomial in N. Written as
+$\sum_k \prod \binom{s_{jj'}}{k_{jj'}} g(k)$, it becomes a sum over sets $K_{ijj'l} \subseteq V_{ij} \cap W_{j'l}$, which lie in
+$X_i \cap Z_l$: so the coefficient of $B_C$ collects the arrays of sizes $\kappa_{ijj'l}$ with $\sum_{jj'} \kappa = C$. They are the
+overlap matrices between the cells of A and the cells of B.
 
 Sorts do not meet, so several sorts multiply.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from itertools import product
 from math import comb, factorial, prod
+from typing import TYPE_CHECKING
 
-from incidence.algebra.basis import block_matrices
-from incidence.algebra.maps import EquivariantMap, Operation, Place
 from incidence.algebra.orbit import Class
-from incidence.algebra.overlap import Matrix
+from incidence.algebra.overlap import Matrix, overlap_matrices
 from incidence.algebra.polynomial import Polynomial
 from incidence.errors import IncidenceError
+
+if TYPE_CHECKING:
+    from incidence.algebra.maps import EquivariantMap, Operation, TensorOrbit
 
 __all__ = ["Product"]
 
@@ -40,6 +39,7 @@ class Product:
         map: The map from the inputs of the first to the outputs of the second.
 
     Example:
+        >>> from incidence.algebra import EquivariantMap
         >>> edges = EquivariantMap("{i j} -> {i j}")
         >>> edges.compose(edges)[1, 1]
         {0: <4>, 1: <N - 2>}
@@ -54,7 +54,7 @@ class Product:
         if first.is_open or second.is_open:
             raise IncidenceError(f"`{first}` followed by `{second}` has open faces: there is no complete structure to multiply on.")
         self.first, self.second = first, second
-        self.map = EquivariantMap.between(first.inputs, second.outputs)
+        self.map = first.between(first.inputs, second.outputs)
         self._sorts = tuple(dict.fromkeys(first.sorts + second.sorts))
 
     def __getitem__(self, numbers: tuple[int, int]) -> dict[int, Polynomial]:
@@ -65,26 +65,18 @@ class Product:
         x, y, z = a.source.orbit.classes, a.target.orbit.classes, b.target.orbit.classes
         return self._numbered(a, b, _pool_product(self._sorts, x, y, z, a.overlap, b.overlap))
 
-    def of_indicators(self, a: int, b: int) -> dict[int, Polynomial]:
-        """The product of two orbit indicators in the orbit basis: the structure constants $n_C$."""
-        first, second = self._operations((a, b))
-        if first.target[:2] != second.source[:2]:
-            return {}
-        x, y, z = first.source.orbit.classes, first.target.orbit.classes, second.target.orbit.classes
-        return self._numbered(first, second, _indicator_product(self._sorts, x, y, z, first.overlap, second.overlap))
-
     def _operations(self, numbers: tuple[int, int]) -> tuple[Operation, Operation]:
         if not isinstance(numbers, tuple) or len(numbers) != 2:
             raise IncidenceError(f"a product is indexed by two numbers, of an operation of each map; got {numbers!r}.")
         return self.first.operations[numbers[0]], self.second.operations[numbers[1]]
 
     def _numbered(self, a: Operation, b: Operation, terms: dict[Matrix, Polynomial]) -> dict[int, Polynomial]:
-        def place(p: Place) -> tuple[int, int]:
+        def place(p: TensorOrbit) -> tuple[int, int]:
             return p.tensor, p.number
 
         wanted = place(a.source), place(b.target)
-        start = next(k.start for k in self.map.blocks if (place(k.source), place(k.target)) == wanted)
-        matrices = block_matrices(a.source.orbit.classes, b.target.orbit.classes)
+        start = next(k.start for k in self.map.pairs if (place(k.source), place(k.target)) == wanted)
+        matrices = overlap_matrices(a.source.orbit.classes, b.target.orbit.classes)
         return {start + k: terms[c] for k, c in enumerate(matrices) if c in terms}
 
 
@@ -103,7 +95,7 @@ def _pool_product(
     from_b = [(j, k) for j in range(len(y)) for k in range(len(z)) if b[j][k]]
     rows = tuple(Class((), x[i].sort, a[i][j]) for i, j in from_a)
     cols = tuple(Class((), z[k].sort, b[j][k]) for j, k in from_b)
-    return _sum_terms(_pool_term(sorts, x, y, z, a, b, from_a, from_b, sizes) for sizes in block_matrices(rows, cols))
+    return _sum_terms(_pool_term(sorts, x, y, z, a, b, from_a, from_b, sizes) for sizes in overlap_matrices(rows, cols))
 
 
 def _pool_term(
@@ -164,66 +156,6 @@ def _middle_entries(sorts: tuple[str, ...], y: tuple[Class, ...], a: Matrix, b: 
             free[c.sort] -= n
         total = total + term
     return total
-
-
-@lru_cache(maxsize=65536)
-def _indicator_product(
-    sorts: tuple[str, ...], x: tuple[Class, ...], y: tuple[Class, ...], z: tuple[Class, ...], a: Matrix, b: Matrix
-) -> dict[Matrix, Polynomial]:
-    """The numbers of middle entries, for every overlap C of the outer ones."""
-    shared = [list(_shared_by(j, y[j], x, z, a, b)) for j in range(len(y))]
-    terms = ((c, _num_middle(sorts, x, y, z, a, b, c, t)) for t in product(*shared) for c in block_matrices(x, z) if _fits(c, t))
-    return _sum_terms((c, n) for c, n in terms if n)
-
-
-def _shared_by(j: int, middle: Class, x: Sequence[Class], z: Sequence[Class], a: Matrix, b: Matrix) -> Iterator[Matrix]:
-    """The possible (t_ijl) for one middle class j: nodes of it that lie in x and in z."""
-    from_x = tuple(Class(c.faces, c.sort, a[i][j]) for i, c in enumerate(x))
-    from_z = tuple(Class(c.faces, c.sort, b[j][k]) for k, c in enumerate(z))
-    for t in block_matrices(from_x, from_z):
-        if _left(j, middle, a, b, t) >= 0:
-            yield t
-
-
-def _left(j: int, middle: Class, a: Matrix, b: Matrix, t: Matrix) -> int:
-    """How many nodes of the middle class j lie neither in x nor in z."""
-    return (middle.size or 0) - sum(row[j] for row in a) - sum(b[j]) + sum(map(sum, t))
-
-
-def _fits(c: Matrix, t: Sequence[Matrix]) -> bool:
-    return all(c[i][k] >= sum(s[i][k] for s in t) for i in range(len(c)) for k in range(len(c[i])))
-
-
-def _num_middle(
-    sorts: tuple[str, ...],
-    x: tuple[Class, ...],
-    y: tuple[Class, ...],
-    z: tuple[Class, ...],
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
-    t: Sequence[Matrix],
-) -> Polynomial:
-    """The number of middle entries with given triple overlaps t."""
-    ways = 1
-    for i, k in product(range(len(x)), range(len(z))):
-        ways *= _multinomial(c[i][k], [s[i][k] for s in t])
-    for i, cx in enumerate(x):
-        ways *= _multinomial((cx.size or 0) - sum(c[i]), [a[i][j] - sum(t[j][i]) for j in range(len(y))])
-    for k, cz in enumerate(z):
-        column = [row[k] for row in c]
-        ways *= _multinomial((cz.size or 0) - sum(column), [b[j][k] - sum(row[k] for row in t[j]) for j in range(len(y))])
-    result = Polynomial.constant(sorts, ways)
-    if not ways:
-        return result
-    outside = {s: -sum(cl.size or 0 for cl in x + z if cl.sort == s) for s in sorts}
-    for i, row in enumerate(c):
-        outside[x[i].sort] += sum(row)
-    for j, middle in enumerate(y):
-        rest = _left(j, middle, a, b, t[j])
-        result = result * Polynomial.binomial(sorts, middle.sort, outside[middle.sort], rest)
-        outside[middle.sort] -= rest
-    return result
 
 
 def _multinomial(n: int, parts: Sequence[int]) -> int:

@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import Any
 
 from incidence.algebra.counting import paper_count
-from incidence.algebra.maps import MAX_PAIRS, Block, EquivariantMap, Operation, Place, as_map, num_orbits
+from incidence.algebra.maps import MAX_PAIRS, EquivariantMap, Operation, OrbitPair, TensorOrbit, as_map, num_orbits
 from incidence.algebra.orbit import Orbit
 from incidence.algebra.overlap import MAX_LISTED, overlaps
 from incidence.algebra.pattern import Pattern
@@ -192,38 +192,38 @@ class Explanation:
         undirected = "" if paper.tau_symm is None else f" (for undirected faces {paper.tau_symm:,})"
         return f"The paper's formula gives {paper.tau:,}{undirected}, not exact here: {'; '.join(paper.reasons)}."
 
-    def _blocks(self, show_all: bool) -> tuple[Block, ...]:
-        """The blocks that are shown; none where there are too many orbits even to begin."""
+    def _pairs(self, show_all: bool) -> tuple[OrbitPair, ...]:
+        """The pairs that are shown; none where there are too many orbits even to begin."""
         limit = MAX_PAIRS if show_all else _MAX_BLOCKS
         try:
-            return tuple(islice(self.map.iter_blocks(), limit))
+            return tuple(islice(self.map.iter_pairs(), limit))
         except TooLargeError:
             return ()
 
     def _table(self, show_all: bool) -> Iterator[str]:
-        blocks = self._blocks(show_all)
+        pairs = self._pairs(show_all)
         sides = self.map.inputs, self.map.outputs
-        rows = [(self._label(b.source, sides[0], 32), self._label(b.target, sides[1], 32), b.count) for b in blocks]
+        rows = [(self._label(b.source, sides[0], 32), self._label(b.target, sides[1], 32), b.count) for b in pairs]
         wide = max([len(r[0]) for r in rows] + [4])
         wide_too = max([len(r[1]) for r in rows] + [2])
         yield f"{'from':{wide}}  {'to':{wide_too}}  operations"
         for source, target, count in rows:
             yield f"{source:{wide}}  {target:{wide_too}}  {count:10,}"
-        yield from self._cut(len(blocks), self.map.num_pairs, "pair of orbits", MAX_PAIRS)
+        yield from self._cut(len(pairs), self.map.num_pairs, "pair of orbits", MAX_PAIRS)
 
     @staticmethod
-    def _label(place: Place, patterns: tuple[Pattern, ...], width: int = WIDTH) -> str:
+    def _label(place: TensorOrbit, patterns: tuple[Pattern, ...], width: int = WIDTH) -> str:
         name = patterns[place.tensor].name
         label = (f"{name}=" if name else "") + (str(place.orbit) or "(one value)")
         return label if len(label) <= width else label[: width - 3] + "..."
 
-    def _pair(self, block: Block) -> str:
-        return f"{self._label(block.source, self.map.inputs)} -> {self._label(block.target, self.map.outputs)}"
+    def _pair(self, pair: OrbitPair) -> str:
+        return f"{self._label(pair.source, self.map.inputs)} -> {self._label(pair.target, self.map.outputs)}"
 
-    def _operations(self, block: Block, limit: int) -> Iterator[Operation]:
-        classes = block.source.orbit.classes, block.target.orbit.classes
+    def _operations(self, pair: OrbitPair, limit: int) -> Iterator[Operation]:
+        classes = pair.source.orbit.classes, pair.target.orbit.classes
         for matrix in islice(overlaps(*classes, self.map.max_overlap), limit):
-            yield Operation(block.source, block.target, matrix)
+            yield Operation(pair.source, pair.target, matrix)
 
     @staticmethod
     def _cut(shown: int, total: int, what: str, limit: int) -> Iterator[str]:
@@ -234,11 +234,11 @@ class Explanation:
     def _details(self, show_all: bool) -> Iterator[str]:
         shown = 0
         limit = MAX_LISTED if show_all else _MAX_OPERATIONS
-        for block in self._blocks(show_all):
+        for pair in self._pairs(show_all):
             if shown == limit:
                 break
-            yield from wrap(self._pair(block), WIDTH, subsequent_indent="    ", break_long_words=False)
-            for number, operation in enumerate(self._operations(block, limit - shown), block.start):
+            yield from wrap(self._pair(pair), WIDTH, subsequent_indent="    ", break_long_words=False)
+            for number, operation in enumerate(self._operations(pair, limit - shown), pair.start):
                 yield from _operation_lines(number, read(operation))
                 shown += 1
         yield from self._cut(shown, self.map.dimension, "operation", MAX_LISTED)
@@ -246,9 +246,9 @@ class Explanation:
     def data(self, show_all: bool = True) -> dict[str, Any]:
         """The explanation as plain data, for JSON."""
         m = self.map
-        blocks = self._blocks(show_all)
+        pairs = self._pairs(show_all)
         limit = MAX_LISTED if show_all else _MAX_OPERATIONS
-        listed = [b for b in blocks if b.start < limit]
+        listed = [b for b in pairs if b.start < limit]
         return {
             "map": str(m),
             "inputs": [_pattern_data(p) for p in m.inputs],
@@ -259,7 +259,7 @@ class Explanation:
             "enough_nodes": None if m.is_open else dict(m.enough_nodes),
             "dimension_at": [{"num_nodes": dict(n) if isinstance(n, Mapping) else n, "dimension": m.dimension_at(n)} for n in self.nodes],
             "paper": self._paper_data(),
-            "blocks": [self._block_data(b, min(b.count, limit - b.start)) for b in listed],
+            "blocks": [self._pair_data(b, min(b.count, limit - b.start)) for b in listed],
             "is_complete": m.dimension <= limit and len(listed) == self.map.num_pairs,
         }
 
@@ -271,14 +271,14 @@ class Explanation:
         exact = {"tau_is_exact": paper.tau_is_exact, "tau_symm_is_exact": paper.tau_symm_is_exact}
         return {"tau": paper.tau, "tau_symm": paper.tau_symm, **exact, "reasons": list(paper.reasons)}
 
-    def _block_data(self, block: Block, count: int) -> dict[str, Any]:
-        operations = enumerate(self._operations(block, count), block.start)
+    def _pair_data(self, pair: OrbitPair, count: int) -> dict[str, Any]:
+        operations = enumerate(self._operations(pair, count), pair.start)
         readings = ((number, operation, read(operation)) for number, operation in operations)
         return {
-            "pair": self._pair(block),
-            "source": {"tensor": block.source.tensor, "orbit": block.source.number, "text": str(block.source.orbit)},
-            "target": {"tensor": block.target.tensor, "orbit": block.target.number, "text": str(block.target.orbit)},
-            "count": block.count,
+            "pair": self._pair(pair),
+            "source": {"tensor": pair.source.tensor, "orbit": pair.source.number, "text": str(pair.source.orbit)},
+            "target": {"tensor": pair.target.tensor, "orbit": pair.target.number, "text": str(pair.target.orbit)},
+            "count": pair.count,
             "operations": [
                 {"number": number, "overlap": operation.overlap, "formula": reading.formula, "words": reading.words}
                 for number, operation, reading in readings
@@ -289,12 +289,12 @@ class Explanation:
         head = "<br>".join(map(escape, self._head()))
         rows = []
         data = self.data(show_all=False)
-        for block in data["blocks"]:
+        for pair in data["blocks"]:
             lines = "".join(
                 f"<tr><td>{o['number']}</td><td><code>{escape(o['formula'])}</code></td><td>{escape(o['words'])}</td></tr>"
-                for o in block["operations"]
+                for o in pair["operations"]
             )
-            rows.append(f"<tr><th colspan=3 style='text-align:left'>{escape(block['pair'])}: {block['count']}</th></tr>{lines}")
+            rows.append(f"<tr><th colspan=3 style='text-align:left'>{escape(pair['pair'])}: {pair['count']}</th></tr>{lines}")
         shown = sum(len(b["operations"]) for b in data["blocks"])
         rest = "".join(f"<p>{escape(line)}</p>" for line in self._cut(shown, self.map.dimension, "operation", MAX_LISTED))
         legend = escape(" ".join(_LEGEND))

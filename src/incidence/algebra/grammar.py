@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
@@ -29,10 +29,13 @@ __all__ = [
     "Face",
     "Kind",
     "Letter",
-    "Tensor",
+    "Signature",
+    "TensorSyntax",
     "is_letter",
     "make_face",
     "parse",
+    "write_faces",
+    "write_letter",
 ]
 
 DEFAULT_SORT = "node"
@@ -100,7 +103,14 @@ def make_face(kind: Kind, letters: tuple[Letter, ...], is_open: bool = False) ->
     return Face(NODE if len(letters) == 1 and not is_open else kind, letters, is_open)
 
 
-class Tensor(NamedTuple):
+Signature = tuple[tuple[int, int], ...]
+"""The places of a letter or node: sorted pairs (face number, position), position -1 in an unordered face.
+
+A node that stands twice in a symmetric face has that pair twice.
+"""
+
+
+class TensorSyntax(NamedTuple):
     """One place of a map: an optional name and the faces."""
 
     name: str | None
@@ -143,7 +153,7 @@ _STRAY = {
 }
 
 
-def parse(text: str, *, is_map: bool) -> tuple[tuple[Tensor, ...], ...]:
+def parse(text: str, *, is_map: bool) -> tuple[tuple[TensorSyntax, ...], ...]:
     """Parses a pattern (one side with one tensor) or a map (two sides).
 
     Raises:
@@ -192,7 +202,7 @@ class _Parser:
             hint = f"this is {unicodedata.name(character, 'an unnamed character')}; {hint}"
         self.fail(position, f"unexpected character `{shown}`", hint)
 
-    def parse(self, is_map: bool) -> tuple[tuple[Tensor, ...], ...]:
+    def parse(self, is_map: bool) -> tuple[tuple[TensorSyntax, ...], ...]:
         sides = _split(self.tokens, "->")
         arrows = [t for t in self.tokens if t.text == "->"]
         if is_map and not arrows:
@@ -216,7 +226,7 @@ class _Parser:
                     self.fail(comma.start, "a comma inside brackets", "letters are separated by spaces: `{i j}`")
                 is_inside = False
 
-    def side(self, tokens: list[_Token], is_map: bool) -> tuple[Tensor, ...]:
+    def side(self, tokens: list[_Token], is_map: bool) -> tuple[TensorSyntax, ...]:
         self.refuse_commas_inside(tokens)
         commas = [t for t in tokens if t.text == ","]
         if commas and not is_map:
@@ -235,7 +245,7 @@ class _Parser:
             side.append(tensor)
         return tuple(side)
 
-    def tensor(self, tokens: list[_Token]) -> Tensor:
+    def tensor(self, tokens: list[_Token]) -> TensorSyntax:
         name = None
         if len(tokens) > 1 and tokens[1].text == "=":
             name = self.name(tokens[0])
@@ -247,7 +257,7 @@ class _Parser:
         letters = {letter for face in faces for letter in face.letters}
         if len(letters) > MAX_LETTERS:
             self.fail(tokens[0].start, f"{len(letters)} letters in one pattern", f"at most {MAX_LETTERS} are read")
-        return Tensor(name, tuple(faces))
+        return TensorSyntax(name, tuple(faces))
 
     def name(self, token: _Token) -> str:
         if not _WORD.match(token.text):
@@ -377,3 +387,13 @@ def _split(tokens: list[_Token], separator: str) -> list[list[_Token]]:
         else:
             parts[-1].append(token)
     return parts
+
+
+def write_letter(letter: Letter) -> str:
+    """A letter with its sort, which is left out where it is the default."""
+    return letter.name if letter.sort == DEFAULT_SORT else f"{letter.name}:{letter.sort}"
+
+
+def write_faces(faces: Iterable[tuple[Kind, Iterable[str], bool]]) -> str:
+    """Faces as text, from their kinds and the words inside."""
+    return " ".join(kind.opening + " ".join([*words, "..."] if is_open else words) + kind.closing for kind, words, is_open in faces)

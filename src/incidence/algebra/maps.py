@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import NamedTuple, overload
 
+from incidence.algebra.compose import Product
 from incidence.algebra.grammar import parse
 from incidence.algebra.orbit import Orbit, profiles
 from incidence.algebra.overlap import (
@@ -29,17 +30,14 @@ from incidence.algebra.overlap import (
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError, TooLargeError
 
-if TYPE_CHECKING:
-    from incidence.algebra.compose import Product
-
-__all__ = ["MAX_PAIRS", "Block", "EquivariantMap", "Operation", "Operations", "Place", "as_map"]
+__all__ = ["MAX_PAIRS", "EquivariantMap", "Operation", "Operations", "OrbitPair", "TensorOrbit", "as_map"]
 
 _STRIDE = 10_000  # matrices that are passed over rather than counted
 MAX_PAIRS = 100_000
 """Maps with more pairs of orbits than this are counted, but their operations are not listed."""
 
 
-class Place(NamedTuple):
+class TensorOrbit(NamedTuple):
     """Where an operation reads or writes.
 
     Attributes:
@@ -62,17 +60,17 @@ class Operation:
         overlap: The overlap matrix as a tuple of rows: classes of the source by classes of the target.
     """
 
-    source: Place
-    target: Place
+    source: TensorOrbit
+    target: TensorOrbit
     overlap: Matrix
 
 
 @dataclass(frozen=True)
-class Block:
+class OrbitPair:
     """All operations between two orbits: `count` of them, from number `start` on."""
 
-    source: Place
-    target: Place
+    source: TensorOrbit
+    target: TensorOrbit
     start: int
     count: int
 
@@ -151,7 +149,7 @@ class EquivariantMap:
     def dimension(self) -> int:
         """The number of independent operations for many nodes; counted, not listed."""
         with bounded():
-            return sum(n * num_within(count_by_sort(p, q, self.max_overlap), self.max_overlap) for (p, q), n in self._pairs())
+            return sum(n * num_within(count_by_sort(p, q, self.max_overlap), self.max_overlap) for (p, q), n in self._pattern_pairs())
 
     def dimension_at(self, num_nodes: int | Mapping[str, int]) -> int:
         """The exact dimension of the space of equivariant maps at given numbers of nodes.
@@ -166,9 +164,9 @@ class EquivariantMap:
             raise IncidenceError(f"`{self}` has open faces: their sizes are not bounded, so there is no dimension at N nodes.")
         counts = self._counts(num_nodes)
         with bounded():
-            return sum(n * num_at(count_by_sort(p, q, self.max_overlap), counts) for (p, q), n in self._pairs())
+            return sum(n * num_at(count_by_sort(p, q, self.max_overlap), counts) for (p, q), n in self._pattern_pairs())
 
-    def _pairs(self) -> Iterable[tuple[tuple[Pattern, Pattern], int]]:
+    def _pattern_pairs(self) -> Iterable[tuple[tuple[Pattern, Pattern], int]]:
         """The pairs of an input and an output pattern, names aside, and how often each occurs."""
         return Counter((p.unnamed(), q.unnamed()) for p in self.inputs for q in self.outputs).items()
 
@@ -200,7 +198,7 @@ class EquivariantMap:
         return sum(num_orbits(pattern) for pattern in self.outputs)
 
     @cached_property
-    def blocks(self) -> tuple[Block, ...]:
+    def pairs(self) -> tuple[OrbitPair, ...]:
         """The operations by pairs of orbits, in their order.
 
         Raises:
@@ -208,22 +206,22 @@ class EquivariantMap:
         """
         if self.num_pairs > MAX_PAIRS:
             raise TooLargeError(f"`{self}` has {self.num_pairs:,} pairs of orbits, more than the {MAX_PAIRS:,} that are listed.")
-        return tuple(self.iter_blocks())
+        return tuple(self.iter_pairs())
 
     @cached_property
     def num_pairs(self) -> int:
         """The number of pairs of an input and an output orbit."""
         return sum(map(num_orbits, self.inputs)) * self.num_biases
 
-    def iter_blocks(self) -> Iterator[Block]:
-        """The blocks one after the other, however many there are."""
+    def iter_pairs(self) -> Iterator[OrbitPair]:
+        """The pairs one after the other, however many there are."""
         start = 0
         for s, p in enumerate(self.inputs):
             for t, q in enumerate(self.outputs):
                 for a, source in enumerate(p.orbits):
                     for b, target in enumerate(q.orbits):
                         count = num_overlaps(source.classes, target.classes, self.max_overlap)
-                        yield Block(Place(s, a, source), Place(t, b, target), start, count)
+                        yield OrbitPair(TensorOrbit(s, a, source), TensorOrbit(t, b, target), start, count)
                         start += count
 
     @property
@@ -237,8 +235,6 @@ class EquivariantMap:
 
     def compose(self, then: EquivariantMap | str) -> Product:
         """The product with a map that comes after this one, on the complete structure: see `Product`."""
-        from incidence.algebra.compose import Product
-
         return Product(self, as_map(then))
 
     def __eq__(self, other: object) -> bool:
@@ -307,17 +303,17 @@ class Operations(Sequence[Operation]):
         return self._between(0, self._map.dimension)
 
     def _between(self, start: int, stop: int) -> Iterator[Operation]:
-        for block in self._map.blocks:
-            first, last = max(start, block.start), min(stop, block.start + block.count)
+        for pair in self._map.pairs:
+            first, last = max(start, pair.start), min(stop, pair.start + pair.count)
             if first >= last:
                 continue
-            classes = block.source.orbit.classes, block.target.orbit.classes
-            if first - block.start <= _STRIDE:
-                listed: Iterable[Matrix] = islice(overlaps(*classes, self._map.max_overlap), first - block.start, last - block.start)
+            classes = pair.source.orbit.classes, pair.target.orbit.classes
+            if first - pair.start <= _STRIDE:
+                listed: Iterable[Matrix] = islice(overlaps(*classes, self._map.max_overlap), first - pair.start, last - pair.start)
             else:
-                listed = (overlap_at(*classes, self._map.max_overlap, k - block.start) for k in range(first, last))
+                listed = (overlap_at(*classes, self._map.max_overlap, k - pair.start) for k in range(first, last))
             for matrix in listed:
-                yield Operation(block.source, block.target, matrix)
+                yield Operation(pair.source, pair.target, matrix)
 
     @overload
     def __getitem__(self, item: int) -> Operation: ...
@@ -333,10 +329,10 @@ class Operations(Sequence[Operation]):
                 return list(self._between(start, stop))
             return [self[start + i * step] for i in range(count)]
         k = range(self._map.dimension)[item]
-        blocks = self._map.blocks
-        block = blocks[bisect_right(blocks, k, key=lambda b: b.start) - 1]
-        classes = block.source.orbit.classes, block.target.orbit.classes
-        return Operation(block.source, block.target, overlap_at(*classes, self._map.max_overlap, k - block.start))
+        pairs = self._map.pairs
+        pair = pairs[bisect_right(pairs, k, key=lambda b: b.start) - 1]
+        classes = pair.source.orbit.classes, pair.target.orbit.classes
+        return Operation(pair.source, pair.target, overlap_at(*classes, self._map.max_overlap, k - pair.start))
 
     def __repr__(self) -> str:
         return f"<{self._map.dimension:,} operations of {self._map}>"

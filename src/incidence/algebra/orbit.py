@@ -15,10 +15,13 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import groupby, product
 from math import factorial, prod
+from typing import TYPE_CHECKING
 
-from incidence.algebra.grammar import Kind
-from incidence.algebra.pattern import Pattern, Signature, write_faces
+from incidence.algebra.grammar import Kind, Signature, write_faces
 from incidence.errors import IncidenceError, TooLargeError
+
+if TYPE_CHECKING:
+    from incidence.algebra.pattern import Pattern
 
 __all__ = ["MAX_ORBITS", "Class", "Orbit", "Profile", "num_partitions", "orbits", "placements", "profiles"]
 
@@ -59,6 +62,7 @@ class Orbit:
         letters: The letters of the pattern with their signatures and sorts; they only serve to name nodes.
 
     Example:
+        >>> from incidence.algebra import Pattern
         >>> for orbit in Pattern("i {j k}").orbits:
         ...     print(orbit, orbit.size, orbit.symmetry)
         i {i j} 2 1
@@ -226,9 +230,9 @@ def _merge(pattern: Pattern, found: Iterable[tuple[State, int]]) -> dict[State, 
 def _place(state: State, signature: Signature, sort: str, distinct: list[bool]) -> Iterator[tuple[State, int]]:
     """Puts one more letter on a node of its own, or on each kind of node it may share; with the number of such nodes."""
     yield tuple(sorted((*state, (signature, sort)))), 1
-    own = {d for d, _ in signature if distinct[d]}
+    faces = {d for d, _ in signature if distinct[d]}
     for (taken, its_sort), group in groupby(state):
-        if its_sort == sort and own.isdisjoint(d for d, _ in taken):
+        if its_sort == sort and faces.isdisjoint(d for d, _ in taken):
             rest = list(state)
             rest.remove((taken, its_sort))
             rest.append((tuple(sorted(taken + signature)), sort))
@@ -272,6 +276,7 @@ def placements(pattern: Pattern, orbit: Orbit) -> Iterator[tuple[int, ...]]:
     Nodes are numbered class by class. Patterns with open faces have letters that need no node of their own; they are refused.
 
     Example:
+        >>> from incidence.algebra import Pattern
         >>> pattern = Pattern("i {j k}")
         >>> [list(placements(pattern, orbit)) for orbit in pattern.orbits]
         [[(0, 0, 1), (0, 1, 0)], [(0, 1, 2), (0, 2, 1)]]

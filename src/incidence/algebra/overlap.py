@@ -20,7 +20,7 @@ from incidence.algebra.orbit import Class, Profile, profiles
 from incidence.algebra.pattern import Pattern
 from incidence.errors import TooLargeError
 
-__all__ = ["MAX_LISTED", "Matrix", "bounded", "count_by_sort", "num_overlaps", "overlap_at", "overlaps", "total"]
+__all__ = ["MAX_LISTED", "Matrix", "bounded", "count_by_sort", "num_overlaps", "overlap_at", "overlap_matrices", "overlaps", "total"]
 
 MAX_LISTED = 1_000_000
 """Lists of operations longer than this are refused; counts have no such limit."""
@@ -87,6 +87,18 @@ def overlap_at(source: Sequence[Class], target: Sequence[Class], max_overlap: in
                 break
             position -= count
     return tuple(rows)
+
+
+@lru_cache(maxsize=1024)
+def overlap_matrices(source: tuple[Class, ...], target: tuple[Class, ...]) -> tuple[Matrix, ...]:
+    """The same as a list that is kept, of two orbits without open classes.
+
+    Raises:
+        TooLargeError: There are too many to list.
+    """
+    if num_overlaps(source, target) > MAX_LISTED:
+        raise TooLargeError(f"two orbits with more than {MAX_LISTED:,} operations: too many to list.")
+    return tuple(overlaps(source, target))
 
 
 Counts = Counter[tuple[int, int]]

@@ -3,23 +3,14 @@ r"""`Pattern`: the index structure of one tensor, compared by meaning."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from incidence.algebra.grammar import DEFAULT_SORT, Face, Kind, Letter, Tensor, make_face, parse
+from incidence.algebra.grammar import Face, Kind, Letter, Signature, TensorSyntax, make_face, parse, write_faces, write_letter
+from incidence.algebra.orbit import Orbit, orbits
 
-if TYPE_CHECKING:
-    from incidence.algebra.orbit import Orbit
-
-__all__ = ["Pattern", "Signature"]
-
-Signature = tuple[tuple[int, int], ...]
-"""The places of a letter or node: sorted pairs (face number, position), position -1 in an unordered face.
-
-A node that stands twice in a symmetric face has that pair twice.
-"""
+__all__ = ["Pattern"]
 
 
 class Pattern:
@@ -46,16 +37,16 @@ class Pattern:
     name: str | None
 
     def __init__(self, text: str | Pattern) -> None:
-        tensor = Tensor(text.name, text.faces) if isinstance(text, Pattern) else parse(text, is_map=False)[0][0]
+        tensor = TensorSyntax(text.name, text.faces) if isinstance(text, Pattern) else parse(text, is_map=False)[0][0]
         self._set(tensor)
 
     @classmethod
-    def _of(cls, tensor: Tensor) -> Pattern:
+    def _of(cls, tensor: TensorSyntax) -> Pattern:
         self = cls.__new__(cls)
         self._set(tensor)
         return self
 
-    def _set(self, tensor: Tensor) -> None:
+    def _set(self, tensor: TensorSyntax) -> None:
         object.__setattr__(self, "faces", tensor.faces)
         object.__setattr__(self, "name", tensor.name)
 
@@ -116,13 +107,11 @@ class Pattern:
         Raises:
             TooLargeError: There are too many to list.
         """
-        from incidence.algebra.orbit import orbits
-
         return orbits(self)
 
     def unnamed(self) -> Pattern:
         """The same pattern without its name."""
-        return self if self.name is None else Pattern._of(Tensor(None, self.faces))
+        return self if self.name is None else Pattern._of(TensorSyntax(None, self.faces))
 
     def restrict(self, sort: str) -> Pattern:
         """The pattern with all letters of other sorts deleted, faces kept in place only if a letter is left.
@@ -132,12 +121,12 @@ class Pattern:
             Pattern('{i:a j:a}')
         """
         kept = (make_face(face.kind, tuple(x for x in face.letters if x.sort == sort), face.is_open) for face in self.faces)
-        return Pattern._of(Tensor(None, tuple(face for face in kept if face.letters)))
+        return Pattern._of(TensorSyntax(None, tuple(face for face in kept if face.letters)))
 
     def rename(self, names: dict[str, str]) -> Pattern:
         """The same pattern in other letters."""
         faces = (face._replace(letters=tuple(Letter(names.get(x.name, x.name), x.sort) for x in face.letters)) for face in self.faces)
-        return Pattern._of(Tensor(self.name, tuple(faces)))
+        return Pattern._of(TensorSyntax(self.name, tuple(faces)))
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
@@ -167,13 +156,3 @@ class Pattern:
 
     def __reduce__(self) -> tuple[type[Pattern], tuple[str]]:
         return Pattern, (str(self),)
-
-
-def write_letter(letter: Letter) -> str:
-    """A letter with its sort, which is left out where it is the default."""
-    return letter.name if letter.sort == DEFAULT_SORT else f"{letter.name}:{letter.sort}"
-
-
-def write_faces(faces: Iterable[tuple[Kind, Iterable[str], bool]]) -> str:
-    """Faces as text, from their kinds and the words inside."""
-    return " ".join(kind.opening + " ".join([*words, "..."] if is_open else words) + kind.closing for kind, words, is_open in faces)

@@ -7,8 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from incidence.algebra.grammar import KINDS, Letter, make_face
-from incidence.algebra.grammar import Tensor as Written
+from incidence.algebra.grammar import KINDS, Letter, TensorSyntax, make_face
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure import Structure
@@ -28,7 +27,7 @@ def lone_face(size: int, opening: str = "{") -> Pattern:
         ('{i j k}', '(i j)')
     """
     names = [f"{_LETTERS[p % 26]}{p // 26 + 1 if p >= 26 else ''}" for p in range(size)]
-    return Pattern._of(Written(None, (make_face(KINDS[opening], tuple(Letter(name, "node") for name in names)),)))
+    return Pattern._of(TensorSyntax(None, (make_face(KINDS[opening], tuple(Letter(name, "node") for name in names)),)))
 
 
 def assert_structure(who: str, given: object) -> None:

@@ -235,7 +235,7 @@ def _to_symmetric(layer: Exchangeable) -> Linear:
     for s, t in _pairs(layer):
         samples = Samples(layer.map.inputs[s], layer.map.outputs[t])
         relaxed = Exchangeable(samples.map, 1, 1)
-        first = min(b.start for b in layer.linear.map.blocks if (b.source.tensor, b.target.tensor) == (s, t))
+        first = min(b.start for b in layer.linear.map.pairs if (b.source.tensor, b.target.tensor) == (s, t))
         kept = [number - first for number in layer.linear._layout.kept[s, t]]
         values = _values(*_inner(relaxed, samples.structure), (0, 0), samples.ys, samples.xs)[:, kept]
         _weight(new, s, t).copy_(torch.einsum("ac,cio->aio", samples.to_pool(), _combined(values, _weight(layer, s, t))))

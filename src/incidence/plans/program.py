@@ -44,9 +44,7 @@ class Layout:
     def rows(self, source: tuple[int, int], target: tuple[int, int]) -> dict[Matrix, int]:
         """The row of the weight for every overlap matrix of two orbits."""
         start = next(
-            b.start
-            for b in self.map.blocks
-            if (b.source.tensor, b.source.number) == source and (b.target.tensor, b.target.number) == target
+            b.start for b in self.map.pairs if (b.source.tensor, b.source.number) == source and (b.target.tensor, b.target.number) == target
         )
         at = self._rows[source[0], target[0]]
         classes = self._classes(source, target)

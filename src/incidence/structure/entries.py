@@ -16,7 +16,8 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from incidence.algebra.pattern import Pattern, Signature
+from incidence.algebra.grammar import Signature
+from incidence.algebra.pattern import Pattern
 from incidence.structure.ragged import code, group
 
 __all__ = ["Bucket", "buckets"]

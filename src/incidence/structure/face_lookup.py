@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from incidence.algebra.grammar import Face
-from incidence.algebra.grammar import Tensor as Written
+from incidence.algebra.grammar import Face, TensorSyntax
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.structure import Structure
@@ -16,7 +15,7 @@ __all__ = ["lone", "sources"]
 
 def lone(face: Face, name: str | None = None) -> Pattern:
     """The pattern that has this face alone."""
-    return Pattern._of(Written(name, (face,)))
+    return Pattern._of(TensorSyntax(name, (face,)))
 
 
 def sources(structure: Structure, pattern: Pattern, faces: Mapping[Any, str] | None) -> list[Pattern]:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from incidence.algebra.pattern import Pattern, write_faces
+from incidence.algebra.grammar import write_faces
+from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.entries import buckets, count_entries
 from incidence.structure.ragged import code, ranges, rank
