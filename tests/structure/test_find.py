@@ -267,11 +267,11 @@ def test_rows_become_entries():
 
 
 def test_the_orbits_of_a_long_path_are_listed_once_for_all_its_shapes(monkeypatch):
-    from incidence.algebra import orbit
+    from incidence.algebra import pattern as module
 
     calls = []
-    listed = orbit.orbits
-    monkeypatch.setattr(orbit, "orbits", lambda pattern: calls.append(str(pattern)) or listed(pattern))
+    listed = module.orbits
+    monkeypatch.setattr(module, "orbits", lambda pattern: calls.append(str(pattern)) or listed(pattern))
     square = Structure(4, {"{i j}": [[0, 1, 2, 0], [1, 2, 3, 3]]})
     text = "{a b} {b c} {c d} {d e} {e f} {f p}"
     assert square.with_pattern(text).num_entries(text) == 252
