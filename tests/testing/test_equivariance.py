@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,10 +10,13 @@ import torch
 from torch import Tensor
 
 import incidence as inc
+from incidence.algebra import Pattern
 from incidence.errors import IncidenceError
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
 from incidence.testing import assert_equivariant, random_features, random_structure
+from incidence.testing.rewriting import rewritten
+from tests.structure.listing import entry_of
 
 EDGES = torch.tensor([[0, 1, 2, 4, 3], [1, 2, 3, 0, 1]])
 
@@ -208,7 +212,7 @@ def test_infinity_that_moves_is_found():
 
 
 def test_an_output_whose_shape_changes_is_found():
-    with pytest.raises(AssertionError, match="the output changes its shape under relabelling"):
+    with pytest.raises(AssertionError, match=r"relabelling \d\): the output changes its shape: from \[\d, 2\] to \[\d, 2\]"):
         assert_equivariant(lambda x, s: torch.ones(1 + int(s["(i j)"][0, 0]), 2), nodes(graph()), graph(), inputs="i", outputs="")
 
 
@@ -222,6 +226,109 @@ def test_a_layer_with_a_broken_activation_is_found():
             return adds_positions(layer(x, structure), structure)
 
     assert "the output `i` differs" in message(Broken(), nodes(graph()))
+
+
+# ---- the same entries in other letter orders
+
+
+def sends_the_first_to_the_second(x: Tensor, s: Structure) -> Tensor:
+    e = s["{i j}"]
+    return torch.zeros_like(x).index_add(0, e[1], x[e[0]])
+
+
+def sends_the_first_row_of_a_symmetric_matrix(x: Tensor, s: Structure) -> Tensor:
+    e = s["[i j]"]
+    return torch.zeros_like(x).index_add(0, e[1], x[e[0]])
+
+
+def sends_edges_to_the_node_called_i(x: Tensor, s: Structure) -> Tensor:
+    return torch.zeros(s.num_nodes, x.shape[1]).index_add(0, s["{i j} {i k}"][0], x)
+
+
+def mixed() -> Structure:
+    pairs = [[0, 1, 0, 2, 3], [1, 2, 0, 0, 3]]
+    meetings = [[1, 0, 2, 0], [0, 1, 3, 3], [2, 1, 3, 1]]  # the second and the third are equal edges
+    return Structure(4, {"{i j}": [[0, 1, 3], [1, 2, 2]], "[i j]": pairs, "{i j} {i k}": meetings})
+
+
+@pytest.mark.parametrize("structure", [mixed(), collate([mixed(), mixed()])], ids=["one structure", "batch"])
+@pytest.mark.parametrize(
+    ("broken", "inputs"),
+    [
+        (sends_the_first_to_the_second, "i"),
+        (sends_the_first_row_of_a_symmetric_matrix, "i"),
+        (sends_edges_to_the_node_called_i, "{i j} {i k}"),
+    ],
+)
+def test_what_reads_the_letter_order_of_an_unordered_face_is_found(broken, inputs, structure):
+    x = torch.randn(structure.num_entries(inputs), 2, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(
+        AssertionError, match="the same entries written in another letter order give another result: the output `i` differs"
+    ):
+        assert_equivariant(broken, x, structure, inputs=inputs, outputs="i")
+
+
+@pytest.mark.parametrize("text", ["i -> i", "{i j} -> i", "[i j] -> {i j}", "{i j} {i k} -> {i j} {i k}", "i, {i j} {i k} -> i, [i j]"])
+def test_layers_give_the_same_in_every_letter_order(text):
+    structure = mixed()
+    generator = torch.Generator().manual_seed(0)
+    x = random_features(text.split(" -> ")[0], structure, 2, generator=generator)
+    assert_equivariant(Linear(text, 2, 2, dtype=torch.float64), x, structure)
+
+
+def test_what_treats_the_letters_alike_passes():
+    def both_ways(x: Tensor, s: Structure) -> Tensor:
+        return sends_the_first_to_the_second(x, s) + torch.zeros_like(x).index_add(0, s["{i j}"][0], x[s["{i j}"][1]])
+
+    x = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
+    assert_equivariant(both_ways, x, mixed(), inputs="i")
+
+
+def test_a_single_edge_is_enough_to_find_it():
+    structure = Structure(2, {"{i j}": [[0], [1]]})
+    with pytest.raises(AssertionError, match=r"\(rewriting 0\): the same entries written in another letter order"):
+        assert_equivariant(sends_the_first_to_the_second, torch.tensor([[1.0], [2.0]]), structure, inputs="i", trials=1)
+
+
+REWRITTEN = {
+    "{i j}": [[0, 1, 3], [1, 2, 2]],
+    "{i j k}": [[0], [1], [2]],
+    "[i j k]": [[0, 1, 2, 3], [0, 2, 2, 3], [1, 3, 2, 1]],
+    "i {i j k}": [[0, 3], [1, 2], [2, 1]],
+    "i {j k}": [[0, 3], [1, 3], [2, 1]],
+    "(i j) {j k l}": [[0, 1], [1, 2], [3, 0], [0, 3]],
+    "{i j} {i k}": [[1, 0, 2, 0], [0, 1, 3, 3], [2, 1, 3, 1]],
+    "{i j} {k l}": [[0, 1], [1, 2], [2, 2], [3, 1]],
+    "{i ...}": [[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]],
+    "{i j} {i ...}": ([[0, 1], [1, 2]], [[0, 1, 3, 1], [0, 0, 0, 1]]),
+}
+
+
+@pytest.mark.parametrize("text", REWRITTEN)
+def test_rewriting_keeps_every_entry(text):
+    structure = Structure(4, {text: REWRITTEN[text]})
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(10):
+        assert rewritten(structure, generator) == structure
+
+
+@pytest.mark.parametrize("text", [text for text in REWRITTEN if not Pattern(text).is_open])
+def test_rewriting_finds_every_assignment_of_an_entry(text):
+    pattern = Pattern(text)
+    for column in zip(*REWRITTEN[text], strict=True):
+        structure = Structure(4, {text: [[node] for node in column]})
+        generator = torch.Generator().manual_seed(0)
+        found = {tuple(rewritten(structure, generator)[text][:, 0].tolist()) for _ in range(100)}
+        every = product(range(4), repeat=len(pattern.letters))
+        same = {other for other in every if entry_of(pattern, list(other)) == entry_of(pattern, list(column))}
+        assert found == (same - {column} or {column})  # a lone entry is never left as it was, if it can be helped
+
+
+def test_rewriting_keeps_sorts_apart_and_leaves_ordered_faces_alone():
+    structure = Structure({"a": 3, "b": 3}, {"{u:a v:a m:b}": [[0], [1], [1]], "(u:a v:a)": [[0, 1], [2, 0]]})
+    new = rewritten(structure, torch.Generator().manual_seed(0))
+    assert new["{u:a v:a m:b}"].T.tolist() == [[1, 0, 1]]
+    assert torch.equal(new["(u:a v:a)"], structure["(u:a v:a)"])
 
 
 # ---- how it is asked

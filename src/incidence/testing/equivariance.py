@@ -13,6 +13,7 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure import Structure
+from incidence.testing.rewriting import rewritten
 
 __all__ = ["assert_equivariant"]
 
@@ -29,7 +30,11 @@ def assert_equivariant(
     trials: int = 3,
     seed: int = 0,
 ) -> None:
-    """Asserts that relabelling the nodes and reordering the entries of a structure does the same to what a module gives.
+    """Asserts that what a module gives depends on nothing but the entries and their values.
+
+    Relabelling the nodes and reordering the entries must do the same to the output, and writing the same entries in other
+    letter orders must do nothing: `{1 2}` is `{2 1}`, and the equal edges of `{i j} {i k}` may be told with either node as i
+    (docs/math.md section 2).
 
     Args:
         module: Called as `module(x, structure)`.
@@ -43,30 +48,47 @@ def assert_equivariant(
         seed: Of the relabellings.
 
     Raises:
-        AssertionError: The module is not equivariant; the message says which output and entry broke, and by how much.
+        AssertionError: The module is not equivariant; the message says which output and entry broke, by how much, and what did it.
     """
     if not isinstance(structure, Structure):
         raise IncidenceError(f"the third argument is a Structure; got {type(structure).__name__}.")
     if trials < 1:
         raise IncidenceError(f"trials is a number of relabellings, at least 1; got {trials!r}.")
-    names = _names(module, x, inputs, outputs)
-    known = _known(module)
+    known = getattr(module, "map", None)
+    known = known if isinstance(known, EquivariantMap) else None
+    names = _names(known, x, inputs, outputs)
     before = module(x, structure)
     _assert_repeatable(before, module(x, structure))
     generator = torch.Generator().manual_seed(seed)
     for trial in range(trials):
         moved, rows = _moved(structure, generator)
         rows_of = _RowsOf(structure, rows, known)
-        after = module(rows_of.take(x, names[0]), moved)
-        _compare(rows_of.take(before, names[1]), after, trial, rtol, atol, names[1])
+        given, expected = rows_of.take(x, names[0]), rows_of.take(before, names[1])
+
+        def difference(changed: Structure, given: Any = given, expected: Any = expected) -> str | None:
+            return _difference(expected, module(given, changed), rtol, atol, names[1])
+
+        broken = difference(rewritten(moved, generator))
+        if broken is None:
+            continue
+        by_labels = difference(moved)  # the same without rewriting, to tell what did it
+        if by_labels is not None:
+            raise AssertionError(
+                f"not equivariant (relabelling {trial}): {by_labels} Something depends on the numbers of nodes or the order of "
+                f"entries: look for positions, sorting, flattening, or random numbers."
+            )
+        raise AssertionError(
+            f"not equivariant (rewriting {trial}): the same entries written in another letter order give another result: {broken} "
+            f"Something reads the rows of an index as if they were ordered: the letters of {{ }} and [ ] are not; treat all of "
+            f"them alike, or write an ordered face ( )."
+        )
 
 
-def _names(module: Any, x: Any, inputs: str | None, outputs: str | None) -> tuple[str | None, str | None]:
-    own: EquivariantMap | None = getattr(module, "map", None) if isinstance(getattr(module, "map", None), EquivariantMap) else None
-    if inputs is None and own is not None and len(own.inputs) == 1:
-        inputs = str(own.inputs[0])
+def _names(known: EquivariantMap | None, x: Any, inputs: str | None, outputs: str | None) -> tuple[str | None, str | None]:
+    if inputs is None and known is not None and len(known.inputs) == 1:
+        inputs = str(known.inputs[0])
     if outputs is None:
-        outputs = str(own.outputs[0]) if own is not None and len(own.outputs) == 1 else inputs
+        outputs = str(known.outputs[0]) if known is not None and len(known.outputs) == 1 else inputs
     if inputs is None and isinstance(x, Tensor):
         raise IncidenceError("x is a single tensor, and the module does not say its pattern: give inputs='i', for example.")
     return inputs, outputs
@@ -94,17 +116,12 @@ def _shuffled(ptr: Tensor, generator: torch.Generator) -> Tensor:
     return torch.cat(parts).to(ptr.device) if parts else torch.zeros(0, dtype=torch.long)
 
 
-def _known(module: Any) -> dict[str, Pattern]:
-    """The patterns that a module names itself, by key."""
-    own = getattr(module, "map", None)
-    return {p.name or str(p): p for p in own.inputs + own.outputs} if isinstance(own, EquivariantMap) else {}
-
-
 class _RowsOf:
     """Which rows of a tensor go where under a relabelling."""
 
-    def __init__(self, structure: Structure, rows: dict[Pattern, Tensor], known: dict[str, Pattern]) -> None:
-        self.structure, self.rows, self.known = structure, rows, known
+    def __init__(self, structure: Structure, rows: dict[Pattern, Tensor], known: EquivariantMap | None) -> None:
+        self.structure, self.rows = structure, rows
+        self.known = {p.name or str(p): p for p in known.inputs + known.outputs} if known is not None else {}
 
     def take(self, x: Any, name: str | None) -> Any:
         """The values in the new order."""
@@ -133,24 +150,22 @@ def _assert_repeatable(one: Any, other: Any) -> None:
             )
 
 
-def _compare(expected: Any, found: Any, trial: int, rtol: float, atol: float, name: str | None) -> None:
+def _difference(expected: Any, found: Any, rtol: float, atol: float, name: str | None) -> str | None:
+    """What differs, in a sentence; nothing if all agrees."""
     if isinstance(expected, Mapping):
-        for key in expected:
-            _compare(expected[key], found[key], trial, rtol, atol, key)
-        return
+        return next(filter(None, (_difference(expected[key], found[key], rtol, atol, key) for key in expected)), None)
     what = f"the output `{name}`" if name else "the output"
-    shapes = [list(value.shape) for value in (expected, found)]
-    assert shapes[0] == shapes[1], f"{what} changes its shape under relabelling: {shapes[0]} and {shapes[1]}"
+    if expected.shape != found.shape:
+        return f"{what} changes its shape: from {list(expected.shape)} to {list(found.shape)}."
     expected, found = expected.double(), found.double()
     is_bad = ~torch.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
-    gap = (expected - found).abs().masked_fill(~is_bad, 0)
     if not is_bad.any():
-        return
+        return None
+    gap = (expected - found).abs().masked_fill(~is_bad, 0)
     count = int(is_bad.flatten(1).any(1).sum()) if expected.ndim > 1 else int(is_bad.sum())
     worst = int(gap.nan_to_num(nan=float("inf")).flatten().argmax())
     place = tuple(int(i) for i in torch.unravel_index(torch.tensor(worst), expected.shape))
-    raise AssertionError(
-        f"not equivariant (relabelling {trial}): {what} differs on {count} of {len(expected)} entries, most at {place}: "
-        f"{expected[place]:.6g} was expected and {found[place]:.6g} came. Something depends on the numbers of nodes or the order of "
-        f"entries: look for positions, sorting, flattening, or random numbers."
+    return (
+        f"{what} differs on {count} of {len(expected)} entries, most at {place}: "
+        f"{expected[place]:.6g} was expected and {found[place]:.6g} came."
     )

@@ -1,0 +1,99 @@
+"""The same entries told by other assignments of nodes to letters (docs/math.md section 2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.structure import Structure, collate
+
+__all__ = ["rewritten"]
+
+_MAX_DRAWN = 16  # assignments for entries whose letters coincide alike: each entry gets one of them
+_Facts = tuple[tuple[int, ...], ...]  # of the letters of an entry: the first with the same node, and which open faces its node lies in
+
+
+def rewritten(structure: Structure, generator: torch.Generator | None = None) -> Structure:
+    """The same structure with every entry told by another of its assignments, at random.
+
+    Args:
+        structure: One structure or a batch.
+        generator: Of the random numbers.
+
+    Example:
+        >>> s = Structure(3, {"{i j} {i k}": torch.tensor([[0], [1], [1]])})  # equal edges: either node may be i
+        >>> t = rewritten(s)
+        >>> t["{i j} {i k}"].T.tolist(), s == t
+        ([[1, 0, 0]], True)
+    """
+    if not structure.patterns or not structure.num_structures:
+        return structure
+    parts = [one.with_index({str(p): _rewrite(one, p, generator) for p in structure.patterns}) for one in structure]
+    return parts[0] if structure.num_structures == 1 else collate(parts)
+
+
+def _rewrite(structure: Structure, pattern: Pattern, generator: torch.Generator | None) -> object:
+    index = structure[pattern]
+    if not pattern.is_open:
+        return _letters(pattern, index, (), generator)
+    letters, *members = index if isinstance(index, tuple) else (None, index)
+    shuffled = [m[:, torch.randperm(m.shape[1], generator=generator).to(m.device)] for m in members]
+    return shuffled[0] if letters is None else (_letters(pattern, letters, members, generator), *shuffled)
+
+
+def _letters(pattern: Pattern, index: Tensor, members: tuple[Tensor, ...] | list[Tensor], generator: torch.Generator | None) -> Tensor:
+    """Other nodes for the letters, shape (letters, entries); entries whose letters coincide alike share the search."""
+    alike: dict[_Facts, list[int]] = {}
+    contained = [set(zip(*m.flip(0).tolist(), strict=True)) for m in members]  # (entry, node)
+    for number, column in enumerate(index.T.tolist()):
+        alike.setdefault(_facts(pattern, number, column, contained), []).append(number)
+    new = index.clone()
+    for facts, numbers in alike.items():
+        same = tuple(node for node, *_ in facts)
+        others = sorted({_assignment(pattern, facts, generator) for _ in range(_MAX_DRAWN)} - {same})
+        if others:
+            entries = torch.tensor(numbers, device=index.device)
+            choice = torch.randint(len(others) + 1, (len(numbers),), generator=generator)
+            choice[0] %= len(others)  # at least one entry is not as it was
+            letters = torch.tensor([*others, same], device=index.device)[choice.to(index.device)].T  # (letters, entries)
+            new[:, entries] = index[letters, entries]
+    return new
+
+
+def _facts(pattern: Pattern, number: int, column: list[int], contained: list[set[tuple[int, int]]]) -> _Facts:
+    nodes = [(pattern.sorts[name], node) for name, node in zip(pattern.fixed_letters, column, strict=True)]
+    opened = [d for d, face in enumerate(pattern.faces) if face.is_open]
+    return tuple((nodes.index(v), *(d for d, c in zip(opened, contained, strict=True) if (number, v[1]) in c)) for v in nodes)
+
+
+def _assignment(pattern: Pattern, facts: _Facts, generator: torch.Generator | None) -> tuple[int, ...]:
+    """For every letter a letter whose node it takes, so that every face stays what it is: a search with steps in random order."""
+    names = pattern.fixed_letters
+    fixed = [Counter(place for place in pattern.signatures[name] if not pattern.faces[place[0]].is_open) for name in names]
+    opened = [{d for d, _ in pattern.signatures[name] if pattern.faces[d].is_open} for name in names]
+    held: dict[int, Counter[tuple[int, int]]] = {}  # the places that every node still has to fill
+    for places, (node, *_) in zip(fixed, facts, strict=True):
+        held.setdefault(node, Counter()).update(places)
+    may = {node: set(facts[node][1:]) for node in held}  # the open faces in which it lies
+
+    def place(number: int) -> tuple[int, ...] | None:
+        if number == len(names):
+            return ()
+        nodes = list(held)
+        for k in torch.randperm(len(nodes), generator=generator).tolist():
+            node = nodes[k]
+            is_sort = pattern.sorts[names[node]] == pattern.sorts[names[number]]
+            if is_sort and fixed[number] <= held[node] and opened[number] <= may[node]:
+                held[node] -= fixed[number]
+                rest = place(number + 1)
+                held[node] += fixed[number]
+                if rest is not None:
+                    return (node, *rest)
+        return None
+
+    found = place(0)
+    assert found is not None, "an entry has at least the assignment that it came with"
+    return found
