@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from incidence.algebra import EquivariantMap, explain
-from incidence.algebra.explain import read
+from incidence.algebra import EquivariantMap, explain, read
 from incidence.errors import IncidenceError
 
 
@@ -41,6 +40,12 @@ def test_words_say_what_is_summed_matched_copied_and_chosen():
         "match i, j; copy along a; add up the three choices of i, j",
     ]
     assert [read(o).words for o in EquivariantMap(" -> ").operations] == ["take the value"]
+
+
+def test_an_operation_prints_as_its_formula_and_words():
+    operation = EquivariantMap("{i j} -> {i j k}").operations[1]
+    assert str(operation) == "y[{i a b}] = sum_j x[{i j}]: sum over j; match i; copy along a, b; add up the three choices of i"
+    assert repr(operation) == f"<Operation {operation}>"
 
 
 @pytest.mark.parametrize("text", ["i j -> i j k", "u {u w ...} -> {u ...}", "{i j} {i k} -> [i j k]", "i i {i j} -> (i j) i"])

@@ -15,9 +15,9 @@ from incidence.structure import Structure, collate
 from incidence.symmetry import Group, automorphisms
 from incidence.symmetry.pairs import pair_orbits
 from incidence.testing import random_features
-from tests.symmetry import solids
 from tests.structure.listing import entries_of
 from tests.structure.random_structures import random_structure
+from tests.symmetry import solids
 
 COUNTS = [
     (solids.bipyramid, "i {i j k} -> i {i j k}", 40),

@@ -16,9 +16,9 @@ from incidence.symmetry import automorphisms
 from incidence.symmetry.coloured import coloured_graph
 from incidence.symmetry.search import find_symmetries
 from tests.data_folder import data_folder
-from tests.symmetry import solids
 from tests.structure.listing import entries_of
 from tests.structure.random_structures import random_structure
+from tests.symmetry import solids
 
 MODULE = sys.modules["incidence.symmetry.automorphisms"]  # by name it is the function
 

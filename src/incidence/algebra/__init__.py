@@ -2,11 +2,12 @@
 
 from incidence.algebra.basis import orbit_to_pool, pool_to_orbit
 from incidence.algebra.compose import Product
-from incidence.algebra.explain import Explanation, explain, read
+from incidence.algebra.explain import Explanation, explain
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.orbit import Class, Orbit
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.polynomial import Polynomial
+from incidence.algebra.reading import read
 
 __all__ = [
     "Class",

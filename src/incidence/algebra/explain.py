@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from itertools import islice
-from math import comb
 from textwrap import wrap
-from typing import Any
+from typing import Any, overload
 
 from incidence.algebra.counting import paper_count
-from incidence.algebra.maps import MAX_PAIRS, EquivariantMap, Operation, OrbitPair, TensorOrbit, as_map, num_orbits
+from incidence.algebra.layers import Layer, Network, is_layer, is_module
+from incidence.algebra.maps import MAX_PAIRS, EquivariantMap, Operation, OrbitPair, TensorOrbit, num_orbits
 from incidence.algebra.orbit import Orbit
 from incidence.algebra.overlap import MAX_LISTED, overlaps
 from incidence.algebra.pattern import Pattern
+from incidence.algebra.reading import Reading, read
 from incidence.errors import IncidenceError, TooLargeError
 
-__all__ = ["Explanation", "Reading", "explain", "read"]
+__all__ = ["Explanation", "explain"]
 
 WIDTH = 80
 _MAX_BLOCKS, _MAX_OPERATIONS = 30, 60  # shown unless everything is asked for
@@ -27,106 +28,25 @@ _LEGEND = (
     "those of y; a letter in both is a node that they share. A sum runs over the",
     "entries, each once, however many ways there are to write it.",
 )
-_NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+Nodes = int | Mapping[str, int] | Iterable[int | Mapping[str, int]]
+"""A number of nodes, of every sort or for each sort; or several."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """One operation as a formula and in words."""
-
-    formula: str
-    words: str
-
-
-def read(operation: Operation) -> Reading:
-    """Puts an operation into a formula and words.
-
-    Nodes that input and output share have one name; nodes of the input alone are summed over; nodes of the output alone are
-    broadcast along.
-
-    Example:
-        >>> operation = EquivariantMap("i j -> i j k").operations[-2]
-        >>> print(read(operation).formula, read(operation).words, sep="; ")
-        y[i a j] = x[i j]; match i, j; copy along a
-    """
-    source, target = operation.source.orbit, operation.target.orbit
-    matched, summed = _split_source(source, operation)
-    used = {name for names in source.node_names for name in names} | {n for row in matched for c in row for n in c}
-    into = [[n for row in matched for n in row[j]] for j in range(len(target.classes))]
-    fresh = _names("abcdefgh", used)
-    copied = [[next(fresh) for _ in range((c.size or len(i)) - len(i))] for c, i in zip(target.classes, into, strict=True)]
-    y = target.write([kept + new for kept, new in zip(into, copied, strict=True)])
-    x = source.write([[*(n for c in row for n in c), *left] for row, left in zip(matched, summed, strict=True)])
-    over = [name for names in summed for name in names]
-    is_pooled = bool(over) or any(c.is_open for c in source.classes)
-    sign = f"sum_{','.join(over)} " if over else "sum " if is_pooled else ""
-    return Reading(f"y[{y}] = {sign}x[{x}]", _words(operation, over, into, copied))
-
-
-def _names(letters: str, used: set[str]) -> Iterator[str]:
-    return (name for n in range(100) for c in letters if (name := f"{c}{n or ''}") not in used)
-
-
-def _split_source(source: Orbit, operation: Operation) -> tuple[list[list[list[str]]], list[list[str]]]:
-    """The names of the nodes of every input class, split into those matched with each output class and those summed over."""
-    used = {name for names in source.node_names for name in names}
-    fresh = _names("uvwpqrst", used)
-    matched: list[list[list[str]]] = []
-    summed: list[list[str]] = []
-    for c, names, row in zip(source.classes, source.node_names, operation.overlap, strict=True):
-        left = iter(list(islice(fresh, sum(row))) if c.is_open else names)
-        matched.append([list(islice(left, a)) for a in row])
-        summed.append(list(left))
-    return matched, summed
-
-
-def _words(operation: Operation, over: list[str], into: list[list[str]], copied: list[list[str]]) -> str:
-    kept = sorted(name for names in into for name in names)
-    along = [name for names in copied for name in names]
-    from_open, to_open = (any(c.is_open for c in place.orbit.classes) for place in (operation.source, operation.target))
-    choices = _choices(operation, kept)
-    parts = []
-    if over or from_open:
-        nodes = [("all " * (not kept)) + ", ".join(over)] if over else []
-        faces = ["all faces" + f" that contain {', '.join(kept)}" * bool(kept)] if from_open else []
-        parts.append(f"sum over {' and '.join(nodes + faces)}")
-    if kept and not (from_open and not over):
-        parts.append(f"match {', '.join(kept)}")
-    if along:
-        parts.append(f"copy along {', '.join(along)}")
-    if to_open:
-        parts.append("copy to all faces" + f" that contain {', '.join(kept)}" * bool(kept))
-    if choices:
-        parts.append(choices)
-    return "; ".join(parts) or "take the value"
-
-
-def _choices(operation: Operation, kept: list[str]) -> str:
-    """A remark where the matched nodes can be chosen in several ways in the output, which are then added up."""
-    ways, is_open = 1, False
-    for j, c in enumerate(operation.target.orbit.classes):
-        column = [row[j] for row in operation.overlap]
-        is_open |= c.is_open and any(column)
-        left = c.size or 0
-        for a in column:
-            ways, left = ways * comb(left, a) if not c.is_open else ways, left - a
-    if is_open:
-        return f"add up all choices of {', '.join(kept)} in the face"
-    if ways == 1:
-        return ""
-    count = _NUMBER_WORDS[ways] if ways < len(_NUMBER_WORDS) else str(ways)
-    return f"add up the {count} choices of {', '.join(kept)}"
-
-
-def explain(
-    text: EquivariantMap | str, *, nodes: int | Iterable[int | Mapping[str, int]] = (), max_overlap: int | None = None
-) -> Explanation:
-    """The decomposition of a map as a table; prints well and renders in notebooks.
+@overload
+def explain(what: EquivariantMap | str, *, nodes: Nodes = ..., max_overlap: int | None = ...) -> Explanation: ...
+@overload
+def explain(what: object, *, nodes: Nodes = ...) -> Explanation | Network: ...
+def explain(what: object, *, nodes: Nodes = (), max_overlap: int | None = None) -> Explanation | Network:
+    """A map, a layer or a network in words: prints well and renders in notebooks.
 
     Args:
-        text: The map, as text or as an `EquivariantMap`.
-        nodes: Numbers of nodes at which to give the exact dimension; with sorts, mappings from sort to number.
+        what: A map, as text or as an `EquivariantMap`; a layer; or any torch module with layers in it.
+        nodes: Of a map or a layer: numbers of nodes at which to give the exact dimension; with sorts, mappings from sort to number.
         max_overlap: With open faces, where the map is text: how many matched nodes may lie in an open class; 1 if not given.
+
+    Returns:
+        An `Explanation` of a map or a layer, with what each operation does; a `Network` of anything else, layer by layer.
 
     Example:
         >>> print(explain("i -> i"))  # doctest: +ELLIPSIS
@@ -134,11 +54,20 @@ def explain(
         2 operations and 1 bias, for 2 nodes or more.
         ...
     """
-    if isinstance(text, str):
-        text = EquivariantMap(text, 1 if max_overlap is None else max_overlap)
-    elif max_overlap is not None:
+    if max_overlap is not None and not isinstance(what, str):
         raise IncidenceError("max_overlap belongs to the map: give it to EquivariantMap, or pass the map as text.")
-    return Explanation(as_map(text), (nodes,) if isinstance(nodes, (int, Mapping)) else tuple(nodes))
+    numbers = (nodes,) if isinstance(nodes, (int, Mapping)) else tuple(nodes)
+    if is_layer(what):
+        return Explanation(Layer(what).map, numbers, Layer(what))
+    if is_module(what):
+        if numbers:
+            raise IncidenceError("nodes= is for a map or a layer: explain one layer of the network.")
+        return Network(what)
+    if isinstance(what, str):
+        what = EquivariantMap(what, 1 if max_overlap is None else max_overlap)
+    if not isinstance(what, EquivariantMap):
+        raise IncidenceError(f"explain takes a map, its text, a layer or a network; got {type(what).__name__}.")
+    return Explanation(what, numbers)
 
 
 @dataclass(frozen=True)
@@ -148,10 +77,12 @@ class Explanation:
     Attributes:
         map: The map that is explained.
         nodes: The numbers of nodes at which the dimension is given.
+        layer: The layer that is explained, if it is one: only its operations are shown.
     """
 
     map: EquivariantMap
     nodes: tuple[int | Mapping[str, int], ...] = ()
+    layer: Layer | None = None
 
     def __str__(self) -> str:
         return self.text()
@@ -170,6 +101,8 @@ class Explanation:
     def _head(self) -> Iterator[str]:
         m = self.map
         yield from wrap(str(m), WIDTH, subsequent_indent="    ", break_long_words=False)
+        if self.layer is not None:
+            yield from wrap(f"{self.layer.kind}, {self.layer.sentence()}.", WIDTH, break_long_words=False)
         bound = [f"{n} nodes" + f" of sort {sort}" * (sort != "node") for sort, n in m.enough_nodes.items() if n > 1]
         many = f", for {' and '.join(bound)} or more" if bound and not m.is_open else ""
         opened = f", at most {m.max_overlap} matched in open faces" if m.is_open else ""
@@ -203,7 +136,7 @@ class Explanation:
     def _table(self, show_all: bool) -> Iterator[str]:
         pairs = self._pairs(show_all)
         sides = self.map.inputs, self.map.outputs
-        rows = [(self._label(b.source, sides[0], 32), self._label(b.target, sides[1], 32), b.count) for b in pairs]
+        rows = [(self._label(b.source, sides[0], 32), self._label(b.target, sides[1], 32), self._num_kept(b)) for b in pairs]
         wide = max([len(r[0]) for r in rows] + [4])
         wide_too = max([len(r[1]) for r in rows] + [2])
         yield f"{'from':{wide}}  {'to':{wide_too}}  operations"
@@ -220,10 +153,21 @@ class Explanation:
     def _pair(self, pair: OrbitPair) -> str:
         return f"{self._label(pair.source, self.map.inputs)} -> {self._label(pair.target, self.map.outputs)}"
 
-    def _operations(self, pair: OrbitPair, limit: int) -> Iterator[Operation]:
+    def _operations(self, pair: OrbitPair, limit: int) -> Iterator[tuple[int, Operation]]:
+        """The first operations of a pair, with their numbers; of a layer those that it has."""
         classes = pair.source.orbit.classes, pair.target.orbit.classes
-        for matrix in islice(overlaps(*classes, self.map.max_overlap), limit):
-            yield Operation(pair.source, pair.target, matrix)
+        listed = (Operation(pair.source, pair.target, matrix) for matrix in overlaps(*classes, self.map.max_overlap))
+        kept = ((n, o) for n, o in enumerate(listed, pair.start) if self.layer is None or o in self.layer.kept)
+        return islice(kept, limit)
+
+    def _num_kept(self, pair: OrbitPair) -> int:
+        if self.layer is None or len(self.layer.kept) == self.map.dimension:
+            return pair.count
+        return sum(1 for _ in self._operations(pair, pair.count))
+
+    @property
+    def _num_operations(self) -> int:
+        return self.map.dimension if self.layer is None else len(self.layer.kept)
 
     @staticmethod
     def _cut(shown: int, total: int, what: str, limit: int) -> Iterator[str]:
@@ -235,13 +179,13 @@ class Explanation:
         shown = 0
         limit = MAX_LISTED if show_all else _MAX_OPERATIONS
         for pair in self._pairs(show_all):
-            if shown == limit:
-                break
-            yield from wrap(self._pair(pair), WIDTH, subsequent_indent="    ", break_long_words=False)
-            for number, operation in enumerate(self._operations(pair, limit - shown), pair.start):
+            operations = list(self._operations(pair, limit - shown))
+            if operations:
+                yield from wrap(self._pair(pair), WIDTH, subsequent_indent="    ", break_long_words=False)
+            for number, operation in operations:
                 yield from _operation_lines(number, read(operation))
-                shown += 1
-        yield from self._cut(shown, self.map.dimension, "operation", MAX_LISTED)
+            shown += len(operations)
+        yield from self._cut(shown, self._num_operations, "operation", MAX_LISTED)
 
     def data(self, show_all: bool = True) -> dict[str, Any]:
         """The explanation as plain data, for JSON."""
@@ -259,6 +203,7 @@ class Explanation:
             "enough_nodes": None if m.is_open else dict(m.enough_nodes),
             "dimension_at": [{"num_nodes": dict(n) if isinstance(n, Mapping) else n, "dimension": m.dimension_at(n)} for n in self.nodes],
             "paper": self._paper_data(),
+            **({} if self.layer is None else {"layer": self.layer.data()}),
             "blocks": [self._pair_data(b, min(b.count, limit - b.start)) for b in listed],
             "is_complete": m.dimension <= limit and len(listed) == self.map.num_pairs,
         }
@@ -272,8 +217,7 @@ class Explanation:
         return {"tau": paper.tau, "tau_symm": paper.tau_symm, **exact, "reasons": list(paper.reasons)}
 
     def _pair_data(self, pair: OrbitPair, count: int) -> dict[str, Any]:
-        operations = enumerate(self._operations(pair, count), pair.start)
-        readings = ((number, operation, read(operation)) for number, operation in operations)
+        readings = ((number, operation, read(operation)) for number, operation in self._operations(pair, count))
         return {
             "pair": self._pair(pair),
             "source": {"tensor": pair.source.tensor, "orbit": pair.source.number, "text": str(pair.source.orbit)},
@@ -296,7 +240,7 @@ class Explanation:
             )
             rows.append(f"<tr><th colspan=3 style='text-align:left'>{escape(pair['pair'])}: {pair['count']}</th></tr>{lines}")
         shown = sum(len(b["operations"]) for b in data["blocks"])
-        rest = "".join(f"<p>{escape(line)}</p>" for line in self._cut(shown, self.map.dimension, "operation", MAX_LISTED))
+        rest = "".join(f"<p>{escape(line)}</p>" for line in self._cut(shown, self._num_operations, "operation", MAX_LISTED))
         legend = escape(" ".join(_LEGEND))
         return f"<div><p>{head}</p><p>{legend}</p><table>{''.join(rows)}</table>{rest}</div>"
 

@@ -28,6 +28,7 @@ from incidence.algebra.overlap import (
     overlaps,
 )
 from incidence.algebra.pattern import Pattern
+from incidence.algebra.reading import read
 from incidence.errors import IncidenceError, PatternError, TooLargeError
 
 __all__ = ["MAX_PAIRS", "EquivariantMap", "Operation", "Operations", "OrbitPair", "TensorOrbit", "as_map"]
@@ -51,18 +52,28 @@ class TensorOrbit(NamedTuple):
     orbit: Orbit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Operation:
-    """One pool-and-broadcast operation.
+    """One pool-and-broadcast operation; prints as a formula and in words.
 
     Attributes:
         source, target: What it reads and what it writes.
         overlap: The overlap matrix as a tuple of rows: classes of the source by classes of the target.
+
+    Example:
+        >>> EquivariantMap("i j -> i j").operations[12]
+        <Operation y[j i] = x[i j]: match i, j>
     """
 
     source: TensorOrbit
     target: TensorOrbit
     overlap: Matrix
+
+    def __str__(self) -> str:
+        return str(read(self))
+
+    def __repr__(self) -> str:
+        return f"<Operation {self}>"
 
 
 @dataclass(frozen=True)

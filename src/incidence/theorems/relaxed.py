@@ -15,7 +15,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from incidence.algebra.explain import read
+from incidence.algebra.reading import read
 from incidence.errors import IncidenceError
 from incidence.nn.exchangeable import Exchangeable
 from incidence.nn.linear import Linear

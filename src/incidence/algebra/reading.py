@@ -1,0 +1,109 @@
+"""One operation as a formula and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from math import comb
+from typing import TYPE_CHECKING
+
+from incidence.algebra.orbit import Orbit
+
+if TYPE_CHECKING:
+    from incidence.algebra.maps import Operation
+
+__all__ = ["Reading", "read"]
+
+_NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One operation as a formula and in words."""
+
+    formula: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.formula}: {self.words}"
+
+
+def read(operation: Operation) -> Reading:
+    """Puts an operation into a formula and words.
+
+    Nodes that input and output share have one name; nodes of the input alone are summed over; nodes of the output alone are
+    broadcast along.
+
+    Example:
+        >>> from incidence.algebra import EquivariantMap
+        >>> print(read(EquivariantMap("i j -> i j k").operations[-2]))
+        y[i a j] = x[i j]: match i, j; copy along a
+    """
+    source, target = operation.source.orbit, operation.target.orbit
+    matched, summed = _split_source(source, operation)
+    used = {name for names in source.node_names for name in names} | {n for row in matched for c in row for n in c}
+    into = [[n for row in matched for n in row[j]] for j in range(len(target.classes))]
+    fresh = _names("abcdefgh", used)
+    copied = [[next(fresh) for _ in range((c.size or len(i)) - len(i))] for c, i in zip(target.classes, into, strict=True)]
+    y = target.write([kept + new for kept, new in zip(into, copied, strict=True)])
+    x = source.write([[*(n for c in row for n in c), *left] for row, left in zip(matched, summed, strict=True)])
+    over = [name for names in summed for name in names]
+    is_pooled = bool(over) or any(c.is_open for c in source.classes)
+    sign = f"sum_{','.join(over)} " if over else "sum " if is_pooled else ""
+    return Reading(f"y[{y}] = {sign}x[{x}]", _words(operation, over, into, copied))
+
+
+def _names(letters: str, used: set[str]) -> Iterator[str]:
+    return (name for n in range(100) for c in letters if (name := f"{c}{n or ''}") not in used)
+
+
+def _split_source(source: Orbit, operation: Operation) -> tuple[list[list[list[str]]], list[list[str]]]:
+    """The names of the nodes of every input class, split into those matched with each output class and those summed over."""
+    used = {name for names in source.node_names for name in names}
+    fresh = _names("uvwpqrst", used)
+    matched: list[list[list[str]]] = []
+    summed: list[list[str]] = []
+    for c, names, row in zip(source.classes, source.node_names, operation.overlap, strict=True):
+        left = iter(list(islice(fresh, sum(row))) if c.is_open else names)
+        matched.append([list(islice(left, a)) for a in row])
+        summed.append(list(left))
+    return matched, summed
+
+
+def _words(operation: Operation, over: list[str], into: list[list[str]], copied: list[list[str]]) -> str:
+    kept = sorted(name for names in into for name in names)
+    along = [name for names in copied for name in names]
+    from_open, to_open = (any(c.is_open for c in place.orbit.classes) for place in (operation.source, operation.target))
+    choices = _choices(operation, kept)
+    parts = []
+    if over or from_open:
+        nodes = [("all " * (not kept)) + ", ".join(over)] if over else []
+        faces = ["all faces" + f" that contain {', '.join(kept)}" * bool(kept)] if from_open else []
+        parts.append(f"sum over {' and '.join(nodes + faces)}")
+    if kept and not (from_open and not over):
+        parts.append(f"match {', '.join(kept)}")
+    if along:
+        parts.append(f"copy along {', '.join(along)}")
+    if to_open:
+        parts.append("copy to all faces" + f" that contain {', '.join(kept)}" * bool(kept))
+    if choices:
+        parts.append(choices)
+    return "; ".join(parts) or "take the value"
+
+
+def _choices(operation: Operation, kept: list[str]) -> str:
+    """A remark where the matched nodes can be chosen in several ways in the output, which are then added up."""
+    ways, is_open = 1, False
+    for j, c in enumerate(operation.target.orbit.classes):
+        column = [row[j] for row in operation.overlap]
+        is_open |= c.is_open and any(column)
+        left = c.size or 0
+        for a in column:
+            ways, left = ways * comb(left, a) if not c.is_open else ways, left - a
+    if is_open:
+        return f"add up all choices of {', '.join(kept)} in the face"
+    if ways == 1:
+        return ""
+    count = _NUMBER_WORDS[ways] if ways < len(_NUMBER_WORDS) else str(ways)
+    return f"add up the {count} choices of {', '.join(kept)}"
