@@ -1,4 +1,4 @@
-r"""The two bases of the equivariant maps, and the exact change between them.
+r"""The two bases of the equivariant maps, and the exact change between them (docs/math.md section 5).
 
 The *orbit basis* $O_A$ is 1 where the overlap is exactly A and 0 elsewhere; the *pool-broadcast basis* $B_A$, the one layers
 use, counts the ways of finding A in the overlap. For overlap matrices C of the same two orbits,

@@ -1,4 +1,4 @@
-r"""The product of two maps on the complete structure, with its exact constants: polynomials in the number of nodes.
+r"""The product of two maps on the complete structure, with exact constants: polynomials in the number of nodes (docs/math.md section 13).
 
 In the pool-broadcast basis $B_B B_A$ counts triples of a middle entry y and sets $V_{ij} \subseteq X_i \cap Y_j$,
 $W_{jl} \subseteq Y_j \cap Z_l$ of sizes $a_{ij}$, $b_{jl}$. Given V and W, the number of y depends on

@@ -1,4 +1,4 @@
-r"""The paper's closed formulas, and where they agree with the exact numbers.
+r"""The paper's closed formulas, and where they agree with the exact numbers (docs/math.md section 14).
 
 - Stirling numbers of the second kind: `stirling`; Bell numbers: `bell`
 - $\tau^{M \to M'}$ for directed faces: `tau`; $\tau_{symm}$ for undirected ones: `tau_symm`

@@ -1,4 +1,4 @@
-r"""Text to syntax: the grammar of patterns and maps, and the table of the kinds of faces.
+r"""Text to syntax: the grammar of patterns and maps (docs/math.md section 1), and the table of the kinds of faces.
 
     map      := side "->" side
     side     := tensor ("," tensor)*

@@ -1,4 +1,4 @@
-r"""Pattern to orbits: signatures, classes, and how many there are.
+r"""Pattern to orbits: signatures, classes, and how many there are (docs/math.md section 3).
 
 An entry of a pattern gives every node in it a *signature* (in which faces it stands, and where). Nodes of one sort with equal
 signatures form a *class*; two entries lie in one orbit of the relabellings iff their classes have the same signatures, sorts

@@ -1,9 +1,9 @@
-r"""Pairs of orbits to operations: overlap matrices, listed and counted.
+r"""Pairs of orbits to operations: overlap matrices, listed and counted (docs/math.md section 4).
 
 The pairs (input entry, output entry) of two orbits fall into one orbit of the relabellings for each *overlap matrix*
 $a_{ij} = |X_i \cap Y_j|$: row sums at most the sizes of the input classes, column sums at most those of the output classes,
-zero where the sorts differ. Open classes have no bound of their own; instead at most `max_overlap` matched nodes may lie in an
-open class of either side.
+zero where the sorts differ. Open classes (docs/math.md section 11) have no bound of their own; instead at most `max_overlap` matched
+nodes may lie in an open class of either side.
 """
 
 from __future__ import annotations

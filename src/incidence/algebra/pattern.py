@@ -17,7 +17,7 @@ class Pattern:
     r"""The index structure of one tensor, for example `i {i j}`: a node and an edge that contains it.
 
     Patterns are values: immutable, hashable, and equal when they mean the same. The canonical form is the name, the kinds of
-    the faces, and the multiset of (sort, signature) of the letters (math: *Canonical form*), so neither the names of letters
+    the faces, and the multiset of (sort, signature) of the letters (docs/math.md section 3), so neither the names of letters
     nor the order inside `{ }` matters.
 
     Args:

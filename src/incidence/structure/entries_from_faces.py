@@ -1,8 +1,8 @@
 r"""The entries of a pattern, found from the faces that are present.
 
-An entry of a pattern is one face for each face of the pattern, such that the letters can be assigned (math: section 2). So it is told by
-the rows of its faces in the tensors that list them, and all entries are a join of those lists on the letters that faces share. A face
-enters the join once for every way to put its nodes on its letters; letters that may be exchanged (equal sort and signature) take
+An entry of a pattern is one face for each face of the pattern, such that the letters can be assigned (docs/math.md section 2). So it is
+told by the rows of its faces in the tensors that list them, and all entries are a join of those lists on the letters that faces share. A
+face enters the join once for every way to put its nodes on its letters; letters that may be exchanged (equal sort and signature) take
 their nodes in ascending order, which leaves few ways, often one.
 """
 
