@@ -57,17 +57,6 @@ def stl_binary(points: Points, faces: Faces) -> bytes:
     return b"solid or not, this is binary".ljust(80) + struct.pack("<I", len(faces)) + b"".join(rows)
 
 
-def medit(points: Points, faces: Faces, tetrahedra: Faces = ()) -> bytes:
-    lines = ["MeshVersionFormatted 1", "Dimension 3", "Vertices", str(len(points)), *(f"{' '.join(map(repr, p))} 0" for p in points)]
-    for key, cells in (
-        ("Triangles", [f for f in faces if len(f) == 3]),
-        ("Quadrilaterals", [f for f in faces if len(f) == 4]),
-        ("Tetrahedra", tetrahedra),
-    ):
-        lines += [key, str(len(cells)), *(f"{' '.join(str(v + 1) for v in f)} 0" for f in cells)]
-    return "\n".join([*lines, "End", ""]).encode()
-
-
 POLYGON_WRITERS: dict[str, tuple[str, Callable[[Points, Faces], bytes]]] = {
     "obj": ("obj", obj),
     "off": ("off", off),
@@ -75,5 +64,5 @@ POLYGON_WRITERS: dict[str, tuple[str, Callable[[Points, Faces], bytes]]] = {
     "ply little endian": ("ply", _ply_binary("binary_little_endian", "<")),
     "ply big endian": ("ply", _ply_binary("binary_big_endian", ">")),
 }
-TRIANGLE_WRITERS = {"stl": ("stl", stl), "stl binary": ("stl", stl_binary), "mesh": ("mesh", medit)}
+TRIANGLE_WRITERS = {"stl": ("stl", stl), "stl binary": ("stl", stl_binary)}
 WRITERS = POLYGON_WRITERS | TRIANGLE_WRITERS

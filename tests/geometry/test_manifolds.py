@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incidence import geometry
-from incidence.geometry.components import agreeing_signs, components
+from incidence.geometry.orientation import agreeing_signs
 from incidence.structure import Structure, collate
+from incidence.symmetry.orbits import connect
 from tests.geometry.shapes import MOEBIUS, PROJECTIVE_PLANE, cone, cube_order, disjoint, glued_at_node_0, sphere, suspension, times
 
 T = torch.tensor
@@ -169,7 +170,7 @@ def test_nodes_have_one_label_iff_they_are_connected(edges):
         if one is not other:
             groups.remove(other)
             one |= other
-    found = components(10, T(edges, dtype=torch.long).view(-1, 2).T).tolist()
+    found = connect(torch.arange(10), *T(edges, dtype=torch.long).view(-1, 2).T).tolist()
     assert found == [min(next(g for g in groups if v in g)) for v in range(10)]
 
 
@@ -181,9 +182,9 @@ def test_signs_are_found_up_to_one_sign_for_each_component(signs, edges):
     found, is_fine = agreeing_signs(6, ends, hidden[ends].prod(0))
     assert is_fine.all()
     assert torch.equal(found[ends].prod(0), hidden[ends].prod(0))
-    assert (found[components(6, ends)] == 1).all()
+    assert (found[connect(torch.arange(6), *ends)] == 1).all()
 
 
 def test_long_paths_take_few_rounds():
     turn = torch.randperm(100_000, generator=torch.Generator().manual_seed(0))
-    assert not components(100_000, torch.stack([turn[:-1], turn[1:]])).any()
+    assert not connect(torch.arange(100_000), turn[:-1], turn[1:]).any()

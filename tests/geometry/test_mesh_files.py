@@ -68,6 +68,13 @@ def test_minus_zero_is_zero_when_corners_are_compared():
     assert len(read(data, "stl").points) == 4
 
 
+def test_stl_may_have_several_solids():
+    one = w.stl([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0, 1, 2]])
+    other = w.stl([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], [[2, 1, 0]])
+    found = read(one + other, "stl")
+    assert polygons(found) == [[0, 1, 2], [3, 1, 0]]
+
+
 # ---- what the formats allow
 
 OBJ_VARIANTS = {
@@ -147,16 +154,6 @@ def test_the_lines_of_a_ply_header_may_end_as_on_windows(name):
     assert polygons(found) == w.PYRAMID_FACES
 
 
-def test_medit_allows_comments_two_dimensions_and_other_keywords():
-    data = (
-        b"MeshVersionFormatted 2 # version\nDimension 2\nVertices 4\n0 0 1\n1 0 1\n1 1 1\n0 1 1\nCorners 1\n3\n"
-        b"Triangles 1\n1 2 3 5\nQuadrilaterals 1\n1 2 3 4 6\nEnd"
-    )
-    found = read(data, "mesh")
-    assert found.points.tolist() == [[0, 0], [1, 0], [1, 1], [0, 1]]
-    assert polygons(found) == [[0, 1, 2], [0, 1, 2, 3]]
-
-
 # ---- where a file is
 
 
@@ -199,7 +196,6 @@ SURFACES = {
     "woody.obj": (694, 1960, 1267, 1, 119, 0),
 }
 PIECES = {"suzanne.obj": 3, "teapot.obj": 4}
-VOLUMES = {"octopus-low.mesh": (452, 898, 1140), "bunny.mesh": (5433, 6966, 34055), "hand.mesh": (7234, 9556, 29998)}
 
 
 def faces_per_edge(mesh) -> torch.Tensor:
@@ -240,22 +236,6 @@ def test_suzanne_keeps_her_quads():
     mesh = geometry.read_mesh(data_folder("classic_meshes") / "suzanne.obj.gz")
     assert mesh.face_pattern == "face"
     assert torch.bincount(mesh.faces.sizes).tolist() == [0, 0, 0, 32, 468]
-
-
-@pytest.mark.parametrize("name", VOLUMES)
-def test_a_classic_volume_is_a_complex_of_tetrahedra_that_contains_its_surface(name):
-    mesh = geometry.read_mesh(data_folder("classic_meshes") / f"{name}.gz")
-    s = mesh.structure
-    assert (s.num_nodes, len(mesh.faces), s.num_entries("{i j k l}")) == VOLUMES[name]
-    sides = mesh.tetrahedra[:, [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]].reshape(-1, 3).T
-    in_tetrahedra = torch.bincount(s.locate("{i j k}", sides), minlength=s.num_entries("{i j k}"))
-    assert int(in_tetrahedra.min()) == 1
-    assert int(mesh.face_rows.min()) >= 0
-    if name != "bunny.mesh":  # which is filled up around the surface as well
-        assert sorted(mesh.face_rows.tolist()) == (in_tetrahedra == 1).nonzero()[:, 0].tolist()
-    euler = s.num_nodes - s.num_entries("{i j}") + s.num_entries("{i j k}") - s.num_entries("{i j k l}")
-    assert euler == 1
-    assert s.canonical()[0] == s
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ def test_any_corruption_gives_a_sentence_or_a_sound_mesh(name, edits):
         assert found.canonical()[0] == found
 
 
-@pytest.mark.parametrize("file_format", ["obj", "off", "ply", "stl", "mesh"])
+@pytest.mark.parametrize("file_format", ["obj", "off", "ply", "stl"])
 @settings(max_examples=100, deadline=None)
 @given(junk=st.binary(max_size=300))
 def test_junk_gives_a_sentence(file_format, junk):
@@ -61,13 +61,13 @@ def test_junk_gives_a_sentence(file_format, junk):
 
 
 @pytest.mark.parametrize("count", [10**12, 2**31 - 1, 2**63, 10**4000])
-@pytest.mark.parametrize("name", ["off", "ply", "ply little endian", "stl binary", "mesh"])
+@pytest.mark.parametrize("name", ["off", "ply", "ply little endian", "stl binary"])
 def test_a_promise_of_any_size_takes_no_memory(name, count):
     file_format, data = sample(name)
     if name == "stl binary":
         data = data[:80] + b"\xff\xff\xff\xff" + data[84:]
     else:
-        key = {"off": b"\n%d " % len(w.PYRAMID_POINTS), "mesh": b"Vertices\n4"}.get(name, b"vertex 5")
+        key = {"off": b"\n%d " % len(w.PYRAMID_POINTS)}.get(name, b"vertex 5")
         assert key in data
         data = data.replace(key, key[:-2] + b" %d " % count if name == "off" else key[:-1] + b"%d" % count, 1)
     tracemalloc.start()

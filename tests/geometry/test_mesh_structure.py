@@ -1,7 +1,5 @@
 """The structure of a mesh: its tensors, and which row is which face of the caller."""
 
-import io
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -109,13 +107,6 @@ def test_repair_drops_faces_that_name_a_point_twice_and_all_but_the_first_of_equ
     assert mesh.kept.tolist() == [0, 3]
     assert [mesh.faces[k].tolist() for k in range(2)] == [faces[0], faces[3]]
     assert mesh.structure == geometry.mesh((POINTS, [faces[0], faces[3]]))
-
-
-def test_a_volume_has_all_faces_of_its_tetrahedra_and_loose_triangles():
-    data = w.medit([[0.0, 0.0, float(k)] for k in range(6)], [[3, 4, 5]], [[3, 2, 1, 0]])
-    s = geometry.mesh(io.BytesIO(data), format="mesh")
-    assert [s.num_entries(p) for p in ("{i j}", "{i j k}", "{i j k l}")] == [9, 5, 1]
-    assert inc.Structure(6, {str(p): s[str(p)] for p in s.patterns}) == s.canonical()[0] == s
 
 
 def test_polygons_are_indexed_like_a_list():

@@ -11,7 +11,8 @@ from torch import Tensor
 from incidence.data.dataset import DataSet, Split, Task
 from incidence.data.graphs.files import arrays, checked_rows, damaged, find
 from incidence.data.graphs.folds import others
-from incidence.geometry.node_lists import NodeLists, structure_of
+from incidence.geometry.assembly import assemble
+from incidence.geometry.node_lists import NodeLists
 from incidence.structure.example import Example
 
 __all__ = ["load_citation"]
@@ -49,7 +50,7 @@ def load_citation(name: str, folder: Path | None) -> DataSet:
         train = checked_rows(path, found[key], count)
         splits.append(Split(train, train[:0], others(train, count)))
     hyperedges, times = _merged(NodeLists(found["edge_ptr"], found["edge_nodes"]), count)
-    structure = structure_of(count, {"{i ...}": hyperedges.index})
+    structure = assemble(count, {"{i ...}": hyperedges.index})
     of_hyperedges = torch.stack([hyperedges.sizes.float().log(), times.float().log()], dim=1)
     features = {"i": _words(found["feat_indptr"], found["feat_indices"], found["feat_shape"]), "{i ...}": of_hyperedges}
     return DataSet(

@@ -13,7 +13,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.data.space import space
 from incidence.errors import IncidenceError
 from incidence.geometry import lifting
-from incidence.geometry.lifting.attach import attach, face_text
+from incidence.geometry.assembly import attach, face_text
 from incidence.structure.example import Example
 from incidence.structure.examples import collate, uncollate
 from incidence.structure.structure import Structure

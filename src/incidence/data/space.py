@@ -9,7 +9,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.geometry.lifting.attach import attach
+from incidence.geometry.assembly import attach
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 

@@ -29,7 +29,7 @@ _HOMES = {
     "read_mesh": "incidence.geometry.meshes",
     "simplicial_complex": "incidence.geometry.complexes",
     "table": "incidence.geometry.tables",
-    "with_adjacency": "incidence.geometry.adjacent",
+    "with_adjacency": "incidence.geometry.ranks",
 }
 
 __all__ = sorted(_HOMES)

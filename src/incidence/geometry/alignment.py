@@ -9,7 +9,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.geometry.assemble import assert_structure
+from incidence.geometry.assembly import assert_structure
 from incidence.geometry.graphs import read_hyperedges
 from incidence.structure import Structure
 
@@ -71,8 +71,7 @@ def _members(pattern: Pattern, entries: Any) -> Any:
     """Node lists of a lone open face as rows (node, entry)."""
     if not (pattern.is_open and pattern.order == 1) or hasattr(entries, "shape"):
         return entries
-    sets = read_hyperedges("entries", entries)
-    return torch.stack([sets.nodes, torch.arange(len(sets)).repeat_interleave(sets.ptr.diff())])
+    return read_hyperedges("entries", entries)[0].index
 
 
 def _assert_all_there(pattern: Pattern, rows: Tensor, count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from math import comb
 from operator import index as index_of
@@ -13,8 +14,8 @@ from torch import Tensor
 
 from incidence.algebra.grammar import MAX_LETTERS
 from incidence.errors import IncidenceError
-from incidence.geometry.assemble import assemble, assert_structure, lone_face
-from incidence.geometry.node_sets import NodeSets, as_count, different, read_sets
+from incidence.geometry.assembly import assemble, assert_structure, face_text
+from incidence.geometry.node_lists import NodeLists, as_count, assert_nodes, different, read_node_lists
 from incidence.structure import Structure, collate
 from incidence.structure.ragged import MAX_ENTRIES, assert_few
 from incidence.structure.validate import as_matrix
@@ -45,7 +46,7 @@ def simplicial_complex(facets: Any, num_nodes: int | None = None, max_size: int 
         >>> simplicial_complex([range(10)], max_size=3)
         Structure(num_nodes=10, '{i j}': 45 entries, '{i j k}': 120 entries)
     """
-    return _closure(_read("facets", facets), num_nodes, max_size, "{")
+    return _closure("facets", facets, num_nodes, max_size, "{}")
 
 
 def directed_complex(sequences: Any, num_nodes: int | None = None, max_size: int | None = None) -> Structure:
@@ -64,40 +65,39 @@ def directed_complex(sequences: Any, num_nodes: int | None = None, max_size: int
         >>> directed_complex([[2, 0, 1]])["(i j)"].T.tolist()
         [[0, 1], [2, 0], [2, 1]]
     """
-    return _closure(_read("sequences", sequences), num_nodes, max_size, "(")
+    return _closure("sequences", sequences, num_nodes, max_size, "()")
 
 
-def _read(name: str, faces: Any) -> NodeSets:
+def _read(name: str, faces: Any) -> tuple[NodeLists, Callable[[int], str]]:
     if not isinstance(faces, (Tensor, np.ndarray)):
-        return read_sets(name, faces)
+        return read_node_lists(name, faces), lambda k: f"{name}[{k}]"
     if faces.ndim != 2 or faces.shape[0] > faces.shape[1] > 0:
         why = ", more rows than columns. Transpose it if its rows are faces, or give" if faces.ndim == 2 else ". Give"
         raise IncidenceError(
             f"{name} must have shape [size, faces], one column for each face; got {list(faces.shape)}{why} a list of faces."
         )
-    rows = faces.shape[0]
-    columns = as_matrix(faces, rows, name, "one column for each face", None)
-    ptr = torch.arange(columns.shape[1] + 1, device=columns.device) * rows
-    return NodeSets(columns.T.flatten(), ptr, f"{name}[:, {{}}]")
+    columns = as_matrix(faces, faces.shape[0], name, "one column for each face", None)
+    return NodeLists.of_rows(columns.T), lambda k: f"{name}[:, {k}]"
 
 
-def _closure(sets: NodeSets, num_nodes: int | None, max_size: int | None, opening: str) -> Structure:
-    if num_nodes is None and not len(sets):
-        raise IncidenceError(f"{sets.place.partition('[')[0]} is empty, so nothing tells the number of nodes. Give num_nodes.")
-    count = sets.bound() if num_nodes is None else as_count(num_nodes)
-    sets.assert_nodes(count)
-    given = {nodes.shape[1]: nodes if opening == "(" else nodes.sort(dim=1)[0] for _, nodes in sets.by_size()}
+def _closure(name: str, faces: Any, num_nodes: int | None, max_size: int | None, brackets: str) -> Structure:
+    lists, place = _read(name, faces)
+    if num_nodes is None and not len(lists):
+        raise IncidenceError(f"{name} is empty, so nothing tells the number of nodes. Give num_nodes.")
+    count = int(torch.cat([lists.nodes, lists.ptr[:1] - 1]).max()) + 1 if num_nodes is None else as_count(num_nodes)
+    assert_nodes(lists, count, place)
+    given = {nodes.shape[1]: nodes if brackets == "()" else nodes.sort(dim=1)[0] for _, nodes in lists.by_size()}
     top = _as_size(max_size) if max_size is not None else max(given, default=1)
     for size in range(2, top + 1):  # the parts of one facet are all different: what they exceed need not be tried
         _assert_few(comb(max(given, default=1), size), size)
-    index, larger = {}, sets.nodes.new_zeros(0, top + 1)
+    index, larger = {}, lists.nodes.new_zeros(0, top + 1)
     for size in range(top, 1, -1):
         parts = [_shorter(larger, size)]
         parts += [_shorter(nodes, size) for own, nodes in given.items() if own == size or own > size == top]
         faces = torch.cat(parts)
         larger = faces[different(faces, max(count, 1))]
-        index[lone_face(size, opening)] = (larger.T.contiguous(),)
-    return assemble(count, dict(reversed(index.items())), is_preferred=opening == "{")
+        index[face_text(size, brackets=brackets)] = larger.T.contiguous()
+    return assemble(count, dict(reversed(index.items())), is_preferred=brackets == "{}")
 
 
 def _as_size(max_size: object) -> int:

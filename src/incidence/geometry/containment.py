@@ -10,14 +10,15 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
+from incidence.geometry.node_lists import NodeLists
 from incidence.structure import Structure
 from incidence.structure.ragged import MAX_ENTRIES, assert_few, by_entry, distinct, expand, is_among, pairs, ranges
 
-__all__ = ["Level", "contained"]
+__all__ = ["RankedFaces", "contained"]
 
 
 @dataclass(frozen=True)
-class Level:
+class RankedFaces:
     """The faces of one rank: the entries of one tensor of a structure that has one face.
 
     Attributes:
@@ -38,7 +39,7 @@ class Level:
         """The nodes of faces of one size, shape [size, faces], ascending where their order means nothing; None for mixed sizes."""
         if self.pattern is None or self.pattern.is_open or not self.pattern.faces[0].kind.is_distinct:
             return None
-        columns = self.structure.index(self.pattern)[0]
+        columns: Tensor = self.structure[self.pattern]
         return columns if self.is_ordered else columns.sort(dim=0)[0]
 
     @property
@@ -47,28 +48,28 @@ class Level:
         return self.pattern is not None and self.pattern.faces[0].kind.opening == "("
 
     @cached_property
-    def csr(self) -> tuple[Tensor, Tensor]:
-        """All nodes by face, ascending within each, and where each face starts, with the end."""
-        if self.pattern is None:
-            return self.structure.empty_index(1)[0], torch.zeros(1, dtype=torch.long, device=self.structure.device)
-        parts = self.structure.index(self.pattern)
-        if self.pattern.is_open:
-            return by_entry(parts[1], self.count)
-        total = max(self.structure.total_nodes, 1)
-        keys = (torch.arange(self.count, device=parts[0].device) * total + parts[0]).flatten()
-        keys = keys[distinct(keys)]  # a symmetric face may repeat a node
-        return keys % total, ranges(torch.bincount(keys // total, minlength=self.count))
+    def num_nodes(self) -> int:
+        """A bound on the numbers of nodes, at least 1."""
+        return max(self.structure.counts.values(), default=0) or 1
 
     @cached_property
-    def sizes(self) -> Tensor:
-        """The number of nodes of every face."""
-        return self.csr[1].diff()
+    def lists(self) -> NodeLists:
+        """The nodes of every face, ascending."""
+        if self.pattern is None:
+            return NodeLists.of_rows(torch.zeros(0, 0, dtype=torch.long, device=self.structure.device))
+        index = self.structure[self.pattern]
+        if self.pattern.is_open:
+            nodes, ptr = by_entry(index, self.count)
+            return NodeLists(ptr, nodes)
+        keys = (torch.arange(self.count, device=index.device) * self.num_nodes + index).flatten()
+        keys = keys[distinct(keys)]  # a symmetric face may repeat a node
+        return NodeLists(ranges(torch.bincount(keys // self.num_nodes, minlength=self.count)), keys % self.num_nodes)
 
 
-def contained(lower: Level, upper: Level) -> Tensor:
-    """All pairs of faces, the first in the second: rows (face of the lower level, face of the upper level), by the latter."""
+def contained(lower: RankedFaces, upper: RankedFaces) -> Tensor:
+    """All pairs of faces, the first in the second: rows (face of the lower rank, face of the upper rank), by the latter."""
     if not lower.count or not upper.count:
-        return lower.structure.empty_index(2)
+        return torch.zeros(2, 0, dtype=torch.long, device=lower.structure.device)
     if is_alike(lower, upper):
         found = subfaces(lower, upper)
         upper_face = torch.arange(upper.count, device=found.device).repeat_interleave(found.shape[1])
@@ -78,19 +79,19 @@ def contained(lower: Level, upper: Level) -> Tensor:
     return both[:, (both[1] * lower.count + both[0]).sort()[1]]
 
 
-def is_alike(lower: Level, upper: Level) -> bool:
-    """Whether the subfaces of a face are told by its positions: both levels have one size, and the same kind of faces."""
+def is_alike(lower: RankedFaces, upper: RankedFaces) -> bool:
+    """Whether the subfaces of a face are told by its positions: both ranks have faces of one size, and the same kind of faces."""
     if lower.columns is None or upper.columns is None:
         return False
     return len(lower.columns) <= len(upper.columns) and (len(lower.columns) == 1 or lower.is_ordered == upper.is_ordered)
 
 
-def is_simplicial(lower: Level, upper: Level) -> bool:
+def is_simplicial(lower: RankedFaces, upper: RankedFaces) -> bool:
     """Whether the boundary of a face is what is left without one of its nodes."""
     return is_alike(lower, upper) and len(lower.columns) + 1 == len(upper.columns)  # type: ignore[arg-type]
 
 
-def subfaces(lower: Level, upper: Level) -> Tensor:
+def subfaces(lower: RankedFaces, upper: RankedFaces) -> Tensor:
     """For every face the rows of its subfaces, -1 where one is absent; shape [faces, subfaces], positions in lexicographic order."""
     assert lower.columns is not None
     assert upper.columns is not None
@@ -100,21 +101,17 @@ def subfaces(lower: Level, upper: Level) -> Tensor:
     return lower.structure.locate(lower.pattern, asked).view(len(chosen), upper.count).T
 
 
-def _by_nodes(lower: Level, upper: Level) -> Tensor:
+def _by_nodes(lower: RankedFaces, upper: RankedFaces) -> Tensor:
     """Every lower face looks for partners at the one of its nodes that fewest upper faces have, and asks them for the others."""
-    nodes, ptr = lower.csr
-    theirs, their_ptr = upper.csr
-    total = max(lower.structure.total_nodes, 1)
-    owner = torch.arange(upper.count, device=nodes.device).repeat_interleave(their_ptr.diff())
+    nodes, theirs, owner, total = lower.lists.nodes, upper.lists.nodes, upper.lists.numbers, lower.num_nodes
     degree = torch.bincount(theirs, minlength=total)
-    face = torch.arange(lower.count, device=nodes.device).repeat_interleave(ptr.diff())
     rarest = torch.full((lower.count,), total * (upper.count + 1), device=nodes.device)
-    rarest.scatter_reduce_(0, face, degree[nodes] * total + nodes, "amin")
+    rarest.scatter_reduce_(0, lower.lists.numbers, degree[nodes] * total + nodes, "amin")
     one, spot = pairs(rarest % total, theirs, MAX_ENTRIES, "too many faces have nodes in common")
     other = owner[spot]
-    sizes = ptr.diff()[one]
+    sizes = lower.lists.sizes[one]
     assert_few(int(sizes.sum()), MAX_ENTRIES, "too many faces have nodes in common")
-    which, place = expand(ptr[one], sizes)
+    which, place = expand(lower.lists.ptr[one], sizes)
     is_in = is_among(other[which] * total + nodes[place], owner * total + theirs)
     is_kept = torch.ones_like(one, dtype=torch.bool)
     is_kept[which[~is_in]] = False

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from incidence.geometry.node_lists import NodeLists, sides, structure_of
+from incidence.geometry.assembly import assemble, assemble_ranks
+from incidence.geometry.node_lists import NodeLists, sides
 from incidence.structure import Structure
 
 __all__ = [
@@ -23,11 +24,7 @@ Floats = NDArray[np.float64]
 
 def _ranks(num_nodes: int, faces: list[Tensor]) -> Structure:
     """A polytope from its faces of rank 1, 2, ..., each a matrix with one face a row."""
-    index: dict[str, Tensor] = {}
-    for rank, rows in enumerate(faces, 1):
-        sets = NodeLists.of_rows(rows).arranged(num_nodes)[0]
-        index |= {"{i j}": sets.nodes.view(-1, 2).T.contiguous()} if rank == 1 else {f"rank{rank}={{i ...}}": sets.index}
-    return structure_of(num_nodes, index)
+    return assemble_ranks(num_nodes, [NodeLists.of_rows(rows) for rows in faces])
 
 
 def _choices(count: int, size: int) -> Tensor:
@@ -87,7 +84,7 @@ def cross_polytope_points(n: int) -> Floats:
 def _solid(num_nodes: int, polygons: list[list[int]]) -> Structure:
     """A polytope of rank 3 from its polygons, nodes of each in order around it."""
     sets = NodeLists.of_lists(polygons)
-    return structure_of(num_nodes, {"{i j}": sides(sets, num_nodes), "rank2={i ...}": sets.arranged(num_nodes)[0].index})
+    return assemble(num_nodes, {"{i j}": sides(sets, num_nodes), "rank2={i ...}": sets.arranged(num_nodes)[0].index})
 
 
 def polygon_points(n: int, turn: float = 0.0) -> Floats:

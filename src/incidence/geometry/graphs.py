@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.geometry.assemble import assemble, lone_face
-from incidence.geometry.node_sets import NodeSets, as_count, different, read_sets, repeated
+from incidence.geometry.assembly import assemble
+from incidence.geometry.node_lists import NodeLists, as_count, assert_nodes, different, read_node_lists
 from incidence.structure import Structure
 from incidence.structure.ragged import by_entry
 from incidence.structure.validate import as_matrix, assert_range
 
 __all__ = ["graph", "hypergraph"]
-
-_HYPEREDGES, _PARALLEL = Pattern("{i ...}"), Pattern("{i ...} e:edge")
 
 
 def graph(edge_index: object, num_nodes: int, directed: bool = False) -> Structure:
@@ -55,7 +53,7 @@ def graph(edge_index: object, num_nodes: int, directed: bool = False) -> Structu
         )
     ends = edges.T if directed else edges.T.sort(dim=1)[0]
     kept = ends[different(ends, max(count, 1))].T.contiguous()
-    return assemble(count, {lone_face(2, "(" if directed else "{"): (kept,)}, is_preferred=not directed)
+    return assemble(count, {"(i j)" if directed else "{i j}": kept}, is_preferred=not directed)
 
 
 def hypergraph(faces: Any, num_nodes: int, duplicates: str = "refuse") -> Structure:
@@ -81,17 +79,28 @@ def hypergraph(faces: Any, num_nodes: int, duplicates: str = "refuse") -> Struct
         Structure(num_nodes={'edge': 2, 'node': 2}, '{i ...} e:edge': 2 entries)
     """
     count = as_count(num_nodes)
-    if duplicates not in _DUPLICATES:
-        raise IncidenceError(f"duplicates must be one of {', '.join(map(repr, _DUPLICATES))}; got {duplicates!r}.")
-    sets = read_hyperedges("faces", faces)
-    sets.assert_nodes(count)
-    return _DUPLICATES[duplicates](sets, count)
+    if duplicates not in ("refuse", "merge", "keep"):
+        raise IncidenceError(f"duplicates must be one of 'refuse', 'merge', 'keep'; got {duplicates!r}.")
+    lists, place = read_hyperedges("faces", faces)
+    assert_nodes(lists, count, place)
+    if duplicates == "keep":
+        edges = torch.arange(len(lists), device=lists.ptr.device)
+        return Structure({"edge": len(lists), "node": count}, {"{i ...} e:edge": (edges[None], lists.index)}).canonical()[0]
+    ordered, order, again = lists.arranged(count)
+    if duplicates == "refuse" and again.any():
+        spot = int(again.nonzero()[0])
+        one, other = (place(int(order[k])) for k in (spot - 1, spot))
+        raise IncidenceError(
+            f"{one} and {other} have the same nodes. Give duplicates='merge' to keep one, or duplicates='keep' to make every hyperedge a "
+            f"node of a sort of its own."
+        )
+    return assemble(count, {"{i ...}": ordered.take((~again).nonzero()[:, 0]).index})
 
 
-def read_hyperedges(name: str, faces: object) -> NodeSets:
-    """Hyperedges from a list of node lists, or from a tensor of rows (node, hyperedge)."""
+def read_hyperedges(name: str, faces: object) -> tuple[NodeLists, Callable[[int], str]]:
+    """Hyperedges from a list of node lists, or from a tensor of rows (node, hyperedge); and how messages call each."""
     if not isinstance(faces, (Tensor, np.ndarray)):
-        return read_sets(name, faces)  # type: ignore[arg-type]
+        return read_node_lists(name, faces), lambda k: f"{name}[{k}]"
     members = as_matrix(faces, 2, name, "rows (node, hyperedge); hyperedges in rows are given as a list of lists", None)
     if members.numel() and int(members[1].min()) < 0:
         bad = int((members[1] < 0).nonzero()[0])
@@ -102,37 +111,5 @@ def read_hyperedges(name: str, faces: object) -> NodeSets:
             f"{name}: {members.shape[1]} incidences cannot make {count:,} hyperedges. These are numbered from 0 without gaps: renumber "
             f"them, for example with torch.unique({name}[1], return_inverse=True)."
         )
-    return NodeSets(*by_entry(members, count), f"hyperedge {{}} of {name}")
-
-
-def _refuse(sets: NodeSets, num_nodes: int) -> Structure:
-    twice = repeated([(rows, nodes.sort(dim=1)[0]) for rows, nodes in sets.by_size()], max(num_nodes, 1))
-    if twice is not None:
-        one, other = (sets.place.format(k) for k in twice)
-        raise IncidenceError(
-            f"{one} and {other} have the same nodes. Give duplicates='merge' to keep one, or duplicates='keep' to make every hyperedge a "
-            f"node of a sort of its own."
-        )
-    return _merge(sets, num_nodes)
-
-
-def _merge(sets: NodeSets, num_nodes: int) -> Structure:
-    nodes, entries, count = [sets.nodes[:0]], [sets.nodes[:0]], 0
-    for _, group in sets.by_size():
-        ordered = group.sort(dim=1)[0]
-        kept = ordered[different(ordered, max(num_nodes, 1))]
-        nodes.append(kept.flatten())
-        entries.append((count + torch.arange(len(kept), device=kept.device)).repeat_interleave(kept.shape[1]))
-        count += len(kept)
-    members = torch.stack([torch.cat(nodes), torch.cat(entries)])
-    return assemble(num_nodes, {_HYPEREDGES: (members.new_zeros(0, 0), members)}, is_preferred=True)
-
-
-def _keep(sets: NodeSets, num_nodes: int) -> Structure:
-    edges = torch.arange(len(sets), device=sets.ptr.device)
-    members = torch.stack([sets.nodes, edges.repeat_interleave(sets.ptr.diff())])
-    counts = {"edge": len(sets), "node": num_nodes}
-    return Structure(counts, {str(_PARALLEL): (edges[None], members)}).canonical()[0]
-
-
-_DUPLICATES = {"refuse": _refuse, "merge": _merge, "keep": _keep}
+    nodes, ptr = by_entry(members, count)
+    return NodeLists(ptr, nodes), lambda k: f"hyperedge {k} of {name}"

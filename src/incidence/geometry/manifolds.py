@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from incidence.geometry.components import agreeing_signs, components
 from incidence.geometry.containment import is_simplicial
-from incidence.geometry.orientation import between
-from incidence.structure.ragged import distinct, expand
+from incidence.geometry.orientation import agreeing_signs, between
+from incidence.structure.ragged import distinct
+from incidence.symmetry.orbits import connect
 
 if TYPE_CHECKING:
     from incidence.geometry.ranks import Faces
@@ -25,22 +25,20 @@ __all__ = ["has_boundary_faces", "is_manifold", "is_orientable", "is_pure"]
 
 def has_boundary_faces(faces: Faces, rank: int) -> bool:
     """Whether no face of a rank lacks a face of its boundary."""
-    lower, upper = faces.level(rank - 1), faces.level(rank)
+    lower, upper = faces.of_rank(rank - 1), faces.of_rank(rank)
     found = faces.boundary(rank)
     if is_simplicial(lower, upper):
-        return found.shape[1] == len(upper.csr[0])  # as many subfaces as nodes
+        return found.shape[1] == len(upper.lists.nodes)  # as many subfaces as nodes
     if rank > 1 and bool((between(faces, rank)[2] != 2).any()):
         return False
-    nodes, ptr = lower.csr
-    which, spot = expand(ptr[found[0]], lower.sizes[found[0]])
-    covered = found[1, which] * max(faces.level(0).structure.total_nodes, 1) + nodes[spot]
-    return len(distinct(covered)) == len(upper.csr[0])
+    node, which = lower.lists.take(found[0]).index
+    return len(distinct(found[1, which] * lower.num_nodes + node)) == len(upper.lists.nodes)
 
 
 def is_pure(faces: Faces) -> bool:
     """Whether every face lies in one of the highest rank; a face that lies in some higher face need not be asked again."""
     for rank in range(faces.top):
-        is_in = torch.zeros(faces.level(rank).count, dtype=torch.bool, device=faces.level(rank).structure.device)
+        is_in = torch.zeros(faces.of_rank(rank).count, dtype=torch.bool, device=faces.of_rank(rank).structure.device)
         for higher in range(rank + 1, faces.top + 1):
             if is_in.all():
                 break
@@ -53,8 +51,8 @@ def is_pure(faces: Faces) -> bool:
 def _is_thin(faces: Faces, rank: int) -> bool:
     """Whether boundaries look like those of cells: an edge has two nodes, and between faces two ranks apart there are two."""
     if rank == 1:
-        return bool((faces.level(1).sizes == 2).all())
-    return is_simplicial(faces.level(rank - 1), faces.level(rank)) or bool((between(faces, rank)[2] == 2).all())
+        return bool((faces.of_rank(1).lists.sizes == 2).all())
+    return is_simplicial(faces.of_rank(rank - 1), faces.of_rank(rank)) or bool((between(faces, rank)[2] == 2).all())
 
 
 def _is_pseudomanifold(faces: Faces) -> bool:
@@ -65,7 +63,7 @@ def _is_pseudomanifold(faces: Faces) -> bool:
 
 def _degrees(faces: Faces) -> Tensor:
     """How many faces of the highest rank each face one below lies in."""
-    return torch.bincount(faces.boundary(faces.top)[0], minlength=faces.level(faces.top - 1).count)
+    return torch.bincount(faces.boundary(faces.top)[0], minlength=faces.of_rank(faces.top - 1).count)
 
 
 def _neighbours(faces: Faces) -> tuple[Tensor, Tensor]:
@@ -84,7 +82,7 @@ def is_orientable(faces: Faces) -> bool:
     both, _ = _neighbours(faces)
     number = faces.signs(faces.top)
     facet = faces.boundary(faces.top)[1]
-    _, is_fine = agreeing_signs(faces.level(faces.top).count, facet[both], -number[both].prod(0))
+    _, is_fine = agreeing_signs(faces.of_rank(faces.top).count, facet[both], -number[both].prod(0))
     return bool(is_fine.all())
 
 
@@ -106,29 +104,29 @@ def is_manifold(faces: Faces) -> bool:
 def _has_connected_links(faces: Faces, rank: int) -> bool:
     """Whether one can walk between any two facets around a face across ridges that contain it."""
     face, facet = faces.incidence(rank, faces.top)
-    stars = face * faces.level(faces.top).count + facet
+    stars = face * faces.of_rank(faces.top).count + facet
     ordered, order = stars.sort()
     both, ridges = _neighbours(faces)
-    spot = torch.full((faces.level(faces.top - 1).count,), -1, dtype=torch.long, device=face.device)
+    spot = torch.full((faces.of_rank(faces.top - 1).count,), -1, dtype=torch.long, device=face.device)
     spot[ridges] = torch.arange(len(ridges), device=face.device)
     face, ridge = faces.incidence(rank, faces.top - 1)
     inner = spot[ridge] >= 0
     facets = faces.boundary(faces.top)[1][both[:, spot[ridge[inner]]]]  # (2, pairs)
-    ends = order[torch.searchsorted(ordered, face[inner] * faces.level(faces.top).count + facets)]
-    return len(components(len(stars), ends).unique()) == faces.level(rank).count
+    ends = order[torch.searchsorted(ordered, face[inner] * faces.of_rank(faces.top).count + facets)]
+    return len(connect(torch.arange(len(stars), device=face.device), *ends).unique()) == faces.of_rank(rank).count
 
 
 def _is_at_boundary(faces: Faces, rank: int) -> Tensor:
     """Whether each face of a rank lies in a ridge that has one facet only."""
     face, ridge = faces.incidence(rank, faces.top - 1)
-    found = torch.zeros(faces.level(rank).count, dtype=torch.bool, device=face.device)
+    found = torch.zeros(faces.of_rank(rank).count, dtype=torch.bool, device=face.device)
     found[face[_degrees(faces)[ridge] == 1]] = True
     return found
 
 
 def _has_round_links(faces: Faces, rank: int) -> bool:
     """Whether links, connected surfaces, are spheres or discs: these alone have Euler characteristic 2, or 1 and a boundary."""
-    count = faces.level(rank).count
+    count = faces.of_rank(rank).count
     above = [torch.bincount(faces.incidence(rank, higher)[0], minlength=count) for higher in range(rank + 1, faces.top + 1)]
     return bool((above[0] - above[1] + above[2] == 2 - _is_at_boundary(faces, rank).long()).all())
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from incidence.errors import IncidenceError
+from incidence.geometry.assembly import assemble_ranks
 from incidence.geometry.hulls import ExactCloud, RoundedCloud
 from incidence.geometry.lattices import Lattice, NotPolytopeError, face_lattice, loose_nodes, mask_of, nodes_of, transposed
-from incidence.geometry.node_lists import NodeLists, as_array, as_node_lists, structure_of
+from incidence.geometry.node_lists import NodeLists, as_array, read_node_lists
 from incidence.structure import Structure
 
 __all__ = ["corners", "polytope", "polytope_from_facets"]
@@ -98,7 +99,7 @@ def polytope_from_facets(facets: Any) -> Structure:
         >>> polytope_from_facets([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])  # a tetrahedron
         Structure(num_nodes=4, '{i j}': 6 entries, 'rank2={i ...}': 4 entries)
     """
-    sets = as_node_lists(facets, "facet")
+    sets = read_node_lists("facets", facets)
     num_nodes = _assert_facets(sets)
     masks = [mask_of(own) for own in _lists(sets)]
     spare = loose_nodes(transposed(masks, num_nodes), len(masks))  # of facets seen as nodes, and nodes as the facets around them
@@ -140,12 +141,7 @@ def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[Lattice, list[int]]
 
 
 def _structure(lattice: Lattice, num_nodes: int) -> Structure:
-    index: dict[str, Tensor] = {}
-    for rank, level in enumerate(lattice.levels[1:], 1):
-        sets = NodeLists.of_lists(sorted(map(nodes_of, level), key=lambda nodes: (len(nodes), nodes)))
-        text, value = ("{i j}", sets.nodes.view(-1, 2).T.contiguous()) if rank == 1 else (f"rank{rank}={{i ...}}", sets.index)
-        index[text] = value
-    return structure_of(num_nodes, index)
+    return assemble_ranks(num_nodes, [NodeLists.of_lists(list(map(nodes_of, level))) for level in lattice.levels[1:]])
 
 
 def _lists(sets: NodeLists) -> list[list[int]]:

@@ -6,7 +6,8 @@ elements below x are below y. Posets for which this fails are refused, with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Hashable, Iterable
 from typing import Any, Literal, overload
 
 import torch
@@ -14,13 +15,16 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.geometry.assemble import assemble
-from incidence.geometry.containment import Level, contained
-from incidence.geometry.orders import Below, Element, assert_graded, ranks_of, read_order
+from incidence.geometry.assembly import assemble, assemble_ranks
+from incidence.geometry.containment import RankedFaces, contained
+from incidence.geometry.node_lists import NodeLists
 from incidence.structure import Structure
 from incidence.structure.ragged import MAX_ENTRIES, is_among, pairs
 
 __all__ = ["poset"]
+
+Element = Hashable
+Below = dict[Element, list[Element]]  # for every element those that are told to be below it
 
 
 @overload
@@ -54,24 +58,18 @@ def poset(
         >>> elements["{i j}"]
         ['ab', 'ad', 'bc', 'cd']
     """
-    lower = read_order(relations, elements)
-    rank = ranks_of(lower)
-    assert_graded(lower, rank)
+    lower = _read_order(relations, elements)
+    rank = _ranks_of(lower)
+    _assert_graded(lower, rank)
     by_rank: list[list[Element]] = [[] for _ in range(max(rank.values()) + 1)]
     for x in lower:
         by_rank[rank[x]].append(x)
     atoms = _atoms(lower, rank, _ascending(by_rank[0]))
     order = [sorted(level, key=lambda x: (len(atoms[x]), atoms[x])) for level in by_rank]
     _assert_atomistic([x for level in order[1:] for x in level], lower, rank, atoms, len(order[0]))
-    index: dict[Pattern, tuple[Tensor, ...]] = {}
-    rows = {"i": order[0]}
-    for number, level in enumerate(order[1:], 1):
-        is_edges = number == 1 and all(len(atoms[x]) == 2 for x in level)
-        pattern = Pattern("{i j}") if is_edges else Pattern(f"rank{number}={{i ...}}")
-        index[pattern] = (_columns(level, atoms),) if is_edges else (torch.zeros(0, 0, dtype=torch.long), _members(level, atoms))
-        rows[pattern.name or str(pattern)] = level
-    structure = assemble(len(order[0]), index, is_preferred=True)
-    return (structure, rows) if return_elements else structure
+    structure = assemble_ranks(len(order[0]), [_lists(level, atoms) for level in order[1:]])
+    names = ["i", *(pattern.name or str(pattern) for pattern in structure.patterns)]
+    return (structure, dict(zip(names, order, strict=True))) if return_elements else structure
 
 
 def _ascending(elements: list[Element]) -> list[Element]:
@@ -90,12 +88,8 @@ def _atoms(lower: Below, rank: dict[Element, int], nodes: list[Element]) -> dict
     return atoms
 
 
-def _columns(level: list[Element], atoms: dict[Element, tuple[int, ...]]) -> Tensor:
-    return torch.tensor([atoms[x] for x in level]).T.contiguous()
-
-
-def _members(level: list[Element], atoms: dict[Element, tuple[int, ...]]) -> Tensor:
-    return torch.tensor([(v, number) for number, x in enumerate(level) for v in atoms[x]]).T.contiguous()
+def _lists(elements: list[Element], atoms: dict[Element, tuple[int, ...]]) -> NodeLists:
+    return NodeLists.of_lists([list(atoms[x]) for x in elements])
 
 
 def _assert_atomistic(
@@ -113,9 +107,8 @@ def _assert_atomistic(
     if not elements:
         return
     number = {x: k for k, x in enumerate(elements)}
-    members = (torch.zeros(0, 0, dtype=torch.long), _members(elements, atoms))
-    level = Level(assemble(num_nodes, {_FACES: members}, is_preferred=True), _FACES)
-    inside = contained(level, level)
+    faces = RankedFaces(assemble(num_nodes, {"{i ...}": _lists(elements, atoms).index}), Pattern("{i ...}"))
+    inside = contained(faces, faces)
     inside = inside[:, inside[0] != inside[1]]
     told = torch.tensor([(number[y], number[x]) for x in elements for y in lower[x] if rank[y]], dtype=torch.long).view(-1, 2).T
     unknown = inside[:, ~_follows(inside, told, len(elements))]
@@ -127,9 +120,6 @@ def _assert_atomistic(
         )
 
 
-_FACES = Pattern("{i ...}")
-
-
 def _follows(inside: Tensor, told: Tensor, count: int) -> Tensor:
     """Whether pairs (x, y), the atoms of x among those of y, are relations told, or (x, z) is such a pair and z < y is told.
 
@@ -138,3 +128,100 @@ def _follows(inside: Tensor, told: Tensor, count: int) -> Tensor:
     spot, step = pairs(inside[1], told[0], MAX_ENTRIES, "the poset has too many chains")
     known = torch.cat([told, torch.stack([inside[0, spot], told[1, step]])], dim=1)
     return is_among(inside[0] * count + inside[1], known[0] * count + known[1])
+
+
+# ---- finite orders, told by some of their relations
+
+
+def _read_order(relations: Iterable[Any], elements: Iterable[Any]) -> Below:
+    """The order that relations tell, without its least element.
+
+    Raises:
+        IncidenceError: They are no pairs of hashable elements, or there is none.
+    """
+    lower: Below = {}
+    try:
+        for x in elements:
+            lower.setdefault(x, [])
+        for number, pair in enumerate(relations):
+            if isinstance(pair, (str, bytes)) or len(pair) != 2 or pair[0] == pair[1]:
+                raise IncidenceError(f"relations[{number}] must be a pair (lower, upper) of two different elements; got {pair!r}.")
+            lower.setdefault(pair[0], [])
+            lower.setdefault(pair[1], []).append(pair[0])
+    except TypeError:
+        raise IncidenceError("relations must be a list of pairs (lower, upper) of hashable elements.") from None
+    if not lower:
+        raise IncidenceError("the poset is empty: give relations, or elements.")
+    return _without_least({x: list(dict.fromkeys(below)) for x, below in lower.items()})
+
+
+def _without_least(lower: Below) -> Below:
+    minimal = [x for x, below in lower.items() if not below]
+    if len(minimal) != 1 or len(lower) == 1:
+        return lower
+    return {x: [y for y in below if y != minimal[0]] for x, below in lower.items() if x != minimal[0]}
+
+
+def _ranks_of(lower: Below) -> dict[Element, int]:
+    """The length of the longest chain below every element.
+
+    Raises:
+        IncidenceError: There is a cycle.
+    """
+    upper: Below = {x: [] for x in lower}
+    for x, below in lower.items():
+        for y in below:
+            upper[y].append(x)
+    left = {x: len(below) for x, below in lower.items()}
+    rank = {x: 0 for x, count in left.items() if not count}
+    ready = deque(rank)
+    while ready:
+        y = ready.popleft()
+        for x in upper[y]:
+            left[x] -= 1
+            if not left[x]:
+                rank[x] = 1 + max(rank[z] for z in lower[x])
+                ready.append(x)
+    if len(rank) < len(lower):
+        raise IncidenceError(f"the relations have a cycle: {_chain(_cycle(lower, rank))}. An order has none: remove one of them.")
+    return rank
+
+
+def _cycle(lower: Below, rank: dict[Element, int]) -> list[Element]:
+    """Going down among elements without a rank, one comes back."""
+    path = [next(x for x in lower if x not in rank)]
+    while path[-1] not in path[:-1]:
+        path.append(next(y for y in lower[path[-1]] if y not in rank))
+    return path[path.index(path[-1]) :][::-1]
+
+
+def _chain(elements: Iterable[Element]) -> str:
+    return " < ".join(map(repr, elements))
+
+
+def _assert_graded(lower: Below, rank: dict[Element, int]) -> None:
+    """Refuses relations over more than one rank that do not follow from others."""
+    for x, below in lower.items():
+        far = [y for y in below if rank[y] < rank[x] - 1]
+        if not far:
+            continue
+        known, stack = set(), [z for y in below for z in lower[y]]
+        while stack:
+            y = stack.pop()
+            if y not in known:
+                known.add(y)
+                stack.extend(lower[y])
+        bad = next((y for y in far if y not in known), None)
+        if bad is not None:
+            one, other = [*_longest(lower, rank, bad), x], _longest(lower, rank, x)
+            raise IncidenceError(
+                f"the poset is not graded: {x!r} is reached by chains of different length, {_chain(one)} and {_chain(other)}. "
+                f"Add the elements in between, or remove a relation."
+            )
+
+
+def _longest(lower: Below, rank: dict[Element, int], x: Element) -> list[Element]:
+    chain = [x]
+    while lower[chain[-1]]:
+        chain.append(max(lower[chain[-1]], key=lambda y: rank[y]))
+    return chain[::-1]

@@ -17,13 +17,13 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry import manifolds
-from incidence.geometry.assemble import assert_structure
-from incidence.geometry.containment import Level, contained
+from incidence.geometry.assembly import assert_structure, attach
+from incidence.geometry.containment import RankedFaces, contained
 from incidence.geometry.orientation import signs
 from incidence.structure import Structure
 from incidence.structure.ragged import MAX_ENTRIES, distinct, pairs
 
-__all__ = ["Faces", "faces"]
+__all__ = ["Faces", "faces", "with_adjacency"]
 
 
 def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces:
@@ -54,7 +54,7 @@ def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces
     found = _chosen(structure, ranks) if ranks is not None else _found(structure, sort)
     nodes = structure.resolve(Pattern(f"i:{sort}"))
     top = max(found, default=0)
-    return Faces([Level(structure, nodes), *(Level(structure, found.get(rank)) for rank in range(1, top + 1))])
+    return Faces([RankedFaces(structure, nodes), *(RankedFaces(structure, found.get(rank)) for rank in range(1, top + 1))])
 
 
 def _rank_of(pattern: Pattern) -> int:
@@ -101,8 +101,8 @@ class Faces:
     the rows of features. Row 1 is the face that is asked about, row 0 its neighbour, as in an `edge_index`.
     """
 
-    def __init__(self, levels: list[Level]) -> None:
-        self._levels = levels
+    def __init__(self, ranks: list[RankedFaces]) -> None:
+        self._ranks = ranks
         self._known: dict[tuple[int, int], Tensor] = {}
 
     # ---- counts
@@ -110,17 +110,17 @@ class Faces:
     @property
     def top(self) -> int:
         """The highest rank."""
-        return len(self._levels) - 1
+        return len(self._ranks) - 1
 
     @property
     def tensors(self) -> tuple[str | None, ...]:
         """For every rank the tensor of the structure that has its faces: its name, or its pattern."""
-        return tuple(None if level.pattern is None else level.pattern.name or str(level.pattern) for level in self._levels)
+        return tuple(None if own.pattern is None else own.pattern.name or str(own.pattern) for own in self._ranks)
 
     @property
     def f_vector(self) -> tuple[int, ...]:
         """The number of faces of every rank, nodes first."""
-        return tuple(level.count for level in self._levels)
+        return tuple(own.count for own in self._ranks)
 
     @property
     def euler(self) -> int:
@@ -132,7 +132,7 @@ class Faces:
 
     # ---- incidence
 
-    def level(self, rank: int) -> Level:
+    def of_rank(self, rank: int) -> RankedFaces:
         """The faces of one rank.
 
         Raises:
@@ -140,14 +140,14 @@ class Faces:
         """
         if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank <= self.top:
             raise IncidenceError(f"the faces here have ranks 0 to {self.top}; got {rank!r}.")
-        return self._levels[rank]
+        return self._ranks[rank]
 
     def incidence(self, rank: int, other: int) -> Tensor:
         """Incident faces of two ranks, as the paper has it: rows (face of the first rank, face of the second).
 
         Faces of different rank are incident iff one contains the other, faces of one rank iff they share a face one rank below.
         """
-        lower, upper = self.level(min(rank, other)), self.level(max(rank, other))
+        lower, upper = self.of_rank(min(rank, other)), self.of_rank(max(rank, other))
         if rank == other:
             return self.adjacency(rank)
         key = (min(rank, other), max(rank, other))
@@ -165,8 +165,8 @@ class Faces:
 
     def coboundary(self, rank: int) -> Tensor:
         """The faces one rank above around every face of a rank: rows (face of rank + 1, face of rank); none for the highest rank."""
-        own = self.level(rank)
-        return self.incidence(rank + 1, rank) if rank < self.top else own.structure.empty_index(2)
+        own = self.of_rank(rank)
+        return self.incidence(rank + 1, rank) if rank < self.top else torch.zeros(2, 0, dtype=torch.long, device=own.structure.device)
 
     def adjacency(self, rank: int, via: int | None = None) -> Tensor:
         """Pairs of different faces of a rank that share a face one rank below, in both orders.
@@ -176,7 +176,7 @@ class Faces:
             via: The rank of what they share. Above `rank`, both are contained in it. If not given, `rank` - 1, and 1 for nodes, which
                 have nothing below.
         """
-        self.level(rank)
+        self.of_rank(rank)
         through = via if via is not None else abs(rank - 1)
         if through == rank:
             raise IncidenceError(f"faces of rank {rank} are adjacent via faces of another rank; got via={via!r}.")
@@ -184,7 +184,7 @@ class Faces:
         one, other = pairs(shared, shared, MAX_ENTRIES, f"too many faces of rank {rank} are adjacent via rank {through}")
         found = torch.stack([face[one], face[other]])
         found = found[:, found[0] != found[1]]
-        return found[:, distinct(found[1] * max(self.level(rank).count, 1) + found[0])]
+        return found[:, distinct(found[1] * max(self.of_rank(rank).count, 1) + found[0])]
 
     def signs(self, rank: int) -> Tensor:
         r"""The sign, +1 or -1, of every pair of `boundary(rank)`: incidence numbers of cochains.
@@ -201,7 +201,7 @@ class Faces:
 
     def assert_above(self, rank: int) -> None:
         """Refuses nodes, and ranks that are not there."""
-        self.level(rank)
+        self.of_rank(rank)
         if rank == 0:
             raise IncidenceError("nodes, the faces of rank 0, have no boundary. Ask for a rank from 1.")
 
@@ -240,3 +240,50 @@ class Faces:
         False.
         """
         return manifolds.is_orientable(self)
+
+
+def with_adjacency(structure: Structure, rank: int, name: str = "adjacent", ranks: Mapping[int, str] | None = None) -> Structure:
+    r"""The same structure with a named tensor of adjacent faces: pairs of different faces of a rank that share a face one rank below.
+
+    The pattern is `{i ...} {i ...}` for faces of mixed size, and for faces of m nodes that with m - 1 letters in common: `{i j k} {i j l}`.
+
+    Args:
+        structure: The structure, or a batch.
+        rank: The rank of the faces, from 1.
+        name: The name of the new tensor.
+        ranks: As in `faces`.
+
+    Example:
+        >>> from incidence.geometry import simplicial_complex
+        >>> with_adjacency(simplicial_complex([[0, 1, 2], [1, 2, 3], [3, 4, 5]]), rank=2)["adjacent"].T.tolist()
+        [[1, 2, 0, 3], [1, 2, 3, 0]]
+    """
+    found = faces(structure, ranks)
+    found.assert_above(rank)
+    level = found.of_rank(rank)
+    if level.pattern is None or level.is_ordered or (level.columns is None and not level.pattern.is_open):
+        raise IncidenceError(f"adjacent faces are undirected; those of rank {rank} are `{level.pattern}`. Use `with_pattern`.")
+    other, one = found.adjacency(rank)
+    if level.columns is None:
+        both = [level.lists.take(rows).index for rows in (one, other)]
+        return attach(structure, {f"{name}={{i ...}} {{i ...}}": (both[0].new_zeros(0, 0), *both)})
+    text, columns = _sharing(level, name, one, other)
+    return attach(structure, {text: columns})
+
+
+def _sharing(level: RankedFaces, name: str, one: Tensor, other: Tensor) -> tuple[str, Tensor]:
+    """Two faces of m nodes on the letters of a pattern in which they share m - 1."""
+    assert level.columns is not None
+    assert level.pattern is not None
+    own, others = level.columns[:, one], level.columns[:, other]
+    is_same = own[:, None] == others[None]
+    if bool((is_same.sum((0, 1)) != len(own) - 1).any()):
+        raise IncidenceError(
+            f"faces `{level.pattern}` are adjacent where they share all nodes but one: rank {len(own) - 2} has other faces."
+        )
+    shared_first = [(~is_same.any(dim)).long().argsort(dim=0, stable=True) for dim in (1, 0)]
+    columns = torch.cat([own.gather(0, shared_first[0]), others.gather(0, shared_first[1])[-1:]])
+    names = [*level.pattern.letters, next(x for x in "lmnopqrstuvwxyzabcdefghijk" if x not in level.pattern.letters)]
+    sort = level.pattern.sorts[names[0]]
+    written = [f"{x}:{sort}" for x in names]
+    return f"{name}={{{' '.join(written[:-1])}}} {{{' '.join([*written[:-2], written[-1]])}}}", columns

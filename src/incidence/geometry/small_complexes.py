@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import torch
 
-from incidence.geometry.node_lists import NodeLists, sides, structure_of
+from incidence.geometry.assembly import assemble
+from incidence.geometry.node_lists import NodeLists, sides
 from incidence.structure import Structure
 
 __all__ = ["complete", "cycle", "directed_cycle", "klein_bottle", "moebius_strip", "petersen", "projective_plane", "torus"]
 
 
 def _graph(num_nodes: int, edges: list[list[int]]) -> Structure:
-    return structure_of(num_nodes, {"{i j}": NodeLists.of_lists(edges).arranged(num_nodes)[0].nodes.view(-1, 2).T.contiguous()})
+    return assemble(num_nodes, {"{i j}": NodeLists.of_lists(edges).arranged(num_nodes)[0].nodes.view(-1, 2).T.contiguous()})
 
 
 def cycle(n: int) -> Structure:
     """The undirected cycle."""
-    return structure_of(n, {"{i j}": sides(NodeLists.of_rows(torch.arange(n)[None]), n)})
+    return assemble(n, {"{i j}": sides(NodeLists.of_rows(torch.arange(n)[None]), n)})
 
 
 def directed_cycle(n: int) -> Structure:
@@ -27,7 +28,7 @@ def directed_cycle(n: int) -> Structure:
 
 def complete(n: int) -> Structure:
     """Every pair of nodes."""
-    return structure_of(n, {"{i j}": torch.combinations(torch.arange(n)).T.contiguous()})
+    return assemble(n, {"{i j}": torch.combinations(torch.arange(n)).T.contiguous()})
 
 
 def petersen() -> Structure:
@@ -40,7 +41,7 @@ def _surface(triangles: list[list[int]]) -> Structure:
     num_nodes = 1 + max(max(own) for own in triangles)
     sets = NodeLists.of_lists(triangles)
     faces = sets.arranged(num_nodes)[0].nodes.view(-1, 3).T.contiguous()
-    return structure_of(num_nodes, {"{i j}": sides(sets, num_nodes), "{i j k}": faces})
+    return assemble(num_nodes, {"{i j}": sides(sets, num_nodes), "{i j k}": faces})
 
 
 def moebius_strip() -> Structure:

@@ -14,7 +14,7 @@ from torch import Tensor
 from incidence.algebra.grammar import is_letter
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.geometry.node_sets import as_count, different
+from incidence.geometry.node_lists import as_count, different
 from incidence.structure import Structure
 
 __all__ = ["Table", "table"]

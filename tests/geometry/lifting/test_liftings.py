@@ -108,7 +108,7 @@ def test_only_structures_are_lifted(lift):
 @pytest.mark.parametrize("lift", [lifting.cliques, lifting.rings, lifting.khop], ids=["cliques", "rings", "khop"])
 def test_many_candidates_for_few_entries_are_refused_too(lift, monkeypatch):
     """Two nodes with thirty neighbours in common: no clique of three, but many pairs of edges that might be in one."""
-    monkeypatch.setattr("incidence.geometry.lifting.bounds.WORK", 2)
+    monkeypatch.setattr("incidence.geometry.lifting.adjacency.WORK", 2)
     graph = structure_of(nx.complete_bipartite_graph(2, 30))
     with pytest.raises(TooLargeError, match=r"would have to be looked at, more than 2 for each of limit=10 entries\. Lower"):
         lift(graph, limit=10)
@@ -171,7 +171,7 @@ def test_a_loop_is_no_step():
         (lambda: lifting.khop(K5, 0), "khop: k is an integer of at least 1; got 0"),
         (lambda: lifting.neighbourhoods(K5, 0), "neighbourhoods: k is an integer of at least 1; got 0"),
         (lambda: lifting.tuples(K5, 1), "tuples: k is an integer of at least 2; got 1"),
-        (lambda: lifting.tuples(K5, 2, sort="user"), "no nodes of sort `user`"),
+        (lambda: lifting.tuples(K5, 2, sort="user"), "needs nodes of sort `user`; this structure has `node`"),
         (lambda: lifting.rings(lifting.khop(K5, 2, name="ring")), r"`ring={i j}` is here already, so `ring={i ...}` needs another name"),
     ],
 )

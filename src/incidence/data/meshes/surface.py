@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from incidence.errors import IncidenceError
-from incidence.geometry.components import agreeing_signs, components
+from incidence.geometry.orientation import agreeing_signs
 from incidence.structure import Structure
+from incidence.symmetry.orbits import connect
 
 __all__ = ["Surface", "outward", "surface_of"]
 
@@ -101,7 +102,7 @@ def outward(surface: Surface, normals: Tensor, centres: Tensor) -> tuple[Tensor,
     """
     num_faces = surface.faces.shape[1]
     signs, is_fine = agreeing_signs(num_faces, surface.neighbours, surface.products)
-    part = components(num_faces, surface.neighbours)
+    part = connect(torch.arange(num_faces), *surface.neighbours)
     areas = normals.norm(dim=0)
     sums = areas.new_zeros(4, num_faces).index_add_(1, part, torch.cat([centres * areas, areas[None]]))
     middle = sums[:3] / sums[3].clamp_min(torch.finfo(areas.dtype).tiny)

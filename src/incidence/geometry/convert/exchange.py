@@ -11,7 +11,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.geometry.lifting.adjacency import is_directed
+from incidence.geometry.assembly import is_directed
 from incidence.structure.example import Example
 from incidence.structure.ragged import rank
 from incidence.structure.structure import Structure

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
+from incidence.geometry.assembly import face_text
 from incidence.geometry.convert.exchange import as_array, assert_held, by_meaning, single
-from incidence.geometry.lifting.attach import face_text
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 

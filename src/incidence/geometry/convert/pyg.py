@@ -11,9 +11,9 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
+from incidence.geometry.assembly import is_edge
 from incidence.geometry.convert import pyg_sorts
 from incidence.geometry.convert.exchange import as_example, as_rows, both_ways, once
-from incidence.geometry.lifting.adjacency import is_edge
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.structure.structure import Structure

@@ -10,8 +10,8 @@ from torch import Tensor
 from incidence.algebra.grammar import is_letter
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.geometry.assembly import is_edge
 from incidence.geometry.convert.exchange import as_rows, both_ways, once
-from incidence.geometry.lifting.adjacency import is_edge
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
+from incidence.geometry.assembly import is_edge
 from incidence.geometry.convert.exchange import as_array, assert_held, both_ways, by_meaning, once, single
-from incidence.geometry.lifting.adjacency import is_edge
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 

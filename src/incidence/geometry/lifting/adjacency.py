@@ -1,20 +1,22 @@
-"""The edges that a lifting reads, as sorted lists of neighbours, with the joins that everything here is made of."""
+"""What liftings share: the edges they read as sorted lists of neighbours, and how much they may find."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
 
 import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.errors import IncidenceError
-from incidence.structure.ragged import ranges
-from incidence.structure.structure import Structure
+from incidence.errors import IncidenceError, TooLargeError
+from incidence.geometry.assembly import assert_structure, is_directed, is_edge
+from incidence.structure import Structure
+from incidence.structure.ragged import expand, ranges
 
-__all__ = ["Adjacency", "adjacency", "chunks", "edge_pattern", "is_directed", "is_edge", "later_in_group", "spread"]
+__all__ = ["LIMIT", "Adjacency", "Bound", "adjacency", "at_least", "chunks", "edge_pattern", "later_in_group", "later_pairs"]
 
 CHUNK = 2**21
 """Candidates looked at together: enough to keep torch busy, few enough to stay in the cache of a large machine."""
@@ -66,14 +68,8 @@ class Adjacency:
 
     def grow(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """All neighbours of given nodes: which of the nodes, and the neighbour."""
-        which, place = spread(self.degree[nodes])
-        return which, self.neighbour[self.ptr[nodes][which] + place]
-
-
-def spread(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """For every row as many rows as its count: the number of the row, and 0, 1, 2, ... within it."""
-    which = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
-    return which, torch.arange(len(which), device=counts.device) - (counts.cumsum(0) - counts)[which]
+        which, spot = expand(self.ptr[nodes], self.degree[nodes])
+        return which, self.neighbour[spot]
 
 
 def later_in_group(group: Tensor) -> Tensor:
@@ -81,6 +77,13 @@ def later_in_group(group: Tensor) -> Tensor:
     _, lengths = torch.unique_consecutive(group, return_counts=True)
     ends = torch.repeat_interleave(lengths.cumsum(0), lengths)
     return ends - 1 - torch.arange(len(group), device=group.device)
+
+
+def later_pairs(later: Tensor, rows: slice = slice(None)) -> tuple[Tensor, Tensor]:
+    """All pairs of a row and a later row of its group, from how many there are; the first rows may be some only."""
+    first = torch.arange(len(later), device=later.device)[rows]
+    which, other = expand(first + 1, later[rows])
+    return first[which], other
 
 
 def chunks(counts: Tensor, size: int | None = None) -> Iterator[slice]:
@@ -93,31 +96,19 @@ def chunks(counts: Tensor, size: int | None = None) -> Iterator[slice]:
         start, done = stop, int(ends[stop - 1])
 
 
-def is_directed(pattern: Pattern) -> bool:
-    """Whether the two letters of an edge can be told apart."""
-    return len(set(pattern.signatures.values())) == 2
-
-
-def is_edge(pattern: Pattern) -> bool:
-    """Whether the entries of a pattern are pairs of nodes of one sort."""
-    plain = pattern.order == 1 or all(len(face.letters) == 1 for face in pattern.faces)
-    return len(pattern.letters) == 2 and plain and not pattern.is_open and len(set(pattern.sorts.values())) == 1
-
-
 def edge_pattern(structure: Structure, edges: str | None, who: str) -> Pattern:
     """The tensor whose entries are the edges: the one that is asked for, else the one there is, `{i j}` before others.
 
     Raises:
         IncidenceError: There is none, there are several, or the one asked for is no tensor of edges.
     """
-    if not isinstance(structure, Structure):
-        raise IncidenceError(f"{who} takes a Structure; got {type(structure).__name__}.")
+    assert_structure(who, structure)
     known = ", ".join(f"`{p}`" for p in structure.patterns) or "none"
     if edges is not None:
         found = structure.resolve(edges)
         if not is_edge(found):
             raise IncidenceError(f"{who} reads edges, two nodes of one sort as in `{{i j}}` or `(i j)`; `{found}` has none.")
-        return next(p for p in structure.patterns if p == found)
+        return found
     fit = [p for p in structure.patterns if is_edge(p) and p.name is None]
     if len(fit) != 1 and Pattern("{i j}") not in fit:
         several = f"there are {', '.join(f'`{p}`' for p in fit)}" if fit else f"there are no unnamed edges among the tensors ({known})"
@@ -127,9 +118,51 @@ def edge_pattern(structure: Structure, edges: str | None, who: str) -> Pattern:
 
 def adjacency(structure: Structure, edges: Pattern, directed: bool = False) -> Adjacency:
     """The neighbours by given edges, along both directions unless told otherwise."""
-    source, target = structure.index(edges)[0]
+    source, target = structure[edges]
     [sort] = set(edges.sorts.values())
     count = structure.counts[sort]
     if directed and is_directed(edges):
         return Adjacency.of(source, target, count)
     return Adjacency.of(torch.cat([source, target]), torch.cat([target, source]), count)
+
+
+# ---- limits
+
+LIMIT = 10_000_000
+"""Entries a lifting finds by default before it stops: about what fits in memory beside the data."""
+
+WORK = 100
+"""Candidates a lifting looks at for each entry that its limit allows: some seconds for every million."""
+
+
+class Bound:
+    """The limit of one lifting: `assert_room` where entries are found, `assert_time` before candidates are looked at."""
+
+    def __init__(self, lifting: str, limit: int | None, remedy: str) -> None:
+        self.lifting, self.limit, self.remedy = lifting, None if limit is None else at_least(lifting, "limit", limit, 0), remedy
+
+    def assert_room(self, count: int, what: str) -> None:
+        """Refuses more entries than the limit."""
+        if self.limit is not None and count > self.limit:
+            raise TooLargeError(
+                f"{self.lifting}: there are at least {count:,} {what}, and limit={self.limit:,}. {self.remedy}, or raise limit=."
+            )
+
+    def assert_time(self, count: int, what: str) -> None:
+        """Refuses to look at many more candidates than the limit."""
+        if self.limit is not None and count > WORK * max(self.limit, 1):
+            raise TooLargeError(
+                f"{self.lifting}: {count:,} {what} would have to be looked at, more than {WORK} for each of limit={self.limit:,} entries. "
+                f"{self.remedy}, or raise limit=."
+            )
+
+
+def at_least(lifting: str, name: str, value: object, least: int) -> int:
+    """An integer argument that is not too small."""
+    try:
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or number < least:
+        raise IncidenceError(f"{lifting}: {name} is an integer of at least {least}; got {value!r}.")
+    return number

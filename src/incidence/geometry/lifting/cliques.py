@@ -6,10 +6,19 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.geometry.lifting.adjacency import Adjacency, adjacency, chunks, edge_pattern, later_in_group, spread
-from incidence.geometry.lifting.attach import attach_faces, face_text
-from incidence.geometry.lifting.bounds import LIMIT, Bound, at_least
-from incidence.structure.structure import Structure
+from incidence.geometry.assembly import attach_faces, face_text
+from incidence.geometry.lifting.adjacency import (
+    LIMIT,
+    Adjacency,
+    Bound,
+    adjacency,
+    at_least,
+    chunks,
+    edge_pattern,
+    later_in_group,
+    later_pairs,
+)
+from incidence.structure import Structure
 
 __all__ = ["add_cliques", "cliques"]
 
@@ -72,9 +81,8 @@ def _larger(rows: Tensor, parent: Tensor, ahead: Adjacency, bound: Bound) -> tup
     bound.assert_time(int(later.sum()), f"pairs of cliques of {size - 1} nodes")
     found, parents, total = [rows.new_zeros(0, size)], [parent.new_zeros(0)], 0
     for chunk in chunks(later):
-        which, place = spread(later[chunk])
-        which = which + chunk.start
-        last = rows[which + place + 1, -1]
+        which, other = later_pairs(later, chunk)
+        last = rows[other, -1]
         joined = ahead.has(rows[which, -1], last)
         which, last = which[joined], last[joined]
         total += len(which)

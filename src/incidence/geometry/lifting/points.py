@@ -10,10 +10,10 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
-from incidence.geometry.lifting.attach import attach_faces, face_text
-from incidence.geometry.lifting.bounds import LIMIT, Bound, at_least
+from incidence.geometry.assembly import attach_faces, face_text
+from incidence.geometry.lifting.adjacency import LIMIT, Bound, at_least
 from incidence.geometry.lifting.cliques import add_cliques
-from incidence.structure.structure import Structure
+from incidence.structure import Structure
 
 __all__ = ["alpha", "vietoris_rips"]
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from incidence.geometry.lifting.adjacency import Adjacency, adjacency, chunks, edge_pattern, later_in_group, spread
-from incidence.geometry.lifting.attach import attach_faces, named, open_text
-from incidence.geometry.lifting.bounds import LIMIT, Bound, at_least
-from incidence.structure.structure import Structure
+from incidence.geometry.assembly import attach_faces, named, open_text
+from incidence.geometry.lifting.adjacency import (
+    LIMIT,
+    Adjacency,
+    Bound,
+    adjacency,
+    at_least,
+    chunks,
+    edge_pattern,
+    later_in_group,
+    later_pairs,
+)
+from incidence.structure import Structure
 
 __all__ = ["rings"]
 
@@ -50,7 +59,7 @@ def rings(
     [sort] = set(pattern.sorts.values())
     bound = Bound("rings", limit, "Lower max_length")
     found = _find(_peeled(adjacency(structure, pattern), max_length), max_length, bound)
-    return attach_faces(structure, {named(name, open_text(sort)): [rows for rows in found if rows.shape[1] >= min_length]})
+    return attach_faces(structure, {named(name, open_text(sort)): [found[0][:0], *(rows for rows in found if rows.shape[1] >= min_length)]})
 
 
 def _peeled(graph: Adjacency, rounds: int) -> Adjacency:
@@ -86,9 +95,8 @@ def _start(graph: Adjacency, bound: Bound) -> tuple[Tensor, Tensor]:
     bound.assert_time(int(later.sum()), "paths of 3 nodes")
     open_paths, triangles, counts = [above.new_zeros(0, 3)], [above.new_zeros(0, 3)], [0, 0]
     for chunk in chunks(later):
-        which, place = spread(later[chunk])
-        which = which + chunk.start
-        rows = torch.stack([above[which], smallest[which], above[which + place + 1]], dim=1)
+        which, other = later_pairs(later, chunk)
+        rows = torch.stack([above[which], smallest[which], above[other]], dim=1)
         is_closed = graph.has(rows[:, 0], rows[:, 2])
         _keep(open_paths, rows[~is_closed], counts, 0, bound, "paths of 3 nodes")
         _keep(triangles, rows[is_closed], counts, 1, bound, "rings")

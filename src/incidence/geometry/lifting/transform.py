@@ -7,11 +7,11 @@ from inspect import signature
 from typing import Any
 
 from incidence.errors import IncidenceError
+from incidence.geometry.convert.pyg import from_pyg, to_pyg
 from incidence.geometry.lifting.adjacency import edge_pattern
-from incidence.geometry.lifting.lines import line_graph
+from incidence.geometry.lifting.paths import line_graph
 from incidence.geometry.lifting.points import alpha, vietoris_rips
-from incidence.structure.example import Example
-from incidence.structure.structure import Structure
+from incidence.structure import Example, Structure
 
 __all__ = ["Transform", "as_transform"]
 
@@ -26,23 +26,12 @@ class Transform:
         """The lifted structure; with the features and the target, unless it was a structure."""
         if isinstance(data, Structure):
             return self._lift(Example(data)).structure
-        example = data if isinstance(data, Example) else self._read(data)
-        lifted = self._lift(example)
-        return self._write(lifted) if self.is_data else lifted
+        lifted = self._lift(data if isinstance(data, Example) else from_pyg(data, edges=self.edges))
+        return to_pyg(lifted) if self.is_data else lifted
 
     def _lift(self, example: Example) -> Example:
         lift = _CARRY.get(self.lifting, _on_structure)
         return lift(self.lifting, example, self.options)
-
-    def _read(self, data: Any) -> Any:
-        from incidence.geometry.convert.pyg import from_pyg
-
-        return from_pyg(data, edges=self.edges)
-
-    def _write(self, example: Example) -> Any:
-        from incidence.geometry.convert.pyg import to_pyg
-
-        return to_pyg(example)
 
     def __repr__(self) -> str:
         options = "".join(f", {key}={value!r}" for key, value in self.options.items())

@@ -1,7 +1,8 @@
 """Mesh files, one module for each format: bytes in, points and polygons out; nothing in a file is ever executed.
 
 Why not a library: trimesh cuts every quad and polygon into triangles and merges nodes as it reads; meshio regroups faces by their size.
-Rows of features that belong to the faces of a file would match neither. What is read here keeps every polygon, and its place.
+Rows of features that belong to the faces of a file would match neither. What is read here keeps every polygon, and its place. STL, which
+has triangles and no nodes, is left to trimesh.
 """
 
 from __future__ import annotations
@@ -13,22 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from incidence.errors import IncidenceError
-from incidence.geometry.meshfiles.medit import read_medit
 from incidence.geometry.meshfiles.obj import read_obj
 from incidence.geometry.meshfiles.off import read_off
 from incidence.geometry.meshfiles.ply import read_ply
-from incidence.geometry.meshfiles.soup import Soup
 from incidence.geometry.meshfiles.stl import read_stl
+from incidence.geometry.meshfiles.text import Soup
 
 __all__ = ["FORMATS", "Soup", "read_soup"]
 
-FORMATS: dict[str, Callable[[bytes, str], Soup]] = {
-    "mesh": read_medit,
-    "obj": read_obj,
-    "off": read_off,
-    "ply": read_ply,
-    "stl": read_stl,
-}
+FORMATS: dict[str, Callable[[bytes, str], Soup]] = {"obj": read_obj, "off": read_off, "ply": read_ply, "stl": read_stl}
 
 
 def read_soup(source: Any, file_format: str | None = None) -> Soup:

@@ -9,8 +9,7 @@ from operator import itemgetter
 import numpy as np
 
 from incidence.errors import IncidenceError
-from incidence.geometry.meshfiles.soup import Integers, Soup, damaged, shown
-from incidence.geometry.meshfiles.table import Table, coordinates, numbers
+from incidence.geometry.meshfiles.text import Integers, Lines, Soup, coordinates, damaged, numbers, shown
 
 __all__ = ["read_obj"]
 
@@ -38,7 +37,7 @@ def read_obj(data: bytes, name: str) -> Soup:
     return Soup(name, coordinates(points, [1, 2, 3]), sizes, nodes, first=1, point_lines=points.places, face_lines=faces.places)
 
 
-def _assert_before(faces: Table, sizes: Integers, nodes: Integers, before: Integers) -> None:
+def _assert_before(faces: Lines, sizes: Integers, nodes: Integers, before: Integers) -> None:
     is_bad = nodes < -np.repeat(before, sizes)
     if is_bad.any():
         spot = int(is_bad.argmax())
@@ -59,12 +58,12 @@ def _lines(data: bytes) -> list[bytes]:
     return [line.partition(b"#")[0] for line in lines] if b"#" in data else lines
 
 
-def _of_kind(kind: bytes, keys: list[bytes], lines: list[bytes], name: str) -> Table:
+def _of_kind(kind: bytes, keys: list[bytes], lines: list[bytes], name: str) -> Lines:
     places = [number for number, key in enumerate(keys, 1) if key == kind]
-    return Table(name, [lines[number - 1] for number in places], places)
+    return Lines(name, [lines[number - 1] for number in places], places)
 
 
-def _polygons(faces: Table) -> tuple[Integers, Integers]:
+def _polygons(faces: Lines) -> tuple[Integers, Integers]:
     text = b"\n".join(faces.lines)
     lines = re.sub(rb"/\S*", b"", text).split(b"\n") if b"/" in text else faces.lines
     rest = itemgetter(slice(1, None))

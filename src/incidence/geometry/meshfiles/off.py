@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from incidence.geometry.meshfiles.soup import Soup, damaged, shown
-from incidence.geometry.meshfiles.table import Table, coordinates, integers, polygons, table
+from incidence.geometry.meshfiles.text import Lines, Soup, coordinates, damaged, integers, lines_of, polygons, shown
 
 __all__ = ["read_off"]
 
@@ -16,7 +15,7 @@ _HEADER = re.compile(rb"\s*(?:ST)?C?N?OFF(?![A-Za-z])")
 
 def read_off(data: bytes, name: str) -> Soup:
     """Points and polygons of an OFF file; colours, normals and textures are passed over."""
-    rows = _without_header(table(data, name, b"#"))
+    rows = _without_header(lines_of(data, name, b"#"))
     num_points, num_faces = _counts(rows)
     body = rows[1:]
     if len(body) != num_points + num_faces:
@@ -27,7 +26,7 @@ def read_off(data: bytes, name: str) -> Soup:
     return Soup(name, coordinates(points, [0, 1, 2]), *polygons(faces, 0), point_lines=points.places, face_lines=faces.places)
 
 
-def _without_header(rows: Table) -> Table:
+def _without_header(rows: Lines) -> Lines:
     if not len(rows):
         raise damaged(f"{rows.name}: an OFF file begins with OFF (or COFF, NOFF, ...); got comments alone.")
     start = _HEADER.match(rows.lines[0])
@@ -36,10 +35,10 @@ def _without_header(rows: Table) -> Table:
     rest = rows.lines[0][start.end() :]
     if not rest.strip() and len(rows) == 1:
         raise damaged(f"{rows.place(0)}: the numbers of points, faces and edges must follow OFF.")
-    return Table(rows.name, [rest, *rows.lines[1:]], rows.places) if rest.strip() else rows[1:]
+    return Lines(rows.name, [rest, *rows.lines[1:]], rows.places) if rest.strip() else rows[1:]
 
 
-def _counts(rows: Table) -> tuple[int, int]:
+def _counts(rows: Lines) -> tuple[int, int]:
     counts = integers(rows.lines[0].split(), rows.place(0))
     if not 2 <= len(counts) <= 3 or min(counts) < 0:
         raise damaged(f"{rows.place(0)}: the numbers of points, faces and edges must stand here; got {shown(rows.lines[0].strip())}.")

@@ -2,37 +2,239 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from incidence.errors import IncidenceError
-from incidence.geometry.meshfiles.ply_binary import read_binary
-from incidence.geometry.meshfiles.ply_header import Header, read_header
-from incidence.geometry.meshfiles.soup import Soup, damaged
-from incidence.geometry.meshfiles.table import coordinates, polygons, table
+from incidence.geometry.meshfiles.text import Floats, Integers, Soup, coordinates, damaged, integers, lines_of, polygons, shown
 
 __all__ = ["read_ply"]
+
+_ORDERS = {b"ascii": "", b"binary_little_endian": "<", b"binary_big_endian": ">"}
+_TYPES = {b"char": "i1", b"uchar": "u1", b"short": "i2", b"ushort": "u2", b"int": "i4", b"uint": "u4", b"float": "f4", b"double": "f8"}
+_TYPES |= {b"int8": "i1", b"uint8": "u1", b"int16": "i2", b"uint16": "u2", b"int32": "i4", b"uint32": "u4"}
+_TYPES |= {b"float32": "f4", b"float64": "f8"}
+_CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}  # what numpy's types are for `struct`
+_END = b"end_header"
 
 
 def read_ply(data: bytes, name: str) -> Soup:
     """Points and polygons of a PLY file; all other elements and properties are passed over."""
-    header = read_header(data, name)
-    if header.byte_order:
-        return Soup(name, *read_binary(data, header, name))
-    return _read_text(data, header, name)
+    header = _read_header(data, name)
+    return Soup(name, *_read_binary(data, header, name)) if header.byte_order else _read_text(data, header, name)
 
 
-def _read_text(data: bytes, header: Header, name: str) -> Soup:
-    rows = table(data[header.stop :], name, first=len(data[: header.stop].splitlines()) + 1)
-    tables = [element for element in header.elements if element.properties]
-    promised = sum(element.count for element in tables)
+# ---- the header
+
+
+@dataclass(frozen=True)
+class _Property:
+    """A number of an element, or a list of them; types are those of numpy, without the byte order."""
+
+    name: str
+    type: str
+    count_type: str = ""
+
+
+@dataclass(frozen=True)
+class _Element:
+    """One of the tables that follow the header."""
+
+    name: str
+    count: int
+    properties: list[_Property]
+
+    def columns(self, *names: str) -> list[int]:
+        """Where properties stand."""
+        known = [p.name for p in self.properties]
+        return [known.index(name) for name in names]
+
+    @property
+    def nodes_name(self) -> str:
+        """What a face calls the list of its nodes."""
+        return next((p.name for p in self.properties if p.name in ("vertex_indices", "vertex_index") and p.count_type), "")
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What follows in the file, from byte `stop` on; `byte_order` is empty for text."""
+
+    byte_order: str
+    elements: dict[str, _Element]
+    stop: int
+
+
+def _read_header(data: bytes, name: str) -> _Header:
+    found = data.find(_END)
+    is_ply = data[:4].strip() == b"ply"
+    if not is_ply or found < 0:
+        what = "is never closed by `end_header`" if is_ply else "must begin with `ply`"
+        raise damaged(f"{name}: the header of a PLY file {what}.")
+    stop = found + len(_END)
+    stop += 2 if data[stop : stop + 2] == b"\r\n" else 1
+    rows = [(number, line.split()) for number, line in enumerate(data[:found].splitlines(), 1)][1:]
+    rows = [(number, words) for number, words in rows if words and words[0] not in (b"comment", b"obj_info")]
+    if not rows or len(rows[0][1]) != 3 or rows[0][1][0] != b"format" or rows[0][1][1] not in _ORDERS:
+        raise damaged(f"{name}, line 2: `format ascii 1.0` must stand here (or binary_little_endian, binary_big_endian).")
+    header = _Header(_ORDERS[rows[0][1][1]], _elements(rows[1:], name), stop)
+    _assert_mesh(header.elements, name)
+    return header
+
+
+def _elements(rows: list[tuple[int, list[bytes]]], name: str) -> dict[str, _Element]:
+    found: dict[str, _Element] = {}
+    for number, words in rows:
+        place = f"{name}, line {number}"
+        if words[0] == b"element" and len(words) == 3:
+            own, [count] = words[1].decode("latin-1"), integers(words[2:], place)
+            if count < 0 or own in found:
+                raise damaged(f"{place}: an element has a new name and a number of at least 0.")
+            found[own] = _Element(own, count, [])
+        elif words[0] == b"property" and found:
+            list(found.values())[-1].properties.append(_property(words[1:], place))
+        else:
+            raise damaged(f"{place}: `element name count` or `property type name` must stand here; got {shown(b' '.join(words))}.")
+    return found
+
+
+def _property(words: list[bytes], place: str) -> _Property:
+    is_list = words[:1] == [b"list"]
+    types = words[1:-1] if is_list else words[:-1]
+    if len(types) != 1 + is_list or any(t not in _TYPES for t in types) or (is_list and _TYPES[types[0]].startswith("f")):
+        raise damaged(f"{place}: a property is `type name` or `list type type name`; got {shown(b' '.join(words))}.")
+    return _Property(words[-1].decode("latin-1"), _TYPES[types[-1]], _TYPES[types[0]] if is_list else "")
+
+
+def _assert_mesh(elements: dict[str, _Element], name: str) -> None:
+    if not {"vertex", "face"} <= elements.keys():
+        raise IncidenceError(
+            f"{name}: a mesh has the elements `vertex` and `face`; the header has {list(elements)}. Convert the file first."
+        )
+    names = {key: [p.name for p in element.properties] for key, element in elements.items()}
+    for key, own in names.items():
+        if len(set(own)) < len(own):
+            raise damaged(f"{name}: the element `{key}` has two properties of one name.")
+    face = elements["face"]
+    if any(p.count_type for p in elements["vertex"].properties) or not {"x", "y", "z"} <= set(names["vertex"]):
+        raise IncidenceError(f"{name}: a vertex has the numbers x, y and z and no lists; the header has {names['vertex']}.")
+    if not face.nodes_name:
+        raise IncidenceError(f"{name}: a face has the list `vertex_indices`; the header has {names['face']}.")
+    if face.properties[face.columns(face.nodes_name)[0]].type.startswith("f"):
+        raise IncidenceError(f"{name}: the list `{face.nodes_name}` must have integers. Convert the file first.")
+
+
+# ---- rows in text
+
+
+def _read_text(data: bytes, header: _Header, name: str) -> Soup:
+    rows = lines_of(data[header.stop :], name, first=len(data[: header.stop].splitlines()) + 1)
+    elements = [element for element in header.elements.values() if element.properties]
+    promised = sum(element.count for element in elements)
     if len(rows) != promised:
         raise damaged(f"{name}: the header promises {promised:,} rows, one line each, and {len(rows):,} lines follow.")
     parts, start = {}, 0
-    for element in tables:
+    for element in elements:
         parts[element.name] = rows[start : start + element.count]
         start += element.count
-    points, faces = parts["vertex"], parts["face"]
-    [column] = header.face.columns(header.face.nodes_name)
-    early = next((p.name for p in header.face.properties[:column] if p.count_type), None)
+    face = header.elements["face"]
+    [column] = face.columns(face.nodes_name)
+    early = next((p.name for p in face.properties[:column] if p.count_type), None)
     if early is not None:  # then the header does not tell in which column the nodes start
         raise IncidenceError(f"{name}: the list `{early}` stands before the nodes of a face, which is read from binary PLY only.")
-    values = coordinates(points, header.vertex.columns("x", "y", "z"))
-    return Soup(name, values, *polygons(faces, column), point_lines=points.places, face_lines=faces.places)
+    values = coordinates(parts["vertex"], header.elements["vertex"].columns("x", "y", "z"))
+    sizes, nodes = polygons(parts["face"], column)
+    return Soup(name, values, sizes, nodes, point_lines=parts["vertex"].places, face_lines=parts["face"].places)
+
+
+# ---- binary rows
+
+
+def _read_binary(data: bytes, header: _Header, name: str) -> tuple[Floats, Integers, Integers]:
+    """Points, and sizes and nodes of the polygons."""
+    place, rows = header.stop, {}
+    spots = np.zeros((0, 2), dtype=np.int64)
+    for element in header.elements.values():
+        _assert_room(data, place, element, name)
+        # In most files all rows are alike, and numpy reads them at once; only mixed polygons are walked one by one.
+        even = _even_rows(data, place, element, header.byte_order, name)
+        if even is not None:
+            rows[element.name], place = even, place + even.nbytes
+        else:
+            own, place = _walk(data, place, element, header.byte_order, element.count, name)
+            spots = own if element.name == "face" else spots
+    if place != len(data):
+        raise damaged(f"{name}: {len(data) - place:,} bytes follow the last row that the header promises.")
+    points = np.stack([rows["vertex"][axis].astype(np.float64) for axis in "xyz"], axis=1)
+    face = header.elements["face"]
+    if "face" in rows:
+        nodes = rows["face"][face.nodes_name].astype(np.int64)
+        return points, np.full(len(nodes), nodes.shape[1], dtype=np.int64), nodes.reshape(-1)
+    return points, *_gather(data, face, header.byte_order, spots)
+
+
+def _assert_room(data: bytes, place: int, element: _Element, name: str) -> None:
+    least = sum(np.dtype(p.count_type or p.type).itemsize for p in element.properties)
+    if element.count * least > len(data) - place:
+        raise damaged(
+            f"{name}: the header promises {element.count:,} rows of `{element.name}` of at least {least} bytes each, and "
+            f"{len(data) - place:,} bytes follow."
+        )
+
+
+def _even_rows(data: bytes, place: int, element: _Element, order: str, name: str) -> NDArray[Any] | None:
+    """The rows of an element if its lists have the sizes of the first row throughout."""
+    first, _ = _walk(data, place, element, order, min(element.count, 1), name)
+    sizes = iter(first[:, 1].tolist() if element.count else [0] * len(element.properties))
+    fields: list[Any] = []
+    for p in element.properties:
+        fields += [(f"{p.name} count", order + p.count_type), (p.name, order + p.type, (next(sizes),))] if p.count_type else []
+        fields += [] if p.count_type else [(p.name, order + p.type)]
+    row = np.dtype(fields)
+    if element.count * row.itemsize > len(data) - place:
+        return None
+    rows = np.frombuffer(data, dtype=row, count=element.count, offset=place) if row.itemsize else np.zeros(0, dtype=row)
+    counts = [rows[f"{p.name} count"] for p in element.properties if p.count_type]
+    return rows if all((own == own[:1]).all() for own in counts) else None
+
+
+def _walk(data: bytes, place: int, element: _Element, order: str, count: int, name: str) -> tuple[Integers, int]:
+    """Where every list of the rows starts, and its size, shape [rows x lists, 2]; and where the rows end."""
+    steps: list[tuple[int, Any, int]] = []
+    gap = 0  # bytes of plain numbers since the last list
+    for p in element.properties:
+        if p.count_type:
+            steps.append((gap, struct.Struct(order + _CODES[p.count_type]), np.dtype(p.type).itemsize))
+            gap = 0
+        else:
+            gap += np.dtype(p.type).itemsize
+    spots: list[tuple[int, int]] = []
+    try:
+        for _ in range(count):
+            for before, number, item in steps:
+                [size] = number.unpack_from(data, place + before)
+                place += before + number.size
+                spots.append((place, size))
+                place += item * size
+            place += gap
+    except struct.error:
+        place = len(data) + 1
+    found = np.array(spots, dtype=np.int64).reshape(-1, 2)
+    if place > len(data) or (found[:, 1] < 0).any():
+        row = max(len(spots) - 1, 0) // max(len(steps), 1)
+        raise damaged(f"{name}: a list of row {row} of `{element.name}`, or of one before it, cannot have its size.")
+    return found, place
+
+
+def _gather(data: bytes, element: _Element, order: str, spots: Integers) -> tuple[Integers, Integers]:
+    """Sizes and nodes of polygons that lie at given places."""
+    [column] = element.columns(element.nodes_name)
+    lists = [p.name for p in element.properties if p.count_type]
+    start, size = spots[lists.index(element.nodes_name) :: len(lists)].T
+    item = np.dtype(order + element.properties[column].type)
+    place = np.repeat(start - (np.cumsum(size) - size) * item.itemsize, size) + np.arange(size.sum()) * item.itemsize
+    values = np.frombuffer(data, dtype=np.uint8)[place[:, None] + np.arange(item.itemsize)].reshape(-1).view(item)
+    return size, values.astype(np.int64)

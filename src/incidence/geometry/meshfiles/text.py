@@ -1,4 +1,4 @@
-"""Text files with one point or one polygon a line.
+"""What mesh files have in common: a polygon soup, lines that become numbers, and messages that say where.
 
 Lines stay bytes until they become numbers: millions of small lists would keep Python's garbage collector busy for longer than all the rest.
 """
@@ -12,17 +12,69 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from incidence.geometry.meshfiles.soup import Floats, Integers, damaged, shown
+from incidence.errors import IncidenceError
+from incidence.geometry.node_lists import NodeLists
+from incidence.structure.ragged import ranges
 
-__all__ = ["Table", "coordinates", "integers", "numbers", "polygons", "table"]
+__all__ = ["Floats", "Integers", "Lines", "Soup", "coordinates", "damaged", "integers", "lines_of", "numbers", "polygons", "shown"]
 
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Words = Callable[[Iterable[bytes]], Iterable[Sequence[bytes]]]  # the words that matter of every line
 
 
 @dataclass(frozen=True)
-class Table:
+class Soup:
+    """Points and polygons as a file has them, before anything is checked but the grammar of the file.
+
+    Attributes:
+        name: How messages call the file.
+        points: Shape [nodes, dimensions].
+        sizes: The number of nodes of every polygon.
+        nodes: The nodes of all polygons one after the other, numbered from 0.
+        first: How the file itself numbers its first point, for messages.
+        point_lines: The line of every point, where the file has lines.
+        face_lines: The line of every polygon.
+    """
+
+    name: str
+    points: Floats
+    sizes: Integers
+    nodes: Integers
+    first: int = 0
+    point_lines: Sequence[int] | None = None
+    face_lines: Sequence[int] | None = None
+
+    def point(self, number: int) -> str:
+        """The place of a point, for a message."""
+        return f"{self.name}, point {number}" + (f" (line {self.point_lines[number]})" if self.point_lines else "")
+
+    def face(self, number: int) -> str:
+        """The place of a polygon, for a message."""
+        return f"{self.name}, face {number}" + (f" (line {self.face_lines[number]})" if self.face_lines else "")
+
+    @property
+    def faces(self) -> NodeLists:
+        """The polygons."""
+        return NodeLists(ranges(torch.from_numpy(self.sizes)), torch.from_numpy(self.nodes))
+
+
+def damaged(what: str) -> IncidenceError:
+    """The error for a file that breaks the grammar of its format."""
+    return IncidenceError(f"{what} The file is cut off or damaged.")
+
+
+def shown(token: bytes) -> str:
+    """A word of a file as a message quotes it."""
+    text = token[:40].decode("ascii", "backslashreplace")
+    return f"`{text}{'…' * (len(token) > 40)}`"
+
+
+@dataclass(frozen=True)
+class Lines:
     """Some lines of a file, and their numbers in it."""
 
     name: str
@@ -32,25 +84,21 @@ class Table:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def __getitem__(self, rows: slice) -> Table:
-        return Table(self.name, self.lines[rows], self.places[rows])
+    def __getitem__(self, rows: slice) -> Lines:
+        return Lines(self.name, self.lines[rows], self.places[rows])
 
     def place(self, row: int) -> str:
         """Where a line stands, for a message."""
         return f"{self.name}, line {self.places[row]}"
 
-    def where(self, is_kept: Callable[[bytes], bool]) -> Table:
-        """The lines of a kind."""
-        rows = [row for row, line in enumerate(self.lines) if is_kept(line)]
-        return Table(self.name, [self.lines[row] for row in rows], [self.places[row] for row in rows])
 
-
-def table(data: bytes, name: str, comment: bytes = b"", first: int = 1) -> Table:
+def lines_of(data: bytes, name: str, comment: bytes = b"", first: int = 1) -> Lines:
     """The lines that have words."""
     lines = data.splitlines()
     if comment and comment in data:
         lines = [line.partition(comment)[0] for line in lines]
-    return Table(name, lines, list(range(first, first + len(lines)))).where(lambda line: not line.isspace() and bool(line))
+    kept = [row for row, line in enumerate(lines) if line and not line.isspace()]
+    return Lines(name, [lines[row] for row in kept], [first + row for row in kept])
 
 
 def numbers(lines: Sequence[bytes], words: Words, kind: type[int] | type[float], place: Callable[[int], str]) -> NDArray[Any]:
@@ -89,8 +137,8 @@ def integers(words: Sequence[bytes], place: str) -> list[int]:
     return found
 
 
-def coordinates(points: Table, columns: Sequence[int]) -> Floats:
-    """Three columns of a table of points; shape [points, 3]."""
+def coordinates(points: Lines, columns: Sequence[int]) -> Floats:
+    """Three columns of the lines of points; shape [points, 3]."""
     pick = itemgetter(*columns)
     try:
         values: Floats = numbers(points.lines, lambda lines: map(pick, map(bytes.split, lines)), float, points.place)
@@ -101,7 +149,7 @@ def coordinates(points: Table, columns: Sequence[int]) -> Floats:
         raise damaged(f"{points.place(row)}: a point has at least {least} numbers here; got {count}.") from None
 
 
-def polygons(faces: Table, column: int) -> tuple[Integers, Integers]:
+def polygons(faces: Lines, column: int) -> tuple[Integers, Integers]:
     """Sizes and nodes of polygons, told from a column on by their size and their nodes."""
     first = column + 1
     lengths = np.fromiter(map(len, map(bytes.split, faces.lines)), dtype=np.int64)
