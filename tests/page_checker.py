@@ -1,0 +1,74 @@
+"""Runs the Python of a page and compares every value that a comment states.
+
+The rule. A comment *states a value* if it begins like one: with a digit or a sign before it, a quote, a bracket, `<`, True, False,
+None, or the call that many values print as: `torch.Size(`, `Structure(`, `tensor(`. It stands at the end of a statement. Then it is the
+`repr` of what the statement gives (of an assignment: of what is assigned), alone or followed by a colon or a comma and words:
+
+    group.order  # 120
+    m.dimension, m.num_biases  # (52, 5): operations and biases
+    s.num_entries("{i j}")  # 21, under a name
+
+Every other comment is prose, and prose begins with a word: `# all 9 operations`, not `# 9 operations`. Each block of a page has
+names of its own. What fails names the page and the line.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+
+_VALUE = re.compile(r"[-+]?\d|[\"'(\[{<]|(True|False|None)\b|(\w+\.)*[A-Z]\w*\(|tensor\(")
+_BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+
+
+class WrongPageError(AssertionError):
+    """A page that does not give what it says; names the line."""
+
+
+def check_page(text: str, page: str) -> int:
+    """Runs the Python blocks of a page; returns how many values were compared.
+
+    Raises:
+        WrongPageError: A stated value is not the value, a value is stated where there is none, or a statement raises.
+    """
+    return sum(_check_block(block[1], page, text.count("\n", 0, block.start(1))) for block in _BLOCK.finditer(text))
+
+
+def _check_block(block: str, page: str, offset: int) -> int:
+    names: dict[str, object] = {}
+    stated = {line: comment for line, comment in _comments(block).items() if _VALUE.match(comment)}
+    count = len(stated)
+    for statement in ast.parse(block).body:
+        line = statement.end_lineno or statement.lineno
+        place = f"{page}:{offset + line}"
+        try:
+            value = _run(statement, names, page, offset)
+        except Exception as error:
+            raise WrongPageError(f"{place}: this raises {type(error).__name__}: {error}") from error
+        comment = stated.pop(line, None)
+        if comment is None:
+            continue
+        if not isinstance(statement, (ast.Expr, ast.Assign)):
+            raise WrongPageError(f"{place}: `# {comment}` states a value after a line that has none; begin prose with a word")
+        shown = repr(value)
+        if comment != shown and not comment.startswith((f"{shown}: ", f"{shown}, ")):
+            raise WrongPageError(f"{place}: the comment says `{comment}`, and the value is `{shown}`")
+    for line, comment in stated.items():
+        raise WrongPageError(f"{page}:{offset + line}: `# {comment}` states a value, but no statement ends here; begin prose with a word")
+    return count
+
+
+def _comments(block: str) -> dict[int, str]:
+    tokens = tokenize.generate_tokens(io.StringIO(block).readline)
+    return {token.start[0]: token.string.lstrip("# ").strip() for token in tokens if token.type == tokenize.COMMENT}
+
+
+def _run(statement: ast.stmt, names: dict[str, object], page: str, offset: int) -> object:
+    """Executes a statement; the value of an expression, or what an assignment leaves in its first target."""
+    ast.increment_lineno(statement, offset)
+    if isinstance(statement, ast.Expr):
+        return eval(compile(ast.Expression(statement.value), page, "eval"), names)
+    exec(compile(ast.Module([statement], []), page, "exec"), names)
+    return eval(ast.unparse(statement.targets[0]), names) if isinstance(statement, ast.Assign) else None
