@@ -1,1 +1,38 @@
-"""Benchmarks beside those of `incidence bench`: `./run python -m benchmarks [NAME ...]`."""
+"""Everything that measures, and the data sets of the literature: `./run bench` in the project's folder.
+
+./run bench [NAME ...]                         how fast the library is (`speed`)
+./run bench learn [TASK ...] --folder DATA     what is learned, with the protocols of the literature
+./run bench train --data csl --folder DATA     any command of `incidence`, with those data sets
+./run bench throughput | scale | algebra
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib import import_module
+
+__all__ = ["MEASURES", "main"]
+
+MEASURES = ("learn", "throughput", "scale", "algebra")
+_COMMANDS = ("train", "predict", "evaluate")
+
+
+def main(words: Sequence[str]) -> int:
+    """Does what the words say, and returns the exit code."""
+    first = words[0] if words else ""
+    if first in _COMMANDS:
+        return _with_sets(words)
+    if first in MEASURES:
+        return int(import_module(f"benchmarks.{first}").main(words[1:]))
+    return int(import_module("benchmarks.speed.command").main(words))
+
+
+def _with_sets(words: Sequence[str]) -> int:
+    """A command of the library, which then knows the data sets of the literature; what it tells the user to type next does, too."""
+    from benchmarks.sets import register
+    from incidence.cli import main as incidence
+
+    register()
+    os.environ["INCIDENCE_COMMAND"] = f"{os.environ.get('INCIDENCE_COMMAND', 'incidence').removesuffix(' bench')} bench"
+    return incidence(words)

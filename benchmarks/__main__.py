@@ -1,21 +1,8 @@
-"""`./run python -m benchmarks [NAME ...]`: runs the named benchmarks of this folder, or all."""
+"""`python -m benchmarks` is `incidence bench`."""
 
 import sys
-from importlib import import_module
 
-NAMES = ("algebra", "scale")
-
-
-def main() -> int:
-    names = sys.argv[1:] or NAMES
-    unknown = [name for name in names if name not in NAMES]
-    if unknown:
-        print(f"no benchmark {unknown[0]!r}; there are: {', '.join(NAMES)}", file=sys.stderr)
-        return 2
-    for name in names:
-        import_module(f"benchmarks.{name}").main()
-    return 0
-
+from incidence.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(["bench", *sys.argv[1:]]))

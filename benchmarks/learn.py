@@ -1,6 +1,6 @@
 """What is learned on real data: every task with its protocol, published figures beside ours, nothing tuned on test data.
 
-    ./run python -m benchmarks.learn [TASK ...] [--folder DATA] [--out FOLDER] [--quick]
+    ./run bench learn [TASK ...] [--folder DATA] [--out FOLDER] [--quick]
 
 Each training is a run of `incidence train` with the recipe of its data set, kept in its own folder. `--quick` does one seed or fold.
 """
@@ -22,7 +22,8 @@ from typing import Any
 import torch
 
 from benchmarks.separate import separate_families
-from incidence.data import DataSet, Split, load
+from benchmarks.sets import load
+from incidence.data import DataSet, Split
 from incidence.train import Run, train
 
 
@@ -85,7 +86,7 @@ def counting(task: Task) -> dict[str, Any]:
     nodes and edges as the control that must fail.
     """
     data = task.load("counting", target="triangle")
-    variance = float(torch.stack([e.target for e in data.examples]).var(unbiased=False))  # type: ignore[arg-type, misc]
+    variance = float(torch.stack([e.target for e in data.examples]).var(unbiased=False))  # type: ignore[misc]
     runs = [task.run(data, f"order 3 seed {seed}", seed=seed) for seed in task.some(5)]
     best = min(runs, key=lambda run: run.evaluation.parts["validation"].metrics["rmse"])
     control = task.run(data, "control", model="graph", hidden=32, depth=3, dropout=0.0, lr=3e-3, batch_size=64)
@@ -153,7 +154,7 @@ _SHOWN = ("solubility", "esol", "csl", "counting", "sr", "shrec11", "mutag")
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.learn", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog="incidence bench learn", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=f"which: {', '.join(TASKS)}; by default {', '.join(_SHOWN)}")
     parser.add_argument("--folder", type=Path, default=os.environ.get("INCIDENCE_DATA"), help="the data; default: INCIDENCE_DATA")
     parser.add_argument("--out", type=Path, help="where the runs are kept; default: a temporary folder")

@@ -6,8 +6,8 @@ import time
 
 CODE = """
 import time, torch
-from incidence.bench.graphs import random_graph
-from incidence.bench.timing import peak_memory
+from benchmarks.speed.graphs import random_graph
+from benchmarks.speed.timing import peak_memory
 from incidence.nn import Linear
 torch.set_num_threads(2)
 structure = random_graph({edges})

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import incidence as inc
-from incidence.data import load
+from benchmarks.sets import load
 from incidence.data.lifts import lift_all
 from incidence.models import make
 
@@ -44,7 +44,7 @@ def _batch(examples: list[inc.Example]) -> inc.Example:
 def told_apart(examples: list[inc.Example], lift: str, model: str, seed: int = 0, **options: Any) -> tuple[int, int]:
     """How many of all pairs are told apart, and how many there are."""
     generator = torch.Generator().manual_seed(seed)
-    copies = [_relabelled(e, torch.randperm(e.structure.num_nodes, generator=generator)) for e in examples]
+    copies = [_relabelled(e, torch.randperm(e.structure.total_nodes, generator=generator)) for e in examples]
     y, again = outputs(lift_all(examples + copies, lift, **options), model, seed).chunk(2)
     rounding = (y - again).abs().amax()
     distance = torch.cdist(y, y, p=torch.inf)

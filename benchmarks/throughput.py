@@ -1,6 +1,6 @@
 """Graphs per second of a training step on MUTAG, beside a GIN of the same width and depth from PyTorch Geometric, in one run.
 
-    ./run python -m benchmarks.throughput [--folder DATA] [--batch 64] [--hidden 32] [--rounds 9] [--threads 1]
+    ./run bench throughput [--folder DATA] [--batch 64] [--hidden 32] [--rounds 9] [--threads 1]
 
 A step is: put a batch together, forward, backward, AdamW. The variants take turns; figures are medians over the rounds, with their range.
 The incidence network has all 9 operations between nodes and edges (more with rings) where a GIN has two, so it does more work in a step.
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 import incidence as inc
-from incidence.data import load
+from benchmarks.sets import load
 from incidence.data.lifts import lift_all
 from incidence.geometry.convert import to_pyg
 from incidence.models import Predictor, make
@@ -93,14 +93,14 @@ def _step(net: nn.Module, forward: Callable[[list[int]], tuple[Tensor, Tensor]],
         y, target = forward([(number * batch + k) % count for k in range(batch)])
         loss = nn.functional.cross_entropy(y, target)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
 
     return step
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog="incidence bench throughput", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--folder", type=Path, default=os.environ.get("INCIDENCE_DATA"), help="the data; default: INCIDENCE_DATA")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--hidden", type=int, default=32)

@@ -116,7 +116,7 @@ def test_flags_of_the_wrong_kind_are_refused_by_the_parser(words, capsys):
 def test_data_sets_and_models_are_listed(capsys):
     assert main(["train", "--list"]) == 0
     found = capsys.readouterr().out
-    assert all(word in found for word in ("solubility", "shrec11", "molecule-3d", "targets.csv"))
+    assert all(word in found for word in ("solubility", "molecule-3d", "targets.csv"))
 
 
 @pytest.mark.parametrize("command", ["train", "predict", "evaluate"])

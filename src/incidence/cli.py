@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
-from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
@@ -40,13 +40,7 @@ examples:
   incidence explain "{i ...} -> {i ...}" --max-overlap 2
 """
 
-_BENCHMARKS = ("limits", "pool", "broadcast", "layer", "triangles", "mesh", "batch", "growth", "memory", "peers")
-_BENCH = """\
-Measures the library against the limits of this machine, against the usual way of
-writing the same maps, and against peers. All figures are ratios inside one run,
-the median of three repeats with their spread. `peers` needs PyTorch Geometric.
-All of them take 10 to 15 minutes, mostly for the usual ways; --quick takes one.
-"""
+_ROOT = Path(__file__).parents[2]  # in a clone, the folder of the project
 
 _TRAIN = """\
 Trains a network and keeps everything in a folder of its own: options, weights,
@@ -59,7 +53,7 @@ weights as if it had not been.
 _TRAIN_EXAMPLES = """\
 examples:
   incidence train                                          the data in the package
-  incidence train --data mutag --folder DATA --split 3     a benchmark, fold 3
+  incidence train --data pyg:TUDataset/MUTAG --folder DATA   a data set of PyG
   incidence train --data meshes/ --validation 0.1          your own: a folder per class
   incidence train --data molecules.sdf --target SOL --model molecule-rings
   incidence train --model "i, {i j}, ring={i ...}" --hidden 64 --depth 4
@@ -96,7 +90,8 @@ Next:  ./run incidence explain "i, {{i j}}, {{i j k}} -> i, {{i j}}, {{i j k}}"
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code: 0, 1 if something was passed over, or 2 for input that was refused."""
     words = [f" {w}" if w.startswith("->") else w for w in (sys.argv[1:] if argv is None else argv)]
-    arguments = _parser().parse_args(words)
+    is_bench = words[:1] == ["bench"]  # which reads its words itself
+    arguments = argparse.Namespace(run=_bench, words=words[1:], code=0) if is_bench else _parser().parse_args(words)
     try:
         text = arguments.run(arguments)
         if text:
@@ -128,14 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="one JSON object for other programs")
     command.set_defaults(run=_explain)
 
-    command = commands.add_parser("bench", help="how fast it is", description=_BENCH, formatter_class=raw)
-    command.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(_BENCHMARKS)}; all if none is named")
-    command.add_argument("--quick", action="store_true", help="a tenth of the size, once: to see that it works")
-    command.add_argument("--json", action="store_true", help="one JSON object for other programs")
-    command.add_argument("--plot", metavar="FILE", help="also draw the figures that have a bar (.png, .svg)")
-    threads = min(2, os.cpu_count() or 1)
-    command.add_argument("--threads", type=int, default=threads, metavar="N", help=f"how many threads torch may use (default {threads})")
-    command.set_defaults(run=_bench)
+    commands.add_parser("bench", help="how fast it is; what is learned on which data (in the project's folder)")
 
     command = commands.add_parser("train", help="train a network", description=_TRAIN, epilog=_TRAIN_EXAMPLES, formatter_class=raw)
     command.add_argument("--config", metavar="FILE", help="options from a YAML file")
@@ -227,49 +215,12 @@ def _explain(arguments: argparse.Namespace) -> str:
 
 
 def _bench(arguments: argparse.Namespace) -> str:
-    unknown = [name for name in arguments.names if name not in _BENCHMARKS]
-    if unknown:
-        raise IncidenceError(f"no benchmark {unknown[0]!r}; there are: {', '.join(_BENCHMARKS)}.")
-    cores = os.cpu_count() or 1
-    if not 1 <= arguments.threads <= cores:
-        raise IncidenceError(f"--threads is 1 to {cores} on this machine; got {arguments.threads}.")
-    if arguments.plot:
-        _assert_picture(Path(arguments.plot))
-    import torch
-
-    from incidence.bench.report import as_data, chart, machine, plot, table
-    from incidence.bench.suite import BENCHMARKS, Bench
-
-    torch.set_num_threads(arguments.threads)
-    is_shown = sys.stderr.isatty()
-    results, times = {}, {}
-    if not arguments.json:
-        print(machine(), "(quick: a tenth of the size, once)" if arguments.quick else "")
-    for name in dict.fromkeys(arguments.names or _BENCHMARKS):
-        if not is_shown:
-            print(f"{name} ...", file=sys.stderr)
-        bench = Bench(arguments.quick, partial(_progress, name) if is_shown else lambda _: None)
-        results[name], times[name] = BENCHMARKS[name](bench), bench.times
-        if is_shown:
-            _progress("")
-        if not arguments.json:
-            # As soon as it is there: the next one may take minutes.
-            print(table(name, results[name], times[name], arguments.quick), flush=True)
-    if arguments.plot:
-        plot(results, Path(arguments.plot))
-    return json.dumps(as_data(results, times), indent=1) if arguments.json else "" if arguments.quick else chart(results)
-
-
-def _assert_picture(path: Path) -> None:
-    """Before anything is measured, which takes minutes."""
-    if path.suffix not in (".png", ".svg", ".pdf"):
-        raise IncidenceError(f"--plot writes .png, .svg or .pdf; got {str(path)!r}.")
-    if not path.absolute().parent.is_dir():
-        raise IncidenceError(f"--plot writes to a folder that is there; {str(path.parent)!r} is not.")
-
-
-def _progress(name: str, text: str = "") -> None:
-    print(f"\r\x1b[K{name}{': ' if text else ''}{text}", end="", file=sys.stderr, flush=True)
+    """A door to what measures: it lies beside `src` in the project's folder, and is no part of the package."""
+    if not (_ROOT / "benchmarks" / "__init__.py").is_file():
+        raise IncidenceError("benchmarks are in the project's folder, not in the installed package: clone it, and type ./run bench there.")
+    sys.path.insert(0, str(_ROOT))
+    arguments.code = import_module("benchmarks").main(arguments.words)
+    return ""
 
 
 def _welcome(_: argparse.Namespace) -> str:

@@ -7,11 +7,10 @@ import pytest
 import torch
 
 import incidence as inc
-from incidence.data import DataSet, Split, Task, load
+from incidence.data import DataSet, Split, Task
 from incidence.data.checks import sound
 from incidence.errors import IncidenceError
 from incidence.train import train
-from tests.data_folder import data_folder
 
 NUMBERS, CLASSES = Task("regression", ("a", "b")), Task("classification", ("x", "y"))
 AT = Task("classification", ("x", "y"), at="i")
@@ -73,10 +72,3 @@ def test_whole_numbers_and_lists_are_taken_for_what_they_are():
 def test_values_that_are_missing_are_sound():
     sound(data([0, -1, 1]))
     sound(data([torch.zeros(2), torch.tensor([torch.nan, 1.0])], NUMBERS))
-
-
-@pytest.mark.parametrize(
-    ("name", "folder"), [("csl", "csl"), ("counting", "substructure_counting"), ("cora-cocitation", "citation_hypergraphs")]
-)
-def test_data_sets_of_the_literature_are_sound(name, folder):
-    sound(load(name, data_folder(folder)))

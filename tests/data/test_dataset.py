@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 import torch
@@ -98,16 +97,9 @@ def test_parts_of_one_structure_have_targets_of_some_entries_alone(is_classes):
 
 
 @pytest.mark.parametrize("name", DATA_SETS)
-def test_every_data_set_has_a_loader_and_says_what_it_is(name):
-    module, function, about = DATA_SETS[name]
-    assert callable(getattr(import_module(module), function))
-    assert about
-
-
-@pytest.mark.parametrize("name", [name for name in DATA_SETS if name != "solubility"])
-def test_every_data_set_asks_for_its_folder(name):
-    with pytest.raises(IncidenceError, match="--folder"):
-        load(name)
+def test_every_data_set_of_the_package_is_loaded_without_a_folder(name):
+    assert DATA_SETS[name].about
+    assert load(name).name == name
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -118,7 +110,7 @@ def test_every_reader_reads_files_with_some_suffix(name):
 
 
 def test_unknown_names_are_refused_and_the_known_ones_listed():
-    with pytest.raises(IncidenceError, match=r"no data set 'mnist'; there are: brec, .* A folder of your own is given by its path"):
+    with pytest.raises(IncidenceError, match=r"no data set 'mnist'; there are: solubility. A folder of your own is given by its path"):
         load("mnist")
     with pytest.raises(IncidenceError, match="no reader 'jpeg'; there are: example, graph"):
         reader("jpeg")

@@ -1,11 +1,26 @@
 """Data by name or path, with options written as text."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from incidence.data import load
+from incidence.data import DATA_SETS, DataSet, Split, load, register
 from incidence.data.loading import load_data, read_options
 from incidence.errors import IncidenceError
-from tests.data_folder import data_folder
+
+
+@pytest.fixture(autouse=True)
+def families(monkeypatch):
+    """A data set with an option and a part for validation."""
+
+    def load_families(name: str, folder: Path | None, *, family: str = "first") -> DataSet:
+        data = load("solubility")
+        [(train, _, test)] = data.splits
+        return replace(data, name=name, about=family, splits=(Split(train[1:], train[:1], test),))
+
+    monkeypatch.delitem(DATA_SETS, "families", raising=False)  # so that it is forgotten afterwards
+    register("families", load_families, "made for a test", {"hidden": 5})
 
 
 def test_options_are_plain_values():
@@ -20,21 +35,22 @@ def test_options_in_another_form_are_refused(text):
 
 
 def test_a_family_is_chosen_by_option():
-    assert len(load_data("sr", data_folder("sr_graphs"), options={"family": "sr251256"}).examples) == 15
+    data = load_data("families", options={"family": "second"})
+    assert (data.name, data.about) == ("families", "second")
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"options": {"famly": "x"}}, "the data set 'sr' has no option `famly`: it takes family"),
-        ({"options": {"family": 3}}, "the option `family` of the data set 'sr' cannot be 3"),
-        ({"target": "x"}, "the data set 'sr' has one target: leave out --target"),
-        ({"reader": "graph"}, "the data set 'sr' has a reader of its own: leave out --reader"),
+        ({"options": {"famly": "x"}}, "the data set 'families' has no option `famly`: it takes family"),
+        ({"options": {"family": 3}}, "the option `family` of the data set 'families' cannot be 3"),
+        ({"target": "x"}, "the data set 'families' has one target: leave out --target"),
+        ({"reader": "graph"}, "the data set 'families' has a reader of its own: leave out --reader"),
     ],
 )
 def test_options_that_a_data_set_does_not_take_are_refused(options, problem):
     with pytest.raises(IncidenceError, match=problem):
-        load_data("sr", **options)
+        load_data("families", **options)
 
 
 def test_options_of_a_data_set_without_any_are_refused():
@@ -48,12 +64,13 @@ def test_the_same_seed_draws_the_same_validation_part_everywhere():
 
 
 def test_a_fixed_validation_part_is_not_drawn_anew():
-    with pytest.raises(IncidenceError, match="'csl' has a validation part of its own, so none is drawn: leave out --validation"):
-        load_data("csl", data_folder("csl"), validation=0.1)
+    with pytest.raises(IncidenceError, match="'families' has a validation part of its own, so none is drawn: leave out --validation"):
+        load_data("families", validation=0.1)
 
 
 def test_data_that_is_nowhere_is_refused():
-    with pytest.raises(IncidenceError, match="'nowhere' is no data set and no file or folder"):
+    have = "Data sets: families, solubility, and `pyg:CLASS/NAME` for those of PyG"
+    with pytest.raises(IncidenceError, match=f"'nowhere' is no data set and no file or folder. {have}"):
         load_data("nowhere")
 
 

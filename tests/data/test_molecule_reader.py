@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from incidence.data import load, reader
+from incidence.data import reader
 from incidence.data.molecules import ATOM_FEATURES, BOND_FEATURES, features_of
 from incidence.data.molecules.smiles import from_smiles
 from incidence.errors import IncidenceError, MissingExtraError
 from incidence.geometry.convert import write_sdf
-from tests.data.test_molecule_sets import TEST, TRAIN, write_qm
+from tests.data.test_molecule_sets import TEST, TRAIN
 
 READ = reader("molecule").read
 BROKEN = TRAIN.replace(" O   0", " Qq  0", 1).replace("ethanol", "broken")
@@ -87,12 +87,6 @@ def test_atoms_in_space_get_their_bonds_from_distances(tmp_path):
     assert (first.name, second.name) == ("a.xyz:1 water", "a.xyz:2")
     assert first.example == second.example
     assert first.example.features["{i j}"].shape == (2, len(BOND_FEATURES) + 1)
-
-
-def test_the_options_of_a_data_set_give_its_features(tmp_path):
-    data = load("qm9", write_qm(tmp_path))
-    [(_, example, _)] = reader(data.reader).read(write(tmp_path / "a.xyz", XYZ), [], **data.reader_options)
-    assert example == data.examples[1].replace(target=None)
 
 
 def test_bonds_from_distances_replace_those_of_a_file(tmp_path):

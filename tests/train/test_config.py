@@ -9,9 +9,10 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from incidence.cli import _options, _parser
+from incidence.data import DATA_SETS, Source
 from incidence.errors import IncidenceError
 from incidence.train.config import SECTIONS, Config, option_type, read_yaml, write_yaml
-from incidence.train.recipes import BY_DATA, resolve
+from incidence.train.recipes import BY_READER, resolve
 
 NAMES = [f.name for f in fields(Config)]
 
@@ -139,17 +140,32 @@ def test_an_empty_file_gives_no_options(tmp_path):
 # ---- recipes
 
 
-@pytest.mark.parametrize("data", BY_DATA)
-def test_every_recipe_is_made_of_options(data):
-    config = resolve(Config(data=data), {"data": data})
-    assert all(getattr(config, key) == value for key, value in BY_DATA[data].items())
+CSL = {"model": "rings", "max_size": 8, "hidden": 32, "depth": 2, "epochs": 60, "batch_size": 15}
 
 
-def test_a_recipe_fills_only_what_was_not_given():
+@pytest.fixture
+def csl(monkeypatch):
+    """A data set that has a recipe."""
+    monkeypatch.setitem(DATA_SETS, "csl", Source("nowhere.load", "", CSL))
+
+
+@pytest.mark.parametrize("reader", BY_READER)
+def test_every_recipe_is_made_of_options(reader):
+    config = resolve(Config(data="mine"), {"data": "mine"}, reader)
+    assert all(getattr(config, key) == value for key, value in BY_READER[reader].items())
+
+
+def test_a_named_data_set_is_trained_with_its_own_recipe(csl):
+    config = resolve(Config(data="csl"), {"data": "csl"}, "graph")
+    assert all(getattr(config, key) == value for key, value in CSL.items())
+    assert resolve(Config(), {}, "molecule").model == "molecule"
+
+
+def test_a_recipe_fills_only_what_was_not_given(csl):
     given = {"data": "csl", "hidden": 5, "epochs": Config().epochs}  # the default, but the user said so
     config = resolve(Config.of(given), given)
     assert (config.hidden, config.epochs) == (5, Config().epochs)
-    assert config.model == BY_DATA["csl"]["model"]
+    assert config.model == "rings"
 
 
 def test_data_without_a_recipe_takes_that_of_its_reader():
@@ -174,15 +190,15 @@ def test_yaml_takes_numbers_with_an_exponent_for_texts_and_we_do_not(tmp_path):
     assert Config.of(read_yaml(tmp_path / "c.yaml")).lr == 1e-3
 
 
-def test_what_was_given_is_given_even_at_its_default():
+def test_what_was_given_is_given_even_at_its_default(csl):
     default = Config().epochs
     assert Config(epochs=default).given() == {"epochs": default}
     assert Config(epochs=default).replace(hidden=3).given() == {"hidden": 3, "epochs": default}
-    resolved = resolve(Config(data="mutag", epochs=default), Config(data="mutag", epochs=default).given())
+    resolved = resolve(Config(data="csl", epochs=default), Config(data="csl", epochs=default).given())
     assert resolved.epochs == default
-    assert resolved.batch_size == 32
+    assert resolved.batch_size == 15
 
 
-def test_options_of_one_model_are_not_given_to_another():
+def test_options_of_one_model_are_not_given_to_another(csl):
     assert resolve(Config(data="csl"), {"data": "csl"}).max_size == 8
     assert resolve(Config(data="csl", model="matrix"), {"data": "csl", "model": "matrix"}).max_size is None

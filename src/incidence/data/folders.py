@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from incidence.data.dataset import DataSet, Split, Task
-from incidence.data.graphs.folds import held_out, random_split
 from incidence.data.reading import assert_alike, legible, read_file, readable, reader_for
 from incidence.data.registry import READERS, Read, reader
+from incidence.data.splits import held_out, random_split
 from incidence.data.stored import METRICS, read_stored
 from incidence.data.targets import as_classes, read_targets
 from incidence.errors import IncidenceError

@@ -8,9 +8,9 @@ from typing import Any
 
 from incidence.data.dataset import DataSet
 from incidence.data.folders import load_folder
-from incidence.data.graphs.folds import held_out
 from incidence.data.pyg import PREFIX, load_pyg
 from incidence.data.registry import DATA_SETS, call, loader, options_of
+from incidence.data.splits import held_out
 from incidence.errors import IncidenceError, need
 
 __all__ = ["load_data", "read_options"]
@@ -45,7 +45,8 @@ def load_data(
     path = Path(source).expanduser()
     is_own = source not in DATA_SETS and not source.startswith(PREFIX)
     if is_own and not path.exists():
-        raise IncidenceError(f"{source!r} is no data set and no file or folder. Data sets: {', '.join(sorted(DATA_SETS))}.")
+        have = f"{', '.join(sorted(DATA_SETS))}, and `{PREFIX}CLASS/NAME` for those of PyG"
+        raise IncidenceError(f"{source!r} is no data set and no file or folder. Data sets: {have}.")
     if is_own:
         return load_folder(path, reader=reader, target=target, task=task, seed=seed, validation=validation, reader_options=options)
     load = loader(source) if source in DATA_SETS else load_pyg

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.data.dataset import DataSet, Split
-from incidence.data.graphs.many import EDGES, node_features
+from incidence.data.graphs import EDGES, node_features
 from incidence.data.reading import assert_alike
 from incidence.data.registry import Read
 from incidence.data.saved import with_floats

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from types import UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 from incidence.data.dataset import DataSet
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 
-__all__ = ["DATA_SETS", "READERS", "Read", "Reader", "assert_options", "call", "load", "loader", "options_of", "reader"]
+__all__ = [
+    "DATA_SETS",
+    "READERS",
+    "Read",
+    "Reader",
+    "Source",
+    "assert_options",
+    "call",
+    "load",
+    "loader",
+    "options_of",
+    "reader",
+    "register",
+]
 
 
 class Read(NamedTuple):
@@ -45,39 +58,47 @@ class Reader:
     read: Callable[..., Iterator[Read]]
 
 
-# name: (module, function, one line for --help). A loader is called as loader(name, folder, **options) and gives a DataSet; folder is None
-# if the user named none.
-DATA_SETS: dict[str, tuple[str, str, str]] = {
-    "solubility": ("incidence.data.molecules.solubility", "load_solubility", "aqueous solubility of 1,282 molecules; part of the package"),
-    "mutag": ("incidence.data.graphs.tu", "load_tu", "188 molecules, mutagenic or not; 10 folds"),
-    "ptc": ("incidence.data.graphs.tu", "load_tu", "344 molecules, carcinogenic or not; 10 folds"),
-    "proteins": ("incidence.data.graphs.tu", "load_tu", "1113 proteins, enzymes or not; 10 folds"),
-    "nci1": ("incidence.data.graphs.tu", "load_tu", "4110 molecules, active against lung cancer or not; 10 folds"),
-    "imdb-b": ("incidence.data.graphs.tu", "load_tu", "1000 networks of actors in 2 genres; 10 folds"),
-    "imdb-m": ("incidence.data.graphs.tu", "load_tu", "1500 networks of actors in 3 genres; 10 folds"),
-    "csl": ("incidence.data.graphs.hard", "load_csl", "150 circular skip link graphs in 10 classes; 5 folds"),
-    "exp": ("incidence.data.graphs.hard", "load_exp", "600 pairs of graphs of formulas, satisfiable or not; 10 folds"),
-    "cexp": ("incidence.data.graphs.hard", "load_exp", "as exp, half of the pairs made easy; 10 folds"),
-    "sr": ("incidence.data.graphs.hard", "load_sr", "strongly regular graphs of a family, nothing to train on"),
-    "brec": ("incidence.data.graphs.hard", "load_brec", "pairs of graphs that are hard to tell apart, nothing to train on"),
-    "counting": ("incidence.data.graphs.counting", "load_counting", "5000 random graphs with counts of small patterns"),
-    "cora-cocitation": ("incidence.data.hypergraphs", "load_citation", "2708 papers, topics by co-citation hypergraph; 10 splits"),
-    "cora-coauthorship": ("incidence.data.hypergraphs", "load_citation", "2708 papers, topics by co-authorship hypergraph; 10 splits"),
-    "citeseer-cocitation": ("incidence.data.hypergraphs", "load_citation", "3312 papers, topics by co-citation hypergraph; 10 splits"),
-    "esol": ("incidence.data.molecules.moleculenet", "load_moleculenet", "aqueous solubility of 1,128 molecules (needs RDKit)"),
-    "freesolv": ("incidence.data.molecules.moleculenet", "load_moleculenet", "hydration free energy of 642 molecules (needs RDKit)"),
-    "lipophilicity": ("incidence.data.molecules.moleculenet", "load_moleculenet", "logD of 4,200 molecules (needs RDKit)"),
-    "qm7": ("incidence.data.molecules.quantum", "load_qm7", "atomisation energies of 7,101 molecules in space"),
-    "qm9": ("incidence.data.molecules.quantum", "load_qm9", "a property of 13,087 molecules in space, by `target`"),
-    "shrec11": ("incidence.data.meshes.shrec", "load_shrec11", "600 closed surfaces of 30 classes"),
-    "shrec11-10": ("incidence.data.meshes.shrec", "load_shrec11", "the same, 10 training meshes a class drawn at random"),
-    "coseg-aliens": ("incidence.data.meshes.coseg", "load_coseg", "198 surfaces, the part of every edge"),
-    "coseg-vases": ("incidence.data.meshes.coseg", "load_coseg", "297 surfaces, the part of every edge"),
+@dataclass(frozen=True)
+class Source:
+    """A data set that has a name.
+
+    Attributes:
+        loader: Called as loader(name, folder, **options), gives a DataSet; folder is None if the user named none. Or where it is, as in
+            `package.module.function`: that is imported when the data is asked for.
+        about: One line for `--list`.
+        recipe: Options it is trained with unless the user gives others.
+    """
+
+    loader: str | Callable[..., DataSet]
+    about: str = ""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+
+DATA_SETS: dict[str, Source] = {
+    "solubility": Source(
+        "incidence.data.molecules.solubility.load_solubility",
+        "aqueous solubility of 1,282 molecules; part of the package",
+        {"model": "molecule"},
+    ),
 }
+
+
+def register(name: str, loader: str | Callable[..., DataSet], about: str = "", recipe: Mapping[str, Any] | None = None) -> None:
+    """Gives a data set a name, by which `load`, `incidence train --data NAME` and its kin find it; see `Source` for the arguments.
+
+    Example:
+        >>> from incidence.data.molecules.solubility import load_solubility
+        >>> register("water", load_solubility, "the data of the package by another name")
+        >>> load("water").name
+        'water'
+        >>> del DATA_SETS["water"]
+    """
+    DATA_SETS[name] = Source(loader, about, recipe or {})
+
 
 # name: (module, the name of its Reader)
 READERS: dict[str, tuple[str, str]] = {
-    "graph": ("incidence.data.graphs.edge_lists", "GRAPH"),
+    "graph": ("incidence.data.edge_lists", "GRAPH"),
     "example": ("incidence.data.saved", "EXAMPLE"),
     "molecule": ("incidence.data.molecules.reader", "READER"),
     "mesh": ("incidence.data.meshes.files", "MESH"),
@@ -97,9 +118,11 @@ def loader(name: str) -> Callable[..., DataSet]:
     """What loads the data set of a name."""
     if name not in DATA_SETS:
         raise IncidenceError(f"no data set {name!r}; there are: {', '.join(sorted(DATA_SETS))}. A folder of your own is given by its path.")
-    module, function, _ = DATA_SETS[name]
-    found: Callable[..., DataSet] = getattr(import_module(module), function)
-    return found
+    found = DATA_SETS[name].loader
+    if isinstance(found, str):
+        module, _, function = found.rpartition(".")
+        found = getattr(import_module(module), function)
+    return cast(Callable[..., DataSet], found)
 
 
 def call(load: Callable[..., DataSet], name: str, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> DataSet:

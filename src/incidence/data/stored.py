@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from incidence.data.dataset import DataSet, Split, Task
-from incidence.data.graphs.folds import held_out, random_split
 from incidence.data.reading import assert_alike
 from incidence.data.registry import Read
 from incidence.data.saved import with_floats
+from incidence.data.splits import held_out, random_split
 from incidence.data.targets import as_task
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example

@@ -18,6 +18,6 @@ Options of a data set, a reader or a lift: --data-options family=sr251256"""
 
 def listing() -> str:
     """Data sets, models and layouts of folders."""
-    sets = "\n".join(f"  {name:<22}{about}" for name, (_, _, about) in DATA_SETS.items())
+    sets = "\n".join(f"  {name:<22}{source.about}" for name, source in DATA_SETS.items())
     models = "\n".join(f"  {name:<16}{preset.inputs or 'all tensors':<42}{preset.about}" for name, preset in PRESETS.items())
     return f"Data sets (--data NAME --folder DATA):\n{sets}\n\nModels (--model NAME):\n{models}\n\n{_FOLDERS}"

@@ -13,9 +13,9 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, DataSet, Parts
 from incidence.data.checks import sound
-from incidence.data.graphs.folds import held_out
 from incidence.data.lifts import LIFT_OPTIONS, lift_all
 from incidence.data.loading import load_data, read_options
+from incidence.data.splits import held_out
 from incidence.errors import IncidenceError
 from incidence.models import Predictor, find
 from incidence.structure.examples import collate

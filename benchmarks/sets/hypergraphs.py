@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from incidence.data.dataset import DataSet, Split, Task
-from incidence.data.graphs.files import arrays, checked_rows, damaged, find
-from incidence.data.graphs.folds import others
-from incidence.geometry.assembly import assemble
-from incidence.geometry.node_lists import NodeLists
+from benchmarks.sets.files import arrays, checked_rows, damaged, find
+from benchmarks.sets.graphs import others
+from incidence.data import DataSet, Split, Task
+from incidence.structure import Structure
 from incidence.structure.example import Example
 
 __all__ = ["load_citation"]
@@ -49,9 +49,7 @@ def load_citation(name: str, folder: Path | None) -> DataSet:
     for key in trains:
         train = checked_rows(path, found[key], count)
         splits.append(Split(train, train[:0], others(train, count)))
-    hyperedges, times = _merged(NodeLists(found["edge_ptr"], found["edge_nodes"]), count)
-    structure = assemble(count, {"{i ...}": hyperedges.index})
-    of_hyperedges = torch.stack([hyperedges.sizes.float().log(), times.float().log()], dim=1)
+    structure, of_hyperedges = _hyperedges(found["edge_ptr"], found["edge_nodes"], count)
     features = {"i": _words(found["feat_indptr"], found["feat_indices"], found["feat_shape"]), "{i ...}": of_hyperedges}
     return DataSet(
         name,
@@ -78,11 +76,14 @@ def _assert_fits(path: Path, found: dict[str, Tensor], count: int, num_classes: 
         raise damaged(path, "its arrays do not fit together")
 
 
-def _merged(hyperedges: NodeLists, num_nodes: int) -> tuple[NodeLists, Tensor]:
-    """Hyperedges in canonical order, each once, and how often each came."""
-    ordered, _, again = hyperedges.arranged(num_nodes)
-    number = (~again).cumsum(0) - 1
-    return ordered.take((~again).nonzero()[:, 0]), torch.bincount(number)
+def _hyperedges(ptr: Tensor, nodes: Tensor, count: int) -> tuple[Structure, Tensor]:
+    """Hyperedges in canonical order, each once, with the logarithms of their size and of how often each came."""
+    times = Counter(tuple(sorted(own.tolist())) for own in nodes.tensor_split(ptr[1:-1]))
+    sizes = torch.tensor([len(own) for own in times])
+    members = torch.stack([torch.tensor([node for own in times for node in own]), torch.arange(len(sizes)).repeat_interleave(sizes)])
+    structure, rows = Structure(count, {"{i ...}": members}).canonical()
+    features = torch.stack([sizes.float().log(), torch.tensor(list(times.values())).float().log()], dim=1)
+    return structure, features[rows["{i ...}"]]
 
 
 def _words(ptr: Tensor, columns: Tensor, shape: Tensor) -> Tensor:

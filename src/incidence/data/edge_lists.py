@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.data.graphs.graph6 import read_graph6
-from incidence.data.graphs.many import EDGES, as_symbols, graphs, label_numbers, node_features
+from incidence.data.graphs import EDGES, as_symbols, graphs, label_numbers, node_features
 from incidence.data.reading import legible
 from incidence.data.registry import Read, Reader
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, need
 from incidence.geometry.convert.exchange import once
 
-__all__ = ["GRAPH"]
+__all__ = ["GRAPH", "read_graph6"]
 
 
 class _Line(NamedTuple):
@@ -49,6 +48,29 @@ def read_graphs(
 
 
 GRAPH = Reader((".edges", ".txt", ".tsv", ".csv", ".g6"), read_graphs)
+
+
+def read_graph6(line: str | bytes) -> tuple[int, Tensor]:
+    """The number of nodes and the edges, [2, edges] with i < j, of a graph in graph6, which NetworkX reads.
+
+    Raises:
+        IncidenceError: The text is not graph6.
+
+    Example:
+        >>> read_graph6("Bw")  # a triangle
+        (3, tensor([[0, 0, 1],
+                [1, 2, 2]]))
+    """
+    networkx = need("networkx", "reading graph6", "convert")
+    raw = (line.encode() if isinstance(line, str) else line).strip().removeprefix(b">>graph6<<")
+    try:
+        if not all(63 <= code <= 126 for code in raw):  # NetworkX would read them as bits
+            raise ValueError
+        graph = networkx.from_graph6_bytes(raw)
+    except (networkx.NetworkXError, ValueError, IndexError):
+        raise IncidenceError(f"graph6 is a line of characters ? to ~, as many as its number of nodes takes; got {raw[:40]!r}.") from None
+    edges = torch.tensor([sorted(edge) for edge in graph.edges], dtype=torch.long).view(-1, 2)
+    return len(graph), edges.T.contiguous()
 
 
 def _graph6(path: Path, errors: list[IncidenceError] | None, symbols: list[int], degrees: bool) -> Iterator[Read]:

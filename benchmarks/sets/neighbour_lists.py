@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from incidence.data.graphs.files import damaged, integers
+from benchmarks.sets.files import damaged, integers
 from incidence.structure.ragged import ranges
 
 __all__ = ["NeighbourLists", "read_neighbour_lists"]

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from benchmarks.sets import load
+from benchmarks.sets.meshes import edge_areas, numbered_edges, soft_accuracy, soft_labels
 
-from incidence.data import DataSet, load
-from incidence.data.meshes import COLUMNS, edge_areas, features_of, soft_accuracy, soft_labels
-from incidence.data.meshes.coseg import numbered_edges
+from incidence.data import DataSet
+from incidence.data.meshes import COLUMNS, features_of
 from incidence.errors import IncidenceError
 from incidence.geometry import read_mesh
 from tests.data.mesh_examples import cube
@@ -74,7 +75,7 @@ def test_split_10_draws_ten_of_every_class_by_the_seed(tmp_path: Path) -> None:
 
 
 def test_another_split_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IncidenceError, match="split of 'shrec11' is 16 or 10"):
+    with pytest.raises(IncidenceError, match="the option split of the data set 'shrec11' is one of 16, 10; got '12'"):
         load("shrec11", tmp_path, split="12")
 
 
@@ -116,18 +117,18 @@ def test_soft_accuracy_counts_the_area_of_edges_with_a_positive_weight() -> None
 
 
 def test_no_folder_is_refused_with_what_to_give() -> None:
-    with pytest.raises(IncidenceError, match=r"holds shrec_16\.zip with --folder"):
+    with pytest.raises(IncidenceError, match="give the folder that holds `shrec11_meshes` with --folder"):
         load("shrec11")
 
 
 def test_a_folder_without_the_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IncidenceError, match=r"needs coseg_aliens\.zip, which is not in"):
+    with pytest.raises(IncidenceError, match=r"needs the file .*coseg_aliens\.zip, which is not there"):
         load("coseg-aliens", tmp_path)
 
 
 def test_a_file_that_is_no_zip_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shrec_16.zip").write_bytes(b"PK nothing")
-    with pytest.raises(IncidenceError, match=r"shrec_16\.zip cannot be read"):
+    with pytest.raises(IncidenceError, match=r"shrec_16\.zip is damaged"):
         load("shrec11", tmp_path)
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
+from benchmarks.speed.timing import Row, Time
 from incidence import __version__
-from incidence.bench.timing import Row, Time
 from incidence.errors import IncidenceError
 
-__all__ = ["as_data", "chart", "machine", "plot", "table"]
+__all__ = ["as_data", "chart", "machine", "plot", "text"]
 
 _MOST = 3
 _ALLOCATORS = "jemalloc", "tcmalloc", "mimalloc"
@@ -36,7 +36,7 @@ def _malloc() -> str:
     return next((name for name in _ALLOCATORS if name in loaded), "stock malloc")
 
 
-def table(name: str, rows: Sequence[Row], times: Sequence[Time] = (), is_quick: bool = False) -> str:
+def text(name: str, rows: Sequence[Row], times: Sequence[Time] = (), is_quick: bool = False) -> str:
     """The figures of one benchmark: the median, the spread, the bar and whether it is met; then what each variant took.
 
     The bars are for full sizes: with `is_quick` nothing is said of them.

@@ -1,23 +1,15 @@
-"""Splits: folds, and a part of the training examples kept for validation."""
+"""Splits by chance, and a part of the training examples kept for validation."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from incidence.data.dataset import DataSet, Split
 from incidence.errors import IncidenceError
 
-__all__ = ["held_out", "others", "random_folds", "random_split"]
-
-
-def others(rows: Tensor, count: int) -> Tensor:
-    """The numbers below `count` that are not among the rows."""
-    kept = torch.ones(count, dtype=torch.bool)
-    kept[rows] = False
-    return kept.nonzero()[:, 0]
+__all__ = ["held_out", "random_split"]
 
 
 def held_out(data: DataSet, validation: float | None, seed: int) -> DataSet:
@@ -31,12 +23,6 @@ def held_out(data: DataSet, validation: float | None, seed: int) -> DataSet:
     if any(len(split.validation) for split in data.splits):
         raise IncidenceError(f"{data.name!r} has a validation part of its own, so none is drawn: leave out --validation.")
     return replace(data, splits=tuple(data.split(number, validation, seed) for number in range(len(data.splits))))
-
-
-def random_folds(count: int, folds: int, seed: int) -> list[Tensor]:
-    """The numbers below `count` in so many parts of nearly equal size, by chance."""
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-    return [part.sort().values for part in order.tensor_split(folds)]
 
 
 def random_split(count: int, seed: int, validation: float | None = None) -> Split:

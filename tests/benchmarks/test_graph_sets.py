@@ -1,15 +1,22 @@
 """The graph data sets have the published counts, and features that a network can take."""
 
+import gzip
 from collections import Counter
 from functools import cache
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
+from benchmarks.sets import load
+from benchmarks.sets.graphs import random_folds
+from benchmarks.sets.neighbour_lists import read_neighbour_lists
 
 import incidence as inc
-from incidence.data import load
-from incidence.data.graphs.folds import held_out, random_folds
+from incidence.data import reader
+from incidence.data.checks import sound
+from incidence.data.splits import held_out
+from incidence.errors import IncidenceError
 from tests.data_folder import data_folder
 
 # graphs, sizes of the classes in their order, columns of the nodes, mean and largest number of nodes, mean number of edges
@@ -206,3 +213,134 @@ def test_the_parts_of_a_fold_are_packed_examples():
 
 def test_a_data_set_is_found_in_its_own_folder_too():
     assert len(load("csl", data_folder("csl")).examples) == 150
+
+
+@pytest.mark.parametrize("name", ["csl", "counting", "mutag"])
+def test_the_data_is_fit_to_be_learned_from(name):
+    sound(load_cached(name))
+
+
+# ---- lists of neighbours
+
+TRIANGLE = "1\n3 0\n0 2 1 2\n0 2 0 2\n1 2 0 1\n"
+
+
+def write(folder, name, text):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
+
+
+def test_neighbour_lists_are_read(tmp_path):
+    lists = read_neighbour_lists(write(tmp_path, "x.txt", "2\n1 5\n3 0\n" + TRIANGLE[2:]))
+    assert lists.sizes.tolist() == [1, 3]
+    assert lists.classes.tolist() == [5, 0]
+    assert lists.labels.tolist() == [3, 0, 0, 1]
+    assert lists.edges.T.tolist() == [[1, 2], [1, 3], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "as many graphs"),
+        ("2\n1 0\n0 0\n", "as many graphs"),
+        ("1\n1 0\n0 0\n7\n", "as many graphs"),
+        ("1\n2 0\n0 1 2\n0 1 0\n", "no node of its graph"),
+        ("1\n2 0\n0 1 1\n0 0\n", "one direction"),
+        ("1\n1 0\n0 1 0\n", "loops"),
+        ("1\n1 x\n0 0\n", "invalid literal"),
+    ],
+)
+def test_damaged_neighbour_lists_are_refused(tmp_path, text, problem):
+    with pytest.raises(IncidenceError, match=rf"x\.txt is damaged.*{problem}.*fetch it again"):
+        read_neighbour_lists(write(tmp_path, "x.txt", text))
+
+
+# ---- missing and damaged files
+
+
+@pytest.mark.parametrize("name", ["mutag", "csl", "exp", "sr", "brec", "counting", "cora-cocitation"])
+def test_a_data_set_needs_its_folder(name, tmp_path):
+    with pytest.raises(IncidenceError, match="with --folder"):
+        load(name)
+    with pytest.raises(IncidenceError, match=r"needs the file .* which is not there"):
+        load(name, tmp_path)
+
+
+def test_unknown_choices_are_refused(tmp_path):
+    with pytest.raises(IncidenceError, match=r"family of the data set 'sr' is one of sr16622, .*; got 'sr1'"):
+        load("sr", tmp_path, family="sr1")
+    with pytest.raises(IncidenceError, match="group of the data set 'brec'"):
+        load("brec", tmp_path, group="hard")
+    with pytest.raises(IncidenceError, match="target of the data set 'counting'"):
+        load("counting", tmp_path, target="square")
+
+
+def mutag(folder, text="2\n1 0\n0 0\n1 2\n1 0\n", train="0\n", test="1\n"):
+    write(folder, "tu_graphs/MUTAG/MUTAG.txt.gz", text)
+    for k in range(1, 11):
+        write(folder, f"tu_graphs/MUTAG/10fold_idx/train_idx-{k}.txt", train)
+        write(folder, f"tu_graphs/MUTAG/10fold_idx/test_idx-{k}.txt", test)
+    return folder
+
+
+def test_classes_are_renumbered(tmp_path):
+    data = load("mutag", mutag(tmp_path))
+    assert [int(example.target) for example in data.examples] == [0, 1]
+    assert data.examples[0].features["{i j}"].shape == (0, 1)
+
+
+def test_damaged_sets_are_refused(tmp_path):
+    with pytest.raises(IncidenceError, match="it has 1 classes, not 2"):
+        load("mutag", mutag(tmp_path, "1\n1 0\n0 0\n"))
+    with pytest.raises(IncidenceError, match=r"train_idx-1.txt is damaged \(examples are numbered from 0 to 1\)"):
+        load("mutag", mutag(tmp_path, train="7\n"))
+    (tmp_path / "tu_graphs/MUTAG/MUTAG.txt.gz").write_bytes(b"no gzip")
+    with pytest.raises(IncidenceError, match=r"MUTAG.txt.gz is damaged"):
+        load("mutag", tmp_path)
+    (mutag(tmp_path) / "tu_graphs/MUTAG/10fold_idx/train_idx-1.txt").unlink()
+    with pytest.raises(IncidenceError, match=r"train_idx-1.txt, which is not there"):
+        load("mutag", tmp_path)
+
+
+def test_damaged_hard_sets_are_refused(tmp_path):
+    np.savez(tmp_path / "csl.npz", edges=np.zeros((2, 1, 2), dtype=np.int8), labels=np.zeros(3, dtype=np.int8))
+    with pytest.raises(IncidenceError, match="edges and labels do not fit"):
+        load("csl", tmp_path)
+    np.savez(tmp_path / "csl.npz", edges=np.array([[[0, 1]]], dtype=np.int8), labels=np.zeros(1, dtype=np.int8))
+    write(tmp_path, "CSL_train.txt", "0\n")
+    with pytest.raises(IncidenceError, match="it has 1 lines, not one for each of the 5 folds"):
+        load("csl", tmp_path)
+    write(tmp_path, "CSL_train.txt", "0\n0\n0\n0\n0,x\n")
+    with pytest.raises(IncidenceError, match=r"CSL_train.txt is damaged"):
+        load("csl", tmp_path)
+    np.savez(tmp_path / "csl.npz", other=np.zeros(1))
+    with pytest.raises(IncidenceError, match=r"csl.npz is damaged"):
+        load("csl", tmp_path)
+    write(tmp_path, "sr16622.g6", "O~\n")
+    with pytest.raises(IncidenceError, match=r"sr16622.g6 is damaged \(graph6 is a line"):
+        load("sr", tmp_path)
+    np.save(tmp_path / "basic.npy", np.zeros(2))
+    with pytest.raises(IncidenceError, match="no pairs of graph6"):
+        load("brec", tmp_path)
+    np.save(tmp_path / "basic.npy", np.array([{}], dtype=object))
+    with pytest.raises(IncidenceError, match=r"basic.npy is damaged"):  # pickles are never loaded
+        load("brec", tmp_path)
+    np.savez(
+        tmp_path / "dataset1_er.npz",
+        node_ptr=np.array([0, 2]),
+        edge_ptr=np.array([0, 5]),
+        edges=np.array([[0, 1]]),
+        label_triangle=np.zeros(1),
+    )
+    with pytest.raises(IncidenceError, match="arrays do not fit"):
+        load("counting", tmp_path)
+
+
+def test_the_reader_makes_the_features_of_the_tu_sets(tmp_path):
+    data = load("mutag", mutag(tmp_path, "2\n3 0\n0 2 1 2\n0 2 0 2\n1 2 0 1\n1 1\n0 0\n"))
+    path = write(tmp_path, "a.edges", "0 1\n1 2\n2 0\n")
+    write(tmp_path, "a.nodes", "0 0\n1 0\n2 1\n")
+    [(_, example, _)] = reader("graph").read(path, None, **data.reader_options)
+    assert example == data.examples[0].replace(target=None)

@@ -5,9 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from benchmarks.sets import load
 
-from incidence.data import load
-from incidence.data.graphs.folds import held_out
+from incidence.data.checks import sound
+from incidence.data.splits import held_out
 from incidence.errors import IncidenceError
 from tests.data_folder import data_folder
 
@@ -23,6 +24,7 @@ COUNTS = {
 def test_citation_hypergraphs_have_the_published_counts(name):
     nodes, listed, different, words, classes, trained = COUNTS[name]
     data = load(name, data_folder("citation_hypergraphs").parent)
+    sound(data)
     [example] = data.examples
     x, h = example.features["i"], example.features["{i ...}"]
     assert x.shape == (nodes, words)

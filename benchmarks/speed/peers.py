@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from incidence.bench import graphs
-from incidence.bench.suite import Bench, Work
-from incidence.bench.timing import Row, ratio
+from benchmarks.speed import graphs
+from benchmarks.speed.suite import Bench, Work
+from benchmarks.speed.timing import Row, ratio
 from incidence.errors import IncidenceError
 from incidence.nn import Linear
 

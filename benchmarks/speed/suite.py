@@ -11,10 +11,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from incidence.bench import graphs
-from incidence.bench.bound import flops_of, measure
-from incidence.bench.naive import NaiveLayer
-from incidence.bench.timing import Row, Time, Timer, ratio
+from benchmarks.speed import graphs
+from benchmarks.speed.bound import flops_of, measure
+from benchmarks.speed.naive import NaiveLayer
+from benchmarks.speed.timing import Row, Time, Timer, ratio
 from incidence.kernels import small
 from incidence.kernels.bags import bag_sum
 from incidence.nn import Linear
@@ -275,9 +275,9 @@ def growth(bench: Bench) -> list[Row]:
 
 _MEMORY = """
 import torch
-from incidence.bench.suite import Work
-from incidence.bench.graphs import random_graph
-from incidence.bench.timing import peak_memory
+from benchmarks.speed.suite import Work
+from benchmarks.speed.graphs import random_graph
+from benchmarks.speed.timing import peak_memory
 torch.set_num_threads(2)
 small = Work("(i j) -> (i j)", random_graph(2000), {channels})
 small.ours()
@@ -304,7 +304,7 @@ def memory(bench: Bench) -> list[Row]:
 
 def peers(bench: Bench) -> list[Row]:
     """PyTorch Geometric on the same graph, and a dense layer of fifteen operations."""
-    from incidence.bench.peers import dense_fifteen, geometric
+    from benchmarks.speed.peers import dense_fifteen, geometric
 
     return [*geometric(bench), *dense_fifteen(bench)]
 

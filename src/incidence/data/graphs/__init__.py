@@ -1,1 +1,0 @@
-"""Data sets of graphs: those that the literature reports, and the readers of graph files."""
