@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from incidence.data import DATA_SETS, DataSet, Split, load, register
+from incidence.data import DATA_SETS, DataSet, Source, Split, load, register
 from incidence.data.loading import load_data, read_options
 from incidence.errors import IncidenceError
 
@@ -19,7 +19,7 @@ def families(monkeypatch):
         [(train, _, test)] = data.splits
         return replace(data, name=name, about=family, splits=(Split(train[1:], train[:1], test),))
 
-    monkeypatch.delitem(DATA_SETS, "families", raising=False)  # so that it is forgotten afterwards
+    monkeypatch.setitem(DATA_SETS, "families", Source("nowhere.load"))  # so that it is forgotten afterwards
     register("families", load_families, "made for a test", {"hidden": 5})
 
 
