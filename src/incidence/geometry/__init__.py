@@ -22,7 +22,7 @@ _HOMES = {
     "mesh": "incidence.geometry.meshes",
     "named": "incidence.geometry.catalogue",
     "names": "incidence.geometry.catalogue",
-    "point_cloud": "incidence.geometry.clouds",
+    "point_cloud": "incidence.geometry.point_clouds",
     "polytope": "incidence.geometry.polytopes",
     "polytope_from_facets": "incidence.geometry.polytopes",
     "poset": "incidence.geometry.posets",

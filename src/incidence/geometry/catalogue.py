@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from incidence.errors import IncidenceError, TooLargeError
-from incidence.geometry import families, small_complexes
+from incidence.geometry import families
 from incidence.geometry.polytopes import polytope_from_facets
-from incidence.geometry.solid_points import SOLIDS, solid_points
+from incidence.geometry.solids import SOLIDS, solid_points
 from incidence.structure import Structure
 
 __all__ = ["coordinates", "named", "names"]
@@ -74,19 +74,19 @@ _FAMILIES = {
     "cross-polytope-n": _Object(families.cross_polytope, families.cross_polytope_points, 1, lambda n: 2 * n * 3 ** (n - 1)),
     "prism-n": _Object(families.prism, families.prism_points, 3),
     "antiprism-n": _Object(families.antiprism, families.antiprism_points, 3),
-    "cycle-n": _Object(small_complexes.cycle, families.polygon_points, 3),
-    "directed-cycle-n": _Object(small_complexes.directed_cycle, families.polygon_points, 2),
-    "complete-n": _Object(small_complexes.complete, None, 1, lambda n: n * n),
+    "cycle-n": _Object(families.cycle, families.polygon_points, 3),
+    "directed-cycle-n": _Object(families.directed_cycle, families.polygon_points, 2),
+    "complete-n": _Object(families.complete, None, 1, lambda n: n * n),
 }
 _SINGLES = {
     **{name: _Object(partial(_solid, name), partial(solid_points, name)) for name in SOLIDS},
     "cube": _Object(partial(families.cube, 3), partial(families.cube_points, 3)),
     "triangular bipyramid": _Object(partial(families.bipyramid, 3), partial(families.bipyramid_points, 3)),
-    "Möbius strip": _Object(small_complexes.moebius_strip),
-    "torus": _Object(small_complexes.torus),
-    "Klein bottle": _Object(small_complexes.klein_bottle),
-    "projective plane": _Object(small_complexes.projective_plane),
-    "Petersen graph": _Object(small_complexes.petersen),
+    "Möbius strip": _Object(families.moebius_strip),
+    "torus": _Object(families.torus),
+    "Klein bottle": _Object(families.klein_bottle),
+    "projective plane": _Object(families.projective_plane),
+    "Petersen graph": _Object(families.petersen),
 }
 _OTHER_NAMES = {
     "soccer ball": "truncated icosahedron",

@@ -1,34 +1,32 @@
-r"""The facets of the convex hull of points, as masks of the points that lie on them.
+r"""The facets of the convex hull of points, as masks of the points that lie on them; found by Qhull.
 
-Qhull works in floating point and cuts every facet into simplices. *Integer* points are put right exactly: the hyperplane of every simplex
-is computed in integers, is kept if no point lies beyond it, and has all points on it. What is kept is a facet beyond doubt; that none is
-missing follows once the lattice of their intersections is one of a polytope, as a part of the facets never closes up. *Other* points have
-rounded coordinates, and what is flat in the original is not flat in them: neighbouring simplices are joined where all their corners lie
-within a tolerance of one hyperplane.
+Qhull works in floating point. *Integer* points are put right exactly: the hyperplane of every simplex that Qhull finds is computed in
+integers, is kept if no point lies beyond it, and has all points on it. What is kept is a facet beyond doubt; that none is missing follows
+once the lattice of their intersections is one of a polytope, as a part of the facets never closes up. *Other* points have rounded
+coordinates, and what is flat in the original is not flat in them: Qhull merges neighbouring facets that are flat up to a tolerance.
 """
 
 from __future__ import annotations
 
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from incidence.errors import IncidenceError, need
-from incidence.geometry.integer_planes import normals, pivots
-from incidence.geometry.lattices import mask_of
+from incidence.geometry.face_lattice import mask_of
 
 __all__ = ["ExactCloud", "RoundedCloud"]
 
 _SINGLE, _DOUBLE = 1e-6, 1e-10
-_CHUNK = 2**22  # signed distances held at a time
 
 
-def _simplices(points: NDArray[np.float64]) -> Any:
-    """Qhull's convex hull of points that span their space."""
+def _hull(points: NDArray[np.float64], options: str = "Qt") -> Any:
+    """Qhull's convex hull of points that span their space, in simplices."""
     spatial = need("scipy.spatial", "the convex hull of points", "geometry")
     try:
-        return spatial.ConvexHull(points)
+        return spatial.ConvexHull(points, qhull_options=options)
     except spatial.QhullError as error:
         reason = str(error).strip().splitlines()[0]
         raise IncidenceError(f"the convex hull of the points cannot be found in double precision: {reason}") from None
@@ -43,8 +41,10 @@ class ExactCloud:
     """Points with integer coordinates.
 
     Args:
-        points: Shape [points, dimensions], of int64, or of Python's integers if they are larger.
+        points: Shape [points, dimensions], integers of any size.
     """
+
+    tolerance = 0.0
 
     def __init__(self, points: NDArray[Any]) -> None:
         largest = max(abs(int(points.max(initial=0))), abs(int(points.min(initial=0))))
@@ -68,24 +68,58 @@ class ExactCloud:
 
     def spanned(self) -> ExactCloud:
         """The same points in as many coordinates as they span: leaving out the others loses nothing, and keeps integers."""
-        return ExactCloud(self.points[:, pivots(self.points)])
+        return ExactCloud(self.points[:, sorted(_echelon(self.points))])
 
     def facets(self) -> list[int]:
         """The facets of the hull of points that span their space and differ."""
         if self.dimension == 1:
             return _ends(self.points[:, 0])
-        corners = _simplices(self.points.astype(np.float64) / float(np.abs(self.points).max())).simplices
-        planes = normals(self.points[corners[:, 1:]] - self.points[corners[:, :1]])
-        planes, corners = planes[planes.any(axis=1)], corners[planes.any(axis=1)]
-        found: dict[int, None] = {}
-        step = max(1, _CHUNK // len(self.points))
-        for start in range(0, len(planes), step):
-            some, on = planes[start : start + step], self.points[corners[start : start + step, 0]]
-            heights = some @ self.points.T - (some * on).sum(axis=1, keepdims=True)  # (planes, points)
-            is_facet = (heights >= 0).all(axis=1) | (heights <= 0).all(axis=1)
-            bits = np.packbits((heights == 0)[is_facet], axis=1, bitorder="little")
-            found.update(dict.fromkeys(int.from_bytes(row.tobytes(), "little") for row in bits))
-        return list(found)
+        exact = self.points.astype(object)  # Python's integers, which never overflow
+        found: list[int] = []
+        for corners in _hull(self.points.astype(np.float64) / float(np.abs(self.points).max())).simplices.tolist():
+            own = mask_of(corners)
+            if any(facet & own == own for facet in found):
+                continue
+            heights = (exact - exact[corners[0]]) @ _normal(exact[corners[1:]] - exact[corners[0]])
+            if heights.any() and ((heights >= 0).all() or (heights <= 0).all()):
+                found.append(mask_of(np.flatnonzero(heights == 0).tolist()))
+        return found
+
+
+def _echelon(vectors: NDArray[Any]) -> dict[int, list[int]]:
+    """The span of integer vectors as rows by the column in which each starts, all other rows 0 there; without fractions."""
+    rows: dict[int, list[int]] = {}
+    for vector in vectors.tolist():
+        for column, own in rows.items():
+            vector = _cleared(vector, own, column)
+        start = next((column for column, value in enumerate(vector) if value), None)
+        if start is not None:
+            rows = {column: _cleared(own, vector, start) for column, own in rows.items()} | {start: vector}
+        if len(rows) == vectors.shape[1]:
+            break
+    return rows
+
+
+def _cleared(row: list[int], other: list[int], column: int) -> list[int]:
+    """A multiple of a row minus one of another that starts in a column, so that the row has 0 there."""
+    if not row[column]:
+        return row
+    row = [other[column] * a - row[column] * b for a, b in zip(row, other, strict=True)]
+    common = gcd(*row) or 1
+    return [value // common for value in row]
+
+
+def _normal(vectors: NDArray[Any]) -> NDArray[Any]:
+    """A vector that is orthogonal to d - 1 integer vectors in dimension d; 0 if they are dependent."""
+    rows = _echelon(vectors)
+    normal = np.zeros(vectors.shape[1], dtype=object)
+    if len(rows) == vectors.shape[1] - 1:
+        [free] = set(range(vectors.shape[1])) - rows.keys()
+        scale = prod(own[column] for column, own in rows.items())
+        normal[free] = scale
+        for column, own in rows.items():
+            normal[column] = -own[free] * scale // own[column]
+    return normal
 
 
 class RoundedCloud:
@@ -130,54 +164,15 @@ class RoundedCloud:
         return RoundedCloud(centred @ axes[thickness > 2 * self.reach].T, self.tolerance)
 
     def facets(self) -> list[int]:
-        """The facets of the hull of points that span their space and differ."""
+        """The facets of the hull of points that span their space and differ; simplices of one merged facet have one equation."""
         if self.dimension == 1:
             return _ends(self.points[:, 0])
-        hull = _simplices(self.points)
-        group = self._joined(hull.simplices, hull.neighbors, hull.equations)
-        parts = [np.unique(hull.simplices[rows]) for rows in _rows_of(group)]
-        for corners in parts:
-            self._assert_flat(corners)
-        return [mask_of(corners.tolist()) for corners in parts]
-
-    def _joined(self, simplices: NDArray[np.int64], neighbours: NDArray[np.int64], planes: NDArray[np.float64]) -> NDArray[np.int64]:
-        """A number for every simplex, equal for those that are joined.
-
-        Parts of one facet of Qhull have one hyperplane. Some of them are so thin that they are flat with a part of any facet beside them:
-        they follow Qhull alone.
-        """
-        graph, csgraph = (need(f"scipy.{name}", "the convex hull of points", "geometry") for name in ("sparse", "sparse.csgraph"))
-        one = np.repeat(np.arange(len(simplices)), neighbours.shape[1])
-        other = neighbours.reshape(-1)
-        one, other = one[one < other], other[one < other]
-        apex = (neighbours[other] == one[:, None]).argmax(axis=1)  # which corner of the other is not shared
-        corners = np.concatenate([simplices[one], simplices[other, apex][:, None]], axis=1)  # (pairs, dimensions + 1)
-        is_one = (planes[one] == planes[other]).all(axis=1)
-        is_thin = self._residuals(self.points[simplices], 2) <= self.reach
-        is_thin &= np.bincount(np.concatenate([one[is_one], other[is_one]]), minlength=len(simplices)) > 0
-        is_flat = is_one | ((self._residuals(self.points[corners]) <= self.reach) & ~is_thin[one] & ~is_thin[other])
-        links = graph.coo_array((np.ones(is_flat.sum()), (one[is_flat], other[is_flat])), shape=(len(simplices),) * 2)
-        group: NDArray[np.int64] = csgraph.connected_components(links, directed=False)[1]
-        return group
-
-    def _residuals(self, sets: NDArray[np.float64], codimension: int = 1) -> NDArray[np.float64]:
-        """How far the points of each set lie from the hyperplane, or one of a smaller dimension, that fits them best."""
-        centred = sets - sets.mean(axis=-2, keepdims=True)
-        normal = np.linalg.svd(centred, full_matrices=False)[2][..., -codimension, None, :]
-        residuals: NDArray[np.float64] = np.abs((centred * normal).sum(axis=-1)).max(axis=-1)
-        return residuals
-
-    def _assert_flat(self, corners: NDArray[np.int64]) -> None:
-        if len(corners) > self.points.shape[1] + 1 and self._residuals(self.points[corners]) > 2 * self.reach:
-            raise IncidenceError(
-                f"points {corners[:6].tolist()}... lie on one hyperplane two facets at a time, but not together, up to the tolerance "
-                f"{self.tolerance:g}. Give a smaller `tolerance`."
-            )
-
-
-def _rows_of(group: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    order = np.argsort(group, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+        hull = _hull(self.points, f"Qt C-{self.reach:.3g}")
+        _, group = np.unique(hull.equations, axis=0, return_inverse=True)
+        parts: dict[int, set[int]] = {}
+        for number, corners in zip(group.ravel().tolist(), hull.simplices.tolist(), strict=True):
+            parts.setdefault(number, set()).update(corners)
+        return [mask_of(list(corners)) for corners in parts.values()]
 
 
 def _precision(points: NDArray[np.float64]) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import assemble_ranks
+from incidence.geometry.face_lattice import Lattice, NotPolytopeError, face_lattice, loose_nodes, mask_of, nodes_of, transposed
 from incidence.geometry.hulls import ExactCloud, RoundedCloud
-from incidence.geometry.lattices import Lattice, NotPolytopeError, face_lattice, loose_nodes, mask_of, nodes_of, transposed
-from incidence.geometry.node_lists import NodeLists, as_array, read_node_lists
+from incidence.geometry.node_lists import NodeLists, as_array, assert_nodes, read_node_lists
 from incidence.structure import Structure
 
 __all__ = ["corners", "polytope", "polytope_from_facets"]
@@ -54,12 +53,17 @@ def polytope(points: Any, *, tolerance: float | None = None, flat: bool = False)
             f"Keep one, as in points[geometry.corners(points)]."
         )
     inner = cloud.spanned()
-    _assert_spanning(inner.dimension, values, flat)
+    if inner.dimension < values.shape[1] and not flat:
+        raise IncidenceError(
+            f"the {len(values)} points span {inner.dimension} of their {values.shape[1]} dimensions, so that their convex hull is flat. "
+            f"Add the points that are missing, or give flat=True for the polytope of rank {inner.dimension}."
+        )
     lattice, loose = _hull_lattice(inner)
     if loose:
+        within, remedy = (f", up to the tolerance {inner.tolerance:g}", ", or give a smaller `tolerance`") if inner.tolerance else ("", "")
         raise IncidenceError(
-            f"point {loose[0]}, {_shown(values, loose[0])}, is no corner of the convex hull of the points. "
-            f"Leave such points out, as in points[geometry.corners(points)]."
+            f"point {loose[0]}, {_shown(values, loose[0])}, is no corner of the convex hull of the points{within}. "
+            f"Leave such points out, as in points[geometry.corners(points)]{remedy}."
         )
     return _structure(lattice, len(values))
 
@@ -99,9 +103,9 @@ def polytope_from_facets(facets: Any) -> Structure:
         >>> polytope_from_facets([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])  # a tetrahedron
         Structure(num_nodes=4, '{i j}': 6 entries, 'rank2={i ...}': 4 entries)
     """
-    sets = read_node_lists("facets", facets)
-    num_nodes = _assert_facets(sets)
-    masks = [mask_of(own) for own in _lists(sets)]
+    lists = read_node_lists("facets", facets)
+    num_nodes = _assert_facets(lists)
+    masks = [mask_of(nodes.tolist()) for nodes in lists.nodes.split(lists.sizes.tolist())]
     spare = loose_nodes(transposed(masks, num_nodes), len(masks))  # of facets seen as nodes, and nodes as the facets around them
     if spare:
         one = spare[0]
@@ -142,11 +146,6 @@ def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[Lattice, list[int]]
 
 def _structure(lattice: Lattice, num_nodes: int) -> Structure:
     return assemble_ranks(num_nodes, [NodeLists.of_lists(list(map(nodes_of, level))) for level in lattice.levels[1:]])
-
-
-def _lists(sets: NodeLists) -> list[list[int]]:
-    nodes, ptr = sets.nodes.tolist(), sets.ptr.tolist()
-    return [nodes[start:stop] for start, stop in pairwise(ptr)]
 
 
 # ---- what is refused
@@ -191,28 +190,16 @@ def _shown(values: NDArray[Any], row: int) -> str:
     return f"({', '.join(f'{v:g}' if isinstance(v, float) else str(v) for v in values[row].tolist())})"
 
 
-def _assert_spanning(rank: int, values: NDArray[Any], flat: bool) -> None:
-    if rank < values.shape[1] and not flat:
+def _assert_facets(facets: NodeLists) -> int:
+    """Refuses facets that cannot be those of a polytope on their own; the number of nodes."""
+    if len(facets) < 2:
+        raise IncidenceError(f"a polytope has at least 2 facets; got {len(facets)}.")
+    known = set(facets.nodes.tolist())
+    num_nodes = max(known, default=0) + 1
+    assert_nodes(facets, num_nodes, lambda k: f"facets[{k}]")
+    if len(known) < num_nodes:
+        bad = next(node for node in range(num_nodes) if node not in known)
         raise IncidenceError(
-            f"the {len(values)} points span {rank} of their {values.shape[1]} dimensions, so that their convex hull is flat. "
-            f"Add the points that are missing, or give flat=True for the polytope of rank {rank}."
+            f"node {bad} is in no facet, but node {num_nodes - 1} is: nodes are numbered from 0 without gaps. Renumber them."
         )
-
-
-def _assert_facets(sets: NodeLists) -> int:
-    """Refuses facets that cannot be those of a polytope on their own or in pairs; the number of nodes."""
-    if len(sets) < 2 or not bool(sets.sizes.all()):
-        raise IncidenceError(f"a polytope has at least 2 facets, and none is empty; got {len(sets)} facets.")
-    if bool((sets.nodes < 0).any()):
-        bad = int((sets.nodes < 0).nonzero()[0])
-        raise IncidenceError(f"facet {int(sets.numbers[bad])} has node {int(sets.nodes[bad])}: nodes are numbered from 0.")
-    repeats = sets.repeats()
-    if repeats.any():
-        bad = int(repeats.nonzero()[0])
-        raise IncidenceError(f"facet {bad} is {sets[bad].tolist()}: it names a node twice. Remove the repeated node.")
-    counts = torch.bincount(sets.nodes) if int(sets.nodes.max()) < len(sets.nodes) else sets.nodes.new_zeros(1)
-    if not bool(counts.all()):
-        known = set(sets.nodes.tolist())
-        bad = next(node for node in range(len(known) + 1) if node not in known)
-        raise IncidenceError(f"node {bad} is in no facet, but node {max(known)} is: nodes are numbered from 0 without gaps. Renumber them.")
-    return len(counts)
+    return num_nodes

@@ -115,10 +115,13 @@ def test_points_that_would_make_too_many_faces_are_refused(lift, message):
     [
         (
             lambda: lifting.vietoris_rips(torch.zeros(3), 1.0),
-            r"takes points as a tensor of shape \[points, dimensions\]; got \[3\]",
+            r"points must be numbers of shape \[points, dimensions\]; got shape \[3\]",
         ),
-        (lambda: lifting.vietoris_rips("points", 1.0), "takes points as a tensor.*got str"),
-        (lambda: lifting.alpha(T([[0.0, 1.0], [float("nan"), 0.0]])), "alpha: point 1 has a coordinate that is not a finite number"),
+        (lambda: lifting.vietoris_rips("points", 1.0), "vietoris_rips: points must be numbers .*got str"),
+        (
+            lambda: lifting.alpha(T([[0.0, 1.0], [float("nan"), 0.0]])),
+            r"alpha: points\[1\] is .*: coordinates are finite",
+        ),
         (lambda: lifting.alpha(torch.zeros(3, 2)), "alpha: a point stands twice among the points. Keep one of each"),
         (lambda: lifting.alpha(torch.eye(3), radius="big"), "alpha: the radius is a number of at least 0; got 'big'"),
         (lambda: lifting.vietoris_rips(torch.eye(3), -1.0), "vietoris_rips: the radius is a number of at least 0; got -1.0"),

@@ -6,13 +6,13 @@ from math import exp, isfinite, lgamma, log, pi
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import attach_faces, face_text
 from incidence.geometry.lifting.adjacency import LIMIT, Bound, at_least
 from incidence.geometry.lifting.cliques import add_cliques
+from incidence.geometry.point_clouds import as_points
 from incidence.structure import Structure
 
 __all__ = ["alpha", "vietoris_rips"]
@@ -38,7 +38,7 @@ def vietoris_rips(points: Any, radius: float, max_size: int = 3, *, limit: int |
         Structure(num_nodes=4, '{i j}': 6 entries, '{i j k}': 4 entries)
     """
     max_size = at_least("vietoris_rips", "max_size", max_size, 2)
-    at = _as_points("vietoris_rips", points)
+    at = as_points(points, "vietoris_rips")
     spatial = need("scipy.spatial", "vietoris_rips", "geometry")
     bound = Bound("vietoris_rips", limit, "Lower the radius or max_size")
     radius = _as_radius("vietoris_rips", radius)
@@ -71,7 +71,7 @@ def alpha(points: Any, radius: float | None = None, max_size: int | None = None,
         >>> alpha(square_with_centre, radius=0.4)
         Structure(num_nodes=5, '{i j}': 4 entries, '{i j k}': 0 entries)
     """
-    at = _as_points("alpha", points)
+    at = as_points(points, "alpha")
     full = at.shape[1] + 1
     top = full if max_size is None else min(at_least("alpha", "max_size", max_size, 2), full)
     if len(at) and len(torch.unique(at, dim=0)) < len(at):
@@ -102,19 +102,6 @@ def _expected_faces(count: int, dimensions: int) -> int:
     logarithm = 2 * (d + 1) * log(2) + (d - 1) / 2 * log(pi) - log(d * d * (d + 1)) + lgamma((d * d + 1) / 2) - lgamma(d * d / 2)
     logarithm += d * (lgamma(d / 2 + 1) - lgamma((d + 1) / 2))
     return count * round(exp(min(logarithm, 40.0)))
-
-
-def _as_points(who: str, points: Any) -> Tensor:
-    try:
-        at = torch.as_tensor(points).detach().cpu().double()
-    except (TypeError, ValueError, RuntimeError):
-        at = torch.zeros(0)
-    if at.ndim != 2:
-        came = list(at.shape) if isinstance(points, Tensor) else type(points).__name__
-        raise IncidenceError(f"{who} takes points as a tensor of shape [points, dimensions]; got {came}.")
-    if not bool(at.isfinite().all()):
-        raise IncidenceError(f"{who}: point {int((~at.isfinite()).any(1).nonzero()[0])} has a coordinate that is not a finite number.")
-    return at
 
 
 def _as_radius(who: str, radius: Any) -> float:

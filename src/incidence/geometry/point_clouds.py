@@ -15,7 +15,7 @@ from incidence.geometry.graphs import graph
 from incidence.structure import Structure
 from incidence.structure.ragged import MAX_ENTRIES, assert_few
 
-__all__ = ["point_cloud"]
+__all__ = ["as_points", "point_cloud"]
 
 _SMALL = 4096  # up to here all distances are looked at, a block of rows at a time; beyond, a tree
 _BLOCK = 2**22  # distances held at once
@@ -42,7 +42,8 @@ def point_cloud(points: Any, radius: float | None = None, k: int | None = None) 
         >>> point_cloud(square, radius=1.1)["{i j}"].T.tolist()
         [[0, 1], [0, 3], [1, 2], [2, 3]]
     """
-    where, rounding = _as_points(points)
+    where = as_points(points, "point_cloud")
+    rounding = _rounding(points, where)
     if (radius is None) == (k is None):
         raise IncidenceError(
             "point_cloud takes either radius= or k=: the largest distance of an edge, or the number of nearest neighbours."
@@ -58,21 +59,30 @@ def point_cloud(points: Any, radius: float | None = None, k: int | None = None) 
     return graph(torch.cat(ends, dim=1), len(where))
 
 
-def _as_points(points: Any) -> tuple[Tensor, float]:
-    """The coordinates, and how much a distance may be off because they were rounded."""
+def as_points(points: Any, who: str) -> Tensor:
+    """Coordinates as float64 on the host, shape [points, dimensions].
+
+    Raises:
+        IncidenceError: They are none, or one is not finite.
+    """
     try:
-        given = torch.as_tensor(points)
-        where = given.detach().to("cpu", torch.float64)
+        where = torch.as_tensor(points).detach().to("cpu", torch.float64)
     except (TypeError, ValueError, RuntimeError):
-        raise IncidenceError(f"points must be numbers of shape [points, dimensions]; got {type(points).__name__}.") from None
+        raise IncidenceError(f"{who}: points must be numbers of shape [points, dimensions]; got {type(points).__name__}.") from None
     if where.ndim != 2:
-        raise IncidenceError(f"points must have shape [points, dimensions]; got {list(where.shape)}.")
+        raise IncidenceError(f"{who}: points must be numbers of shape [points, dimensions]; got shape {list(where.shape)}.")
     is_bad = ~where.isfinite().all(1)
     if is_bad.any():
         bad = int(is_bad.nonzero()[0])
-        raise IncidenceError(f"points[{bad}] is {where[bad].tolist()}: coordinates are finite numbers. Drop the point.")
-    precision = torch.finfo(given.dtype if given.is_floating_point() else torch.float64).eps
-    return where, 4 * precision * float(where.norm(dim=1).max()) if len(where) else 0.0
+        raise IncidenceError(f"{who}: points[{bad}] is {where[bad].tolist()}: coordinates are finite numbers. Drop the point.")
+    return where
+
+
+def _rounding(points: Any, where: Tensor) -> float:
+    """How much a distance may be off because coordinates were rounded."""
+    given = torch.as_tensor(points).dtype
+    precision = torch.finfo(given if given.is_floating_point else torch.float64).eps
+    return 4 * precision * float(where.norm(dim=1).max()) if len(where) else 0.0
 
 
 def _as_radius(radius: float) -> float:
@@ -86,10 +96,8 @@ def _as_k(k: int, num_points: int) -> int:
         count = 0 if isinstance(k, bool) else index_of(k)
     except TypeError:
         count = 0
-    if num_points < 2:
-        raise IncidenceError(f"k must be less than the number of points, and there is {'one' if num_points else 'none'}. Give more points.")
     if not 1 <= count < num_points:
-        raise IncidenceError(f"k must be an integer from 1 to {num_points - 1}, as there are {num_points} points; got {k!r}.")
+        raise IncidenceError(f"k must be an integer from 1, and less than the number of points, which is {num_points}; got {k!r}.")
     return count
 
 
@@ -102,9 +110,8 @@ def _all_distances(points: Tensor, radius: float | None, k: int, rounding: float
     for start in range(0, len(points), rows):
         block = points[start : start + rows]
         distances = torch.cdist(block, points, compute_mode="donot_use_mm_for_euclid_dist")
-        reach = (
-            radius if radius is not None else distances.kthvalue(k + 1, dim=1, keepdim=True)[0] + rounding
-        )  # the point itself is nearest
+        # The point itself is nearest.
+        reach = radius if radius is not None else distances.kthvalue(k + 1, dim=1, keepdim=True)[0] + rounding
         one, other = (distances <= reach).nonzero().unbind(1)
         yield one + start, other
 
