@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 import incidence as inc
 from incidence.cli import main
-from tests.train.conftest import graphs
+from tests.train.small_runs import graphs
 
 SMALL = ["--model", "i, {i j}", "--hidden", "4", "--depth", "1", "--batch-size", "8", "--epochs", "2", "--dropout", "0"]
 COMMAND = str(Path(sys.executable).parent / "incidence")

@@ -4,8 +4,7 @@ import pytest
 
 from incidence.algebra import EquivariantMap, counting
 from incidence.errors import IncidenceError, TooLargeError
-from tests.algebra.written import map_text
-from tests.conftest import load_cases
+from tests.exact_numbers import load_cases, map_text
 
 CASES = [pytest.param(c, id=f"{c['id']}-{map_text(c)}") for c in load_cases("patterns.json") if c["paper"]]
 

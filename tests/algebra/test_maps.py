@@ -13,8 +13,8 @@ from incidence.algebra.maps import num_orbits
 from incidence.algebra.overlap import overlap_at, overlaps
 from incidence.errors import IncidenceError, PatternError, TooLargeError
 from tests.algebra import brute_force
-from tests.algebra.written import map_text, with_sorts
-from tests.conftest import VECTORS, load_cases
+from tests.algebra.random_patterns import raw_patterns
+from tests.exact_numbers import VECTORS, load_cases, map_text, with_sorts
 
 CASES = [pytest.param(case, id=f"{case['id']}-{map_text(case)}") for case in load_cases("patterns.json")]
 OPEN_CASES = [
@@ -121,19 +121,6 @@ def test_tensors_with_a_sort_for_each_letter_have_powers_of_two(order):
 def test_symmetric_tensors_have_2_9_31_109_operations(letters, expected):
     m = EquivariantMap(f"[{letters}] -> [{letters}]")
     assert len(list(m.operations)) == m.dimension == expected
-
-
-@st.composite
-def raw_patterns(draw: st.DrawFn, names: str) -> tuple[brute_force.RawPattern, dict[str, str]]:
-    letters = names[: draw(st.integers(1, 3))]
-    sorts = {x: draw(st.sampled_from(["node", "node", "b"])) for x in letters}
-    faces = []
-    for _ in range(draw(st.integers(1, 3))):
-        inside = draw(st.lists(st.sampled_from(letters), min_size=1, max_size=3, unique=True))
-        kind = "n" if len(inside) == 1 else draw(st.sampled_from("({["))
-        faces.append(brute_force.RawFace(kind, tuple(inside)))
-    used = {x for face in faces for x in face.letters}
-    return tuple(faces), {x: s for x, s in sorts.items() if x in used}
 
 
 @given(raw_patterns("abc"), raw_patterns("xyz"), st.integers(0, 4), st.integers(0, 2))

@@ -6,8 +6,7 @@ import pytest
 
 from incidence.algebra import Pattern
 from incidence.errors import TooLargeError
-from tests.algebra.written import with_sorts
-from tests.conftest import load_cases
+from tests.exact_numbers import load_cases, with_sorts
 
 CASES = [
     pytest.param(pattern, case["sorts"], orbits, id=f"{case['id']}-{side}-{pattern}")

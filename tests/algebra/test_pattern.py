@@ -11,7 +11,7 @@ from incidence.algebra import EquivariantMap, Pattern
 from incidence.algebra.grammar import KINDS
 from incidence.errors import IncidenceError, PatternError
 from tests.algebra import brute_force
-from tests.algebra.test_maps import raw_patterns
+from tests.algebra.random_patterns import raw_patterns
 
 
 @pytest.mark.parametrize(

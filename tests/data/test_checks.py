@@ -70,5 +70,6 @@ def test_whole_numbers_and_lists_are_taken_for_what_they_are():
 
 
 def test_values_that_are_missing_are_sound():
-    sound(data([0, -1, 1]))
-    sound(data([torch.zeros(2), torch.tensor([torch.nan, 1.0])], NUMBERS))
+    assert [int(e.target) for e in sound(data([0, -1, 1])).examples] == [0, -1, 1]
+    numbers = sound(data([torch.zeros(2), torch.tensor([torch.nan, 1.0])], NUMBERS))
+    assert [e.target.isnan().tolist() for e in numbers.examples] == [[False, False], [True, False]]

@@ -93,3 +93,8 @@ def gradients(ys: Sequence[Tensor], wanted: Sequence[Tensor], seed: int = 0) -> 
     generator = torch.Generator().manual_seed(seed)
     loss = sum((y * torch.randn(y.shape, generator=generator, dtype=y.dtype)).sum() for y in ys)
     return torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)
+
+
+def parts_for(m: EquivariantMap, sizes: tuple[int, ...] = (4, 0, 5, 1)) -> list[Structure]:
+    """Structures for a map, to put into a batch."""
+    return [structure_for(m, n, seed=n) for n in sizes]

@@ -9,8 +9,7 @@ import torch
 from incidence.algebra import Pattern
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
-from tests.algebra.written import with_sorts
-from tests.conftest import load_cases
+from tests.exact_numbers import load_cases, with_sorts
 from tests.structure.listing import Entry, assignment_of
 
 CASES = load_cases("sparse_examples.json")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from incidence import IncidenceError, Structure, collate, pack
 from incidence.nn import Linear
+from tests.nn.sparse_maps import ALL, IDS, features_for, layer_for, outputs, parts_for
 from tests.structure.random_structures import random_structure
-from tests.structure.test_batch import ALL, IDS, features_for, layer_for, outputs, parts_for
 
 SIZES = (4, 0, 5, 1, 3)
 
@@ -48,7 +48,8 @@ def test_a_plan_is_made_once_for_all_batches(monkeypatch):
     monkeypatch.setattr("incidence.structure.structure.build", lambda *args: pytest.fail("the plan was built again"))
     for numbers in ([0, 2], [2, 4, 3], [4]):
         batch = collate([packed[k] for k in numbers])
-        layer(features_for(layer.map, batch), batch)
+        x = features_for(layer.map, batch)
+        assert [len(y) for y in outputs(layer(x, batch))] == [batch.num_entries(p) for p in layer.map.outputs]
 
 
 def test_a_layer_on_a_packed_batch_needs_no_index(monkeypatch):

@@ -17,7 +17,7 @@ from incidence.data import DataSet, Read, Reader, Split, Task, reader
 from incidence.errors import IncidenceError
 from incidence.train import evaluate_run, predict, resume, train
 from incidence.train.prediction import _nodes
-from tests.train.conftest import graphs
+from tests.train.small_runs import graphs
 
 SMALL: dict[str, Any] = {"epochs": 1, "batch_size": 16, "hidden": 4, "depth": 1}
 

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 import incidence as inc
 from incidence.train import train
 from incidence.train.trainer import Loaders
-from tests.train.conftest import ended, graphs, started
+from tests.train.small_runs import ended, graphs, started
 
 # In double precision (metrics are logged in single): where the loss is flat, Adam follows the rounding of a gradient that should be 0.
 SMALL: dict[str, Any] = {"model": "i, {i j}", "epochs": 3, "batch_size": 9, "hidden": 4, "depth": 1, "dropout": 0.0, "validation": 0.2}

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from incidence.train import resume, train
 from incidence.train.module import Training
-from tests.train.conftest import die, in_child
+from tests.train.small_runs import die, in_child
 
 OPTIONS: dict[str, Any] = {"model": "i, {i j}", "epochs": 4, "batch_size": 8, "hidden": 6, "depth": 1, "dropout": 0.2, "validation": 0.1}
 

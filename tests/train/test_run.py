@@ -31,7 +31,7 @@ from incidence.train.checkpoint import read
 from incidence.train.evaluate import Evaluation, Scored
 from incidence.train.module import Training
 from incidence.train.report import page, summary
-from tests.train.conftest import graphs, in_child
+from tests.train.small_runs import graphs, in_child
 
 SMALL: dict[str, Any] = {"model": "i, {i j}", "epochs": 2, "batch_size": 16, "hidden": 4, "depth": 1, "dropout": 0.0}
 
@@ -146,7 +146,8 @@ def test_a_part_without_any_target_has_no_metric(tmp_path):
 
 @pytest.mark.parametrize(("loss", "schedule"), [("squared", "constant"), ("absolute", "cosine"), ("huber", "constant")])
 def test_every_loss_and_schedule_trains(loss, schedule, numbers, tmp_path):
-    train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 1, "loss": loss, "schedule": schedule, "clip": 0})
+    run = train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 1, "loss": loss, "schedule": schedule, "clip": 0})
+    assert run.evaluation.parts["train"].metrics["rmse"] < 20
 
 
 @pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
@@ -256,8 +257,9 @@ def test_a_change_of_presets_and_defaults_does_not_touch_old_runs(numbers, tmp_p
 
 
 def test_a_run_with_several_ways_to_pool_goes_on(numbers, tmp_path):
-    train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 1, "aggr": ["sum", "max"], "readout": "max"})
-    resume(tmp_path / "run")
+    run = train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "epochs": 1, "aggr": ["sum", "max"], "readout": "max"})
+    again = resume(tmp_path / "run")
+    assert again.predictor.net.state_dict().keys() == run.predictor.net.state_dict().keys()
 
 
 def test_predictions_are_those_of_the_model(done):
