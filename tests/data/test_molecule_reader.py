@@ -11,7 +11,7 @@ from incidence.data.molecules import ATOM_FEATURES, BOND_FEATURES, features_of
 from incidence.data.molecules.smiles import from_smiles
 from incidence.errors import IncidenceError, MissingExtraError
 from incidence.geometry.convert import write_sdf
-from tests.data.test_molecule_sets import TEST, TRAIN
+from tests.data.sdf_texts import TEST, TRAIN
 
 READ = reader("molecule").read
 BROKEN = TRAIN.replace(" O   0", " Qq  0", 1).replace("ethanol", "broken")

@@ -14,6 +14,7 @@ import torch
 import incidence as inc
 from incidence.data import DataSet
 from incidence.data.molecules.solubility import load_solubility, names
+from tests.data.sdf_texts import TEST, TRAIN
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,33 +62,6 @@ def test_features_of_solubility_are_finite_and_make_one_batch(solubility):
 
 
 # ---- the script that makes the file
-
-TRAIN = """ethanol
-  RDKit
-
-  3  2  0  0  0  0  0  0  0  0999 V2000
-    0.0000    0.0000    0.0000 C   0  0  0  0  0  0  0  0  0  0  0  0
-    1.5000    0.0000    0.0000 C   0  0  0  0  0  0  0  0  0  0  0  0
-    2.0000    1.3000    0.0000 O   0  0  0  0  0  0  0  0  0  0  0  0
-  1  2  1  0
-  2  3  1  0
-M  END
->  <SOL>  (1)
-1.10
-
-$$$$
-"""
-TEST = """water
-
-  SciTegic
-  1  0  0  0  0  0            999 V2000
-    0.2606    0.1503    0.0000 O   0  0
-M  END
-> <SOL>
-1.74
-
-$$$$
-""".replace("\n", "\r\n")
 
 
 @pytest.fixture(scope="module")
