@@ -6,7 +6,7 @@ import time
 
 CODE = """
 import time, torch
-from benchmarks.speed.graphs import random_graph
+from benchmarks.speed.structures import random_graph
 from benchmarks.speed.timing import peak_memory
 from incidence.nn import Linear
 torch.set_num_threads(2)

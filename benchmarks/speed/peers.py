@@ -5,23 +5,23 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from benchmarks.speed import graphs
+from benchmarks.speed import structures
 from benchmarks.speed.suite import Bench, Work
-from benchmarks.speed.timing import Row, ratio
+from benchmarks.speed.timing import Figure, ratio
 from incidence.errors import IncidenceError
 from incidence.nn import Linear
 
 __all__ = ["dense_fifteen", "geometric"]
 
 
-def geometric(bench: Bench) -> list[Row]:
+def geometric(bench: Bench) -> list[Figure]:
     """PyTorch Geometric: the same map composed from its scatter; GCNConv and GINEConv, which do far less, for context."""
     try:
         from torch_geometric.nn import GCNConv, GINEConv
         from torch_geometric.utils import scatter
     except ImportError:
         raise IncidenceError("the benchmark `peers` needs PyTorch Geometric: pip install 'incidence[peers]'.") from None
-    work = Work("(i j) -> (i j)", graphs.random_graph(bench.size(400_000)), 64)
+    work = Work("(i j) -> (i j)", structures.random_graph(bench.size(400_000)), 64)
     edges = work.structure["(i j)"]
     nodes = torch.randn(int(edges.max()) + 1, 64, requires_grad=True)
     convolutions = {
@@ -41,16 +41,16 @@ def geometric(bench: Bench) -> list[Row]:
         convolutions["GINEConv"](nodes, edges, work.xs[0]).sum().backward()
         nodes.grad = work.xs[0].grad = None
 
-    variants = {"ours": work.ours, "composed": work.naive("entries", scattered), "GCNConv": gcn, "GINEConv": gine}
+    variants = {"ours": work.ours, "composed": work.composed("entries", scattered), "GCNConv": gcn, "GINEConv": gine}
     times = bench.timer("K = 64").run(variants)
     return [
-        Row("the same map from PyG's scatter over ours", ratio(times, "composed", "ours"), bar=5.5, is_least=True),
-        Row("ours over GCNConv (1 operation on nodes)", ratio(times, "ours", "GCNConv")),
-        Row("ours over GINEConv (2 operations)", ratio(times, "ours", "GINEConv")),
+        Figure("the same map from PyG's scatter over ours", ratio(times, "composed", "ours"), bar=5.5, is_least=True),
+        Figure("ours over GCNConv (1 operation on nodes)", ratio(times, "ours", "GCNConv")),
+        Figure("ours over GINEConv (2 operations)", ratio(times, "ours", "GINEConv")),
     ]
 
 
-def dense_fifteen(bench: Bench) -> list[Row]:
+def dense_fifteen(bench: Bench) -> list[Figure]:
     """`i j -> i j` on complete graphs: our dense layer against stacking fifteen features and one product.
 
     On one thread, as the smaller arrays are too small for two.
@@ -72,7 +72,7 @@ def dense_fifteen(bench: Bench) -> list[Row]:
             layer.zero_grad()
 
         times = bench.timer(f"dense, N = {nodes}").run({"ours": ours, "stacked": stacked})
-        rows.append(Row(f"stack and einsum over our dense layer, N = {nodes}", ratio(times, "stacked", "ours"), bar=3.0, is_least=True))
+        rows.append(Figure(f"stack and einsum over our dense layer, N = {nodes}", ratio(times, "stacked", "ours"), bar=3.0, is_least=True))
     torch.set_num_threads(threads)
     return rows
 

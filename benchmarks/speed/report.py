@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.speed.timing import Row, Time
+from benchmarks.speed.timing import Figure, Time
 from incidence import __version__
 from incidence.errors import IncidenceError
 
@@ -36,7 +36,7 @@ def _malloc() -> str:
     return next((name for name in _ALLOCATORS if name in loaded), "stock malloc")
 
 
-def text(name: str, rows: Sequence[Row], times: Sequence[Time] = (), is_quick: bool = False) -> str:
+def text(name: str, rows: Sequence[Figure], times: Sequence[Time] = (), is_quick: bool = False) -> str:
     """The figures of one benchmark: the median, the spread, the bar and whether it is met; then what each variant took.
 
     The bars are for full sizes: with `is_quick` nothing is said of them.
@@ -53,11 +53,11 @@ def text(name: str, rows: Sequence[Row], times: Sequence[Time] = (), is_quick: b
     return "\n".join(lines)
 
 
-def _with_bar(results: Mapping[str, Sequence[Row]]) -> list[tuple[str, Row]]:
+def _with_bar(results: Mapping[str, Sequence[Figure]]) -> list[tuple[str, Figure]]:
     return [(f"{name}: {row.name}", row) for name, found in results.items() for row in found if row.bar]
 
 
-def chart(results: Mapping[str, Sequence[Row]], width: int = 12) -> str:
+def chart(results: Mapping[str, Sequence[Figure]], width: int = 12) -> str:
     """All figures that have a bar as lines of a length that says how far they are over it: a line that passes the mark has met it."""
     rows = _with_bar(results)
     lines = [f"\nhow far over the bar (the mark is the bar, and lines end at {_MOST} times it)"] if rows else []
@@ -68,7 +68,7 @@ def chart(results: Mapping[str, Sequence[Row]], width: int = 12) -> str:
     return "\n".join(lines)
 
 
-def as_data(results: Mapping[str, Sequence[Row]], times: Mapping[str, Sequence[Time]] | None = None) -> dict[str, Any]:
+def as_data(results: Mapping[str, Sequence[Figure]], times: Mapping[str, Sequence[Time]] | None = None) -> dict[str, Any]:
     """The figures as plain data, for JSON; times in seconds."""
     return {
         "machine": machine(),
@@ -83,7 +83,7 @@ def as_data(results: Mapping[str, Sequence[Row]], times: Mapping[str, Sequence[T
     }
 
 
-def plot(results: Mapping[str, Sequence[Row]], path: Path) -> None:
+def plot(results: Mapping[str, Sequence[Figure]], path: Path) -> None:
     """The ratios with a bar as a picture, each as a share of its bar."""
     try:
         from matplotlib.figure import Figure

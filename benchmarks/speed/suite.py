@@ -5,20 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
 
-from benchmarks.speed import graphs
-from benchmarks.speed.bound import flops_of, measure
-from benchmarks.speed.naive import NaiveLayer
-from benchmarks.speed.timing import Row, Time, Timer, ratio
-from incidence.kernels import small
+from benchmarks.speed import structures
+from benchmarks.speed.composition import Composition, Scatter
+from benchmarks.speed.timing import Figure, Time, Timer, rates, ratio
 from incidence.kernels.bags import bag_sum
 from incidence.nn import Linear
-from incidence.plans.program import make_program
+from incidence.plans.plan import Plan
 from incidence.structure import Structure, collate, pack
 
 __all__ = ["BENCHMARKS", "Bench", "Work"]
@@ -51,6 +50,11 @@ class Bench:
         return Timer(1 if self.is_quick else rounds, 1 if self.is_quick else 3, calls, self.report, keep)
 
 
+def _plan(layer: Linear, structure: Structure) -> Plan:
+    """The index lists alone, without what tracing needs beside them. All that is here of the library's inside, but for `bag_sum`."""
+    return structure.plan(layer.map)
+
+
 class Work:
     """A layer on a structure, forward and backward, ours and composed naively.
 
@@ -64,7 +68,7 @@ class Work:
     def __init__(self, text: str, structure: Structure, channels: int, aggr: str = "sum") -> None:
         self.layer = Linear(text, channels, channels, aggr=aggr)
         self.structure, self.channels = structure, channels
-        self.plan = self.layer.plan(structure)
+        self.layer.plan(structure)
         self.keys = [p.name or str(p) for p in self.layer.map.inputs]
         self.xs = [torch.randn(structure.num_entries(p), channels, requires_grad=True) for p in self.layer.map.inputs]
         self.grads = [torch.randn(structure.num_entries(p), channels) for p in self.layer.map.outputs]
@@ -88,28 +92,38 @@ class Work:
         with torch.no_grad():
             self._forward()
 
-    def naive(self, at: str, scatter: Callable[..., Tensor] | None = None) -> Callable[[], None]:
-        """The composition from scatter and gather."""
-        composed = NaiveLayer(self.layer, self.structure, at, scatter)
-        return lambda: self._backward(composed(self.xs))
+    @cached_property
+    def composition(self) -> Composition:
+        """The same layer from scatter and gather."""
+        return Composition(self.layer, self.structure)
+
+    def composed(self, at: str, scatter: Scatter | None = None) -> Callable[[], None]:
+        """Forward and backward of the composition."""
+        return partial(self._composed, self.composition, at, scatter)
+
+    def _composed(self, composition: Composition, at: str, scatter: Scatter | None) -> None:
+        self._backward(composition(self.xs, at, scatter))
 
     def bound(self) -> float:
-        """The lower bound, in seconds."""
-        flops = flops_of(make_program(self.layer._layout, self.plan, self.layer.aggr), self.channels)
-        return measure(self.channels).bound(flops, sum(x.numel() for x in self.xs), sum(g.numel() for g in self.grads))
+        """The lower bound, in seconds: the flops that the layer truly needs, and reading and writing, at the best rates of this run."""
+        flops = self.composition.flops * self.channels**2
+        num_in, num_out = (sum(t.numel() for t in side) for side in (self.xs, self.grads))
+        best = rates(self.channels)
+        # Forward and backward are three products; X and dY are read, Y and dX written, X read once more.
+        return 3 * flops / best.flops + 4 * (3 * num_in + 2 * num_out) / best.bandwidth
 
 
-def limits(bench: Bench) -> list[Row]:
+def limits(bench: Bench) -> list[Figure]:
     """The best rates of this machine: products of K x K matrices, and copies."""
     rows = []
     for channels in (16, 64):
-        rates = [measure(channels) for _ in range(3)]
-        rows.append(Row(f"product, K = {channels}", [r.flops / 1e9 for r in rates], "GF/s"))
-    rows.append(Row("copy", [r.bandwidth / 1e9 for r in rates], "GB/s"))
+        found = [rates(channels) for _ in range(3)]
+        rows.append(Figure(f"product, K = {channels}", [r.flops / 1e9 for r in found], "GF/s"))
+    rows.append(Figure("copy", [r.bandwidth / 1e9 for r in found], "GB/s"))
     return rows
 
 
-def pool(bench: Bench) -> list[Row]:
+def pool(bench: Bench) -> list[Figure]:
     """Sums over bags against `index_add_`."""
     rows = []
     for count, channels in ((1_000_000, 64), (1_000_000, 16), (10_000, 64)):
@@ -124,11 +138,11 @@ def pool(bench: Bench) -> list[Row]:
 
         work: dict[str, Callable[[], object]] = {"bags": partial(bag_sum, x, index, ptr), "index_add": add}
         times = bench.timer(f"n = {n:,}, K = {channels}", 5).run(work)
-        rows.append(Row(f"index_add_ over ours, n = {n:,}, K = {channels}, unsorted", ratio(times, "index_add", "bags")))
+        rows.append(Figure(f"index_add_ over ours, n = {n:,}, K = {channels}, unsorted", ratio(times, "index_add", "bags")))
     return rows
 
 
-def broadcast(bench: Bench) -> list[Row]:
+def broadcast(bench: Bench) -> list[Figure]:
     """Sums of three bags for every entry against three `index_select`."""
     n, channels = bench.size(1_000_000), 64
     generator = torch.Generator().manual_seed(0)
@@ -140,85 +154,79 @@ def broadcast(bench: Bench) -> list[Row]:
         return z.index_select(0, read[:, 0]) + z.index_select(0, read[:, 1]) + z.index_select(0, read[:, 2])
 
     times = bench.timer(f"n = {n:,}, K = {channels}", 5).run({"bags": lambda: bag_sum(z, flat, ptr), "select": select})
-    return [Row(f"index_select and add over ours, n = {n:,}, K = {channels}", ratio(times, "select", "bags"))]
+    return [Figure(f"index_select and add over ours, n = {n:,}, K = {channels}", ratio(times, "select", "bags"))]
 
 
-def layer(bench: Bench) -> list[Row]:
+def layer(bench: Bench) -> list[Figure]:
     """`(i j) -> (i j)` on random graphs, against the lower bound and the naive compositions."""
     rows = []
-    graph = graphs.random_graph(bench.size(1_000_000))
+    graph = structures.random_graph(bench.size(1_000_000))
     for channels, bar in ((64, 5.5), (16, 8.0)):
         work = Work("(i j) -> (i j)", graph, channels)
         lowest = work.bound()
-        variants = {"ours": work.ours, "forward": work.forward, "entries": work.naive("entries"), "keys": work.naive("keys")}
+        variants = {"ours": work.ours, "forward": work.forward, "entries": work.composed("entries"), "keys": work.composed("keys")}
         times = bench.timer(f"K = {channels}").run(variants)
         assert all(f < both for f, both in zip(times["forward"], times["ours"], strict=True)), "forward took longer than both"
         if channels == 64:
-            rows.append(Row(f"over the lower bound, K = {channels}", [t / lowest for t in times["ours"]], bar=2.0))
-        rows.append(Row(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
-        rows.append(Row(f"composition with products at the nodes over ours, K = {channels}", ratio(times, "keys", "ours")))
-    for name, make in (("half reciprocal", graphs.half_reciprocal), ("power law", graphs.power_law)):
+            rows.append(Figure(f"over the lower bound, K = {channels}", [t / lowest for t in times["ours"]], bar=2.0))
+        rows.append(Figure(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
+        rows.append(Figure(f"composition with products at the nodes over ours, K = {channels}", ratio(times, "keys", "ours")))
+    for name, make in (("half reciprocal", structures.half_reciprocal), ("power law", structures.power_law)):
         work = Work("(i j) -> (i j)", make(bench.size(400_000)), 64)
-        times = bench.timer(name).run({"ours": work.ours, "entries": work.naive("entries")})
-        rows.append(Row(f"composition over ours, {name}", ratio(times, "entries", "ours"), bar=4.5, is_least=True))
+        times = bench.timer(name).run({"ours": work.ours, "entries": work.composed("entries")})
+        rows.append(Figure(f"composition over ours, {name}", ratio(times, "entries", "ours"), bar=4.5, is_least=True))
     both = {aggr: Work("(i j) -> (i j)", graph, 64, aggr).ours for aggr in ("sum", "max")}
-    rows.append(Row("max over sum", ratio(bench.timer("K = 64").run(both), "max", "sum"), bar=1.6))
+    rows.append(Figure("max over sum", ratio(bench.timer("K = 64").run(both), "max", "sum"), bar=1.6))
     return [*rows, _planning(bench, graph)]
 
 
-def _planning(bench: Bench, graph: Structure) -> Row:
+def _planning(bench: Bench, graph: Structure) -> Figure:
     work = Work("(i j) -> (i j)", graph, 64)
 
     def plan() -> None:
-        fresh = Structure._of(graph._node_ptr, graph._index, graph._entry_ptr)
-        fresh.plan(work.layer.map)
+        _plan(work.layer, copy(graph))  # which has no plans yet
 
     times = bench.timer("K = 64").run({"plan": plan, "step": work.ours})
-    return Row("plan over one step", ratio(times, "plan", "step"), bar=0.7)
+    return Figure("plan over one step", ratio(times, "plan", "step"), bar=0.7)
 
 
-def triangles(bench: Bench) -> list[Row]:
+def triangles(bench: Bench) -> list[Figure]:
     """`(i j k) -> (i j k)`, 34 operations, against one product for each."""
     rows = []
-    triples = graphs.random_triples(bench.size(200_000))
+    triples = structures.random_triples(bench.size(200_000))
     for channels, bar in ((64, 8.0), (16, 10.0)):
         work = Work("(i j k) -> (i j k)", triples, channels)
         lowest = work.bound()
-        times = bench.timer(f"K = {channels}").run({"ours": work.ours, "entries": work.naive("entries")})
-        rows.append(Row(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
+        times = bench.timer(f"K = {channels}").run({"ours": work.ours, "entries": work.composed("entries")})
+        rows.append(Figure(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
         if channels == 64:
-            rows.append(Row(f"over the lower bound, K = {channels}", [t / lowest for t in times["ours"]], bar=1.5))
+            rows.append(Figure(f"over the lower bound, K = {channels}", [t / lowest for t in times["ours"]], bar=1.5))
     return rows
 
 
-def mesh(bench: Bench) -> list[Row]:
+def mesh(bench: Bench) -> list[Figure]:
     """`i, {i j}, {i j k}` to itself on a triangulated grid."""
     rows = []
-    grid = graphs.triangle_mesh(bench.size(200_000))
+    grid = structures.triangle_mesh(bench.size(200_000))
     for channels, bar in ((64, 6.0), (16, 5.0)):
         work = Work("i, {i j}, {i j k} -> i, {i j}, {i j k}", grid, channels)
-        times = bench.timer(f"K = {channels}").run({"ours": work.ours, "entries": work.naive("entries")})
-        rows.append(Row(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
+        times = bench.timer(f"K = {channels}").run({"ours": work.ours, "entries": work.composed("entries")})
+        rows.append(Figure(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
     return rows
 
 
-def batch(bench: Bench) -> list[Row]:
+def batch(bench: Bench) -> list[Figure]:
     """Ten rows, and 128 small graphs collated; on one thread, as two would wait for each other."""
     threads = torch.get_num_threads()
-    limit = small.MAX_SIZE
     torch.set_num_threads(1)
     try:
         return [*_ten_rows(bench), *_collating(bench)]
     finally:
-        small.MAX_SIZE = limit
         torch.set_num_threads(threads)
 
 
-_ENGINE_BAR = 7.0  # linear layers: 300 us on the machine where one took 43 us
-
-
-def _ten_rows(bench: Bench) -> list[Row]:
-    graph = graphs.ring(5).select("(i j)", list(range(10))).canonical()[0]
+def _ten_rows(bench: Bench) -> list[Figure]:
+    graph = structures.ring(5).select("(i j)", list(range(10))).canonical()[0]
     x, grad = torch.randn(10, 16, requires_grad=True), torch.randn(10, 16)
 
     def step(module: torch.nn.Module, *structure: Structure) -> Callable[[], None]:
@@ -229,54 +237,50 @@ def _ten_rows(bench: Bench) -> list[Row]:
 
         return run
 
-    ours, linear = Linear("(i j) -> (i j)", 16, 16), step(torch.nn.Linear(16, 16))
-    times = bench.timer("10 rows", 10, calls=50).run({"ours": step(ours, graph), "linear": linear})
-    small.MAX_SIZE = 0
-    fresh = graph.canonical()[0]  # nothing is prepared for it
-    engine = bench.timer("10 rows", 10, calls=50).run({"engine": step(ours, fresh), "linear": linear})
+    ours, linear = step(Linear("(i j) -> (i j)", 16, 16), graph), step(torch.nn.Linear(16, 16))
+    times = bench.timer("10 rows", 10, calls=50).run({"ours": ours, "linear": linear})
     return [
-        Row("10 rows, K = 16: ours over one linear layer", ratio(times, "ours", "linear"), bar=1.6),
-        Row("10 rows, K = 16: the engine", [t * 1e6 for t in engine["engine"]], "us", bar=300),
-        Row("10 rows, K = 16: the engine over one linear layer", ratio(engine, "engine", "linear"), bar=_ENGINE_BAR),
+        Figure("10 rows, K = 16: ours over one linear layer", ratio(times, "ours", "linear"), bar=7.0),
+        Figure("10 rows, K = 16: ours", [t * 1e6 for t in times["ours"]], "us", bar=300),
     ]
 
 
-def _collating(bench: Bench) -> list[Row]:
-    loose = graphs.small_graphs(128)
+def _collating(bench: Bench) -> list[Figure]:
+    loose = structures.small_graphs(128)
     step = Work("(i j) -> (i j)", collate(loose), 64)
     for sample in loose:
         step.layer.plan(sample)
     packed = pack(loose)
-    collate(packed).plan(step.layer.map)  # once for a data set
+    _plan(step.layer, collate(packed))  # once for a data set
     shuffled = torch.randperm(len(packed), generator=torch.Generator().manual_seed(0)).tolist()
 
     def batch_of(samples: list[Structure]) -> Callable[[], object]:
         chosen = [samples[k] for k in shuffled]
-        return lambda: collate(chosen).plan(step.layer.map)
+        return lambda: _plan(step.layer, collate(chosen))
 
     in_turns = bench.timer("in turns", 10).run({"packed": batch_of(packed), "loose": batch_of(loose), "step": step.ours})
     in_rows = bench.timer("20 in a row", 5, calls=20).run({"packed": batch_of(packed), "step": step.ours})
     return [
-        Row("collate 128 packed graphs and their plans over one step, in turns", ratio(in_turns, "packed", "step"), bar=0.04),
-        Row("the same, 20 batches in a row", ratio(in_rows, "packed", "step"), bar=0.04),
-        Row("collate 128 graphs that are not packed over one step, in turns", ratio(in_turns, "loose", "step")),
+        Figure("collate 128 packed graphs and their plans over one step, in turns", ratio(in_turns, "packed", "step"), bar=0.04),
+        Figure("the same, 20 batches in a row", ratio(in_rows, "packed", "step"), bar=0.04),
+        Figure("collate 128 graphs that are not packed over one step, in turns", ratio(in_turns, "loose", "step")),
     ]
 
 
-def growth(bench: Bench) -> list[Row]:
+def growth(bench: Bench) -> list[Figure]:
     """Four times the entries should take four times as long."""
     rows = []
     for n in (256_000, 512_000):
-        work = {k: Work("(i j) -> (i j)", graphs.random_graph(bench.size(k * n)), 64).ours for k in (1, 4)}
+        work = {k: Work("(i j) -> (i j)", structures.random_graph(bench.size(k * n)), 64).ours for k in (1, 4)}
         times = bench.timer(f"n = {bench.size(n):,}").run({f"{k} n": f for k, f in work.items()})
-        rows.append(Row(f"time(4n) over time(n), n = {bench.size(n):,}", ratio(times, "4 n", "1 n"), bar=4.4))
+        rows.append(Figure(f"time(4n) over time(n), n = {bench.size(n):,}", ratio(times, "4 n", "1 n"), bar=4.4))
     return rows
 
 
 _MEMORY = """
 import torch
 from benchmarks.speed.suite import Work
-from benchmarks.speed.graphs import random_graph
+from benchmarks.speed.structures import random_graph
 from benchmarks.speed.timing import peak_memory
 torch.set_num_threads(2)
 small = Work("(i j) -> (i j)", random_graph(2000), {channels})
@@ -291,7 +295,7 @@ print((peak - resident) / (4 * work.xs[0].numel()))
 """
 
 
-def memory(bench: Bench) -> list[Row]:
+def memory(bench: Bench) -> list[Figure]:
     """The peak of forward and backward above inputs and plan, in arrays of entries x channels; each in a fresh process."""
     values = []
     for repeat in range(1 if bench.is_quick else 3):
@@ -299,17 +303,17 @@ def memory(bench: Bench) -> list[Row]:
         code = _MEMORY.format(edges=bench.size(1_000_000), channels=64)
         done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
         values.append(float(done.stdout))
-    return [Row("peak above inputs, K = 64", values, "nK", bar=2.8)]
+    return [Figure("peak above inputs, K = 64", values, "nK", bar=2.8)]
 
 
-def peers(bench: Bench) -> list[Row]:
+def peers(bench: Bench) -> list[Figure]:
     """PyTorch Geometric on the same graph, and a dense layer of fifteen operations."""
     from benchmarks.speed.peers import dense_fifteen, geometric
 
     return [*geometric(bench), *dense_fifteen(bench)]
 
 
-BENCHMARKS: dict[str, Callable[[Bench], list[Row]]] = {
+BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "limits": limits,
     "pool": pool,
     "broadcast": broadcast,

@@ -1,4 +1,4 @@
-"""Timing in rounds: every variant once a round, after two rounds to warm up."""
+"""Timing in rounds: every variant once a round, after two rounds to warm up; and what this machine can do at best."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import get_native_id
+from typing import NamedTuple
 
-__all__ = ["Row", "Time", "Timer", "peak_memory", "ratio"]
+import torch
+
+__all__ = ["Figure", "Rates", "Time", "Timer", "peak_memory", "rates", "ratio"]
 
 
 @dataclass(frozen=True)
-class Row:
+class Figure:
     """One figure: a value for each repeat, and the bar that their median should meet.
 
     Attributes:
@@ -120,6 +123,30 @@ class Timer:
 def ratio(times: Mapping[str, list[float]], over: str, under: str) -> list[float]:
     """How much longer one variant takes than another, repeat by repeat."""
     return [a / b for a, b in zip(times[over], times[under], strict=True)]
+
+
+class Rates(NamedTuple):
+    """The best rates seen: flops a second of a K x K product; bytes read and written a second by a copy."""
+
+    flops: float
+    bandwidth: float
+
+
+def rates(channels: int, rows: int = 1 << 15, repeats: int = 12) -> Rates:
+    """Takes the best of several products and copies."""
+    a, b = torch.randn(rows, channels), torch.randn(channels, channels)
+    out = torch.empty(rows, channels)
+    product = min(_seconds(lambda: torch.mm(a, b, out=out)) for _ in range(repeats))
+    source = torch.randn(1 << 26)
+    target = torch.empty_like(source)
+    copy = min(_seconds(lambda: target.copy_(source)) for _ in range(repeats))
+    return Rates(2 * rows * channels * channels / product, 2 * 4 * source.numel() / copy)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def peak_memory() -> int:

@@ -5,55 +5,61 @@ from time import sleep
 
 import pytest
 import torch
-from benchmarks.speed import graphs
-from benchmarks.speed.bound import Rates, flops_of
-from benchmarks.speed.naive import NaiveLayer
+from benchmarks.speed import structures
+from benchmarks.speed.composition import Composition
 from benchmarks.speed.peers import _stack
 from benchmarks.speed.report import as_data, chart, text
 from benchmarks.speed.suite import BENCHMARKS, Bench, Work
-from benchmarks.speed.timing import Row, Time, Timer, ratio
+from benchmarks.speed.timing import Figure, Rates, Time, Timer, ratio
 
 from incidence.cli import main
-from incidence.plans.program import make_program
+from incidence.nn import Linear
 
 STRUCTURES = {
-    "(i j) -> (i j)": lambda: graphs.random_graph(60),
-    "(i j)  -> (i j)": lambda: graphs.half_reciprocal(60),
-    " (i j) -> (i j)": lambda: graphs.power_law(60),
-    "(i j k) -> (i j k)": lambda: graphs.random_triples(60),
-    "i, {i j}, {i j k} -> i, {i j}, {i j k}": lambda: graphs.triangle_mesh(20),
+    "(i j) -> (i j)": lambda: structures.random_graph(60),
+    "(i j)  -> (i j)": lambda: structures.half_reciprocal(60),
+    " (i j) -> (i j)": lambda: structures.power_law(60),
+    "(i j k) -> (i j k)": lambda: structures.random_triples(60),
+    "i, {i j}, {i j k} -> i, {i j}, {i j k}": lambda: structures.triangle_mesh(20),
 }
 
 
 @pytest.mark.parametrize("at", ["entries", "keys"])
 @pytest.mark.parametrize(("pattern", "make"), STRUCTURES.items())
-def test_the_naive_composition_computes_the_same_map(pattern, make, at):
+def test_the_composition_computes_the_same_map(pattern, make, at):
     work = Work(pattern, make(), 3)
     for parameter in work.layer.parameters():
         torch.nn.init.normal_(parameter)
-    for one, other in zip(NaiveLayer(work.layer, work.structure, at)(work.xs), work._forward(), strict=True):
+    for one, other in zip(work.composition(work.xs, at), work._forward(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("pattern", "make"), STRUCTURES.items())
 def test_the_structures_to_measure_on_are_in_canonical_order(pattern, make):
-    work = Work(pattern, make(), 1)
-    assert set(work.plan.orders) == {None}
+    structure = make()
+    assert structure.canonical()[0] == structure
 
 
 def test_half_of_the_edges_have_a_reverse():
-    edges = {tuple(pair) for pair in graphs.half_reciprocal(4000)["(i j)"].T.tolist()}
+    edges = {tuple(pair) for pair in structures.half_reciprocal(4000)["(i j)"].T.tolist()}
     share = sum((j, i) in edges for i, j in edges) / len(edges)
     assert 0.4 < share < 0.6
 
 
 def test_flops_are_those_of_the_operations_that_are_needed():
-    graph = graphs.random_graph(200)
+    graph = structures.random_graph(200)
     work = Work("(i j) -> (i j)", graph, 8)
     entries, nodes = graph.num_entries("(i j)"), graph.num_nodes
-    program = make_program(work.layer._layout, work.plan, ("sum",))
     # Identity and transpose for every entry, four operations at every node, one for the whole.
-    assert flops_of(program, 8) == 2 * 8 * 8 * (2 * entries + 4 * nodes + 1)
+    assert work.composition.flops == 2 * (2 * entries + 4 * nodes + 1)
+
+
+def test_only_edges_with_a_reverse_need_flops_for_it():
+    graph = structures.half_reciprocal(200)
+    edges = graph["(i j)"]
+    both = int((graph.locate("(i j)", edges.flip(0)) >= 0).sum())
+    assert 0 < both < edges.shape[1]
+    assert Composition(Linear("(i j) -> (i j)", 2, 2), graph).flops == 2 * (edges.shape[1] + both + 4 * graph.num_nodes + 1)
 
 
 def test_the_fifteen_features_span_what_the_layer_does():
@@ -63,14 +69,17 @@ def test_the_fifteen_features_span_what_the_layer_does():
     assert torch.linalg.matrix_rank(_stack(eye).reshape(15, -1)) == 15
 
 
-def test_the_lower_bound_adds_flops_and_traffic():
-    assert Rates(flops=10.0, bandwidth=100.0).bound(20.0, 5, 10) == 3 * 20 / 10 + 4 * (15 + 20) / 100
+def test_the_lower_bound_adds_flops_and_traffic(monkeypatch):
+    monkeypatch.setattr("benchmarks.speed.suite.rates", lambda channels: Rates(flops=10.0, bandwidth=100.0))
+    work = Work("(i j) -> i", structures.random_graph(60), 3)
+    num_in, num_out = 3 * work.structure.num_entries("(i j)"), 3 * work.structure.num_nodes
+    assert work.bound() == pytest.approx(3 * 9 * work.composition.flops / 10 + 4 * (3 * num_in + 2 * num_out) / 100)
 
 
 def test_a_row_meets_its_bar_by_its_median():
-    assert Row("a", [1.0, 5.0, 2.0], bar=2.0).is_met
-    assert not Row("a", [1.0, 5.0, 2.0], bar=2.5, is_least=True).is_met
-    assert Row("a", [1.0]).is_met is None
+    assert Figure("a", [1.0, 5.0, 2.0], bar=2.0).is_met
+    assert not Figure("a", [1.0, 5.0, 2.0], bar=2.5, is_least=True).is_met
+    assert Figure("a", [1.0]).is_met is None
 
 
 def test_variants_take_turns_and_ratios_go_repeat_by_repeat():
@@ -98,15 +107,15 @@ def test_a_bench_keeps_the_times_of_its_timers():
 
 
 def test_figures_are_charted_by_how_far_they_are_over_the_bar():
-    least, most = Row("speed", [4.0], bar=2.0, is_least=True), Row("time", [4.0], bar=2.0)
+    least, most = Figure("speed", [4.0], bar=2.0, is_least=True), Figure("time", [4.0], bar=2.0)
     assert (least.over_bar(4.0), most.over_bar(4.0)) == (2.0, 0.5)
-    _, _, *lines = chart({"a": [least, Row("without", [1.0])], "b": [most]}, width=4).split("\n")
+    _, _, *lines = chart({"a": [least, Figure("without", [1.0])], "b": [most]}, width=4).split("\n")
     assert [line.split(maxsplit=2) for line in lines] == [["a:", "speed", "====|==== 2.00"], ["b:", "time", "==  | 0.50"]]
-    assert chart({"a": [Row("without", [1.0])]}) == ""
+    assert chart({"a": [Figure("without", [1.0])]}) == ""
 
 
 def test_figures_become_a_table_and_data():
-    results = {"layer": [Row("one", [1.0, 3.0, 2.0], bar=2.5), Row("two", [5.0], "us")]}
+    results = {"layer": [Figure("one", [1.0, 3.0, 2.0], bar=2.5), Figure("two", [5.0], "us")]}
     assert "2 x    (1 to 3)  bar <= 2.5: met" in text("layer", results["layer"])
     times = [Time("K = 3: ours", 0.002, 0.001)]
     assert text("layer", results["layer"], times).split()[-4:] == ["3:", "ours", "2", "1"]
@@ -140,20 +149,20 @@ def test_bad_options_are_refused_before_anything_is_measured(words, told, capsys
 
 
 def test_nothing_is_said_of_bars_when_quick():
-    assert "bar" not in text("layer", [Row("one", [1.0], bar=2.0)], is_quick=True)
+    assert "bar" not in text("layer", [Figure("one", [1.0], bar=2.0)], is_quick=True)
 
 
-def test_the_naive_composition_has_one_product_for_each_operation():
-    work = Work("(i j k) -> (i j k)", graphs.random_triples(60), 3)
-    layer = NaiveLayer(work.layer, work.structure)
+def test_the_composition_has_one_product_for_each_operation():
+    work = Work("(i j k) -> (i j k)", structures.random_triples(60), 3)
+    composition = work.composition
     with torch.profiler.profile() as profile:
-        layer(work.xs)
+        composition(work.xs)
     products = [event for event in profile.events() if event.name == "aten::mm"]
     assert len(products) == work.layer.map.dimension == 34
 
 
 def test_the_command_line_prints_one_json_object(capsys, monkeypatch):
-    monkeypatch.setitem(BENCHMARKS, "limits", lambda bench: [Row("quick" if bench.is_quick else "slow", [1.0])])
+    monkeypatch.setitem(BENCHMARKS, "limits", lambda bench: [Figure("quick" if bench.is_quick else "slow", [1.0])])
     threads = torch.get_num_threads()
     try:
         assert main(["bench", "limits", "--quick", "--json", "--threads", "1"]) == 0
