@@ -38,7 +38,7 @@ class Task:
         return range(1 if self.is_quick else count)
 
     def load(self, name: str, **options: Any) -> DataSet:
-        return load(name, self.folder, **options)
+        return load(name, folder=self.folder, **options)
 
     def run(self, data: DataSet, label: str, **options: Any) -> Run:
         start = time.process_time()

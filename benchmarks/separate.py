@@ -64,7 +64,7 @@ def separate_families(folder: Path | None, is_quick: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     start = time.process_time()
     for family in FAMILIES[:2] if is_quick else FAMILIES:
-        examples = list(load("sr", folder, family=family).examples)
+        examples = list(load("sr", folder=folder, family=family).examples)
         rings = told_apart(examples, "rings", "rings", max_size=5)
         control = told_apart(examples, "none", "graph")
         found[family] = {"rings": rings, "control": control}

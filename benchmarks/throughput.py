@@ -109,7 +109,7 @@ def main(words: list[str] | None = None) -> int:
     arguments = parser.parse_args(words)
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
-    examples = list(load("mutag", None if arguments.folder is None else Path(arguments.folder)).examples)
+    examples = list(load("mutag", folder=None if arguments.folder is None else Path(arguments.folder)).examples)
     variants = {
         "GIN (PyG)": gin(examples, arguments.hidden, arguments.batch),
         "i, {i j}": ours(examples, "graph", arguments.hidden, arguments.batch),

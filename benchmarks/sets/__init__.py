@@ -62,4 +62,4 @@ def register() -> None:
 def load(name: str, folder: Path | None = None, **options: Any) -> DataSet:
     """A data set by name: of the literature, or of the library."""
     register()
-    return incidence.data.load(name, folder, **options)
+    return incidence.data.load(name, folder=folder, **options)

@@ -31,7 +31,8 @@ def need(module: str, purpose: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        name = module.partition(".")[0]
+        missing = error.name or module
+        name = missing if missing.startswith("incidence.") else missing.partition(".")[0]
         raise MissingExtraError(f"{purpose} needs {name}, which is not installed: pip install 'incidence[{extra}]'.") from error
 
 

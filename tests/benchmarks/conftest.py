@@ -1,4 +1,4 @@
-"""What is registered by a test of the data sets of the literature is forgotten after it: other tests see the library alone."""
+"""What a test of benchmarks registers, or tells the commands of training, is forgotten after it: other tests see the library alone."""
 
 import pytest
 
@@ -6,7 +6,8 @@ from incidence.data import DATA_SETS
 
 
 @pytest.fixture(autouse=True)
-def forgotten():
+def forgotten(monkeypatch):
+    monkeypatch.setenv("INCIDENCE_COMMAND", "incidence")  # which the door to the commands changes
     before = dict(DATA_SETS)
     yield
     DATA_SETS.clear()

@@ -15,7 +15,6 @@ from benchmarks.sets.neighbour_lists import read_neighbour_lists
 import incidence as inc
 from incidence.data import reader
 from incidence.data.checks import sound
-from incidence.data.splits import held_out
 from incidence.errors import IncidenceError
 from tests.data_folder import data_folder
 
@@ -93,7 +92,7 @@ def test_the_columns_of_nodes_are_labels_and_degrees():
 
 def test_validation_takes_a_share_of_every_class_from_training():
     plain = load_cached("mutag")
-    data, again, other = (held_out(plain, 0.1, seed) for seed in (3, 3, 4))
+    data, again, other = (plain.with_parts(0.1, seed) for seed in (3, 3, 4))
     for split, before in zip(data.splits, plain.splits, strict=True):
         assert torch.equal(torch.cat([split.train, split.validation]).sort().values, before.train.sort().values)
         assert torch.equal(split.test, before.test)
@@ -205,7 +204,7 @@ def test_counted_triangles_are_those_of_the_graph():
 
 
 def test_the_parts_of_a_fold_are_packed_examples():
-    data = held_out(load_cached("mutag"), 0.1, 0)
+    data = load_cached("mutag").with_parts(0.1, 0)
     parts = data.parts(2)
     assert [len(part) for part in parts] == [len(rows) for rows in data.splits[2]]
     assert parts.test[0] == data.examples[int(data.splits[2].test[0])]
@@ -342,5 +341,5 @@ def test_the_reader_makes_the_features_of_the_tu_sets(tmp_path):
     data = load("mutag", mutag(tmp_path, "2\n3 0\n0 2 1 2\n0 2 0 2\n1 2 0 1\n1 1\n0 0\n"))
     path = write(tmp_path, "a.edges", "0 1\n1 2\n2 0\n")
     write(tmp_path, "a.nodes", "0 0\n1 0\n2 1\n")
-    [(_, example, _)] = reader("graph").read(path, None, **data.reader_options)
+    [(_, example, *_)] = reader("graph").read(path, None, **data.reader_options)
     assert example == data.examples[0].replace(target=None)

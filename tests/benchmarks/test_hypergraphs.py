@@ -8,7 +8,6 @@ import torch
 from benchmarks.sets import load
 
 from incidence.data.checks import sound
-from incidence.data.splits import held_out
 from incidence.errors import IncidenceError
 from tests.data_folder import data_folder
 
@@ -50,7 +49,7 @@ def test_features_of_hyperedges_are_log_size_and_log_number():
 
 
 def test_the_parts_have_the_target_of_their_nodes_alone():
-    data = held_out(load("cora-cocitation", data_folder("citation_hypergraphs")), 0.2, 0)
+    data = load("cora-cocitation", data_folder("citation_hypergraphs"), validation=0.2)
     parts = data.parts(3)
     classes = data.examples[0].target["i"]
     for part, rows in zip(parts, data.splits[3], strict=True):

@@ -126,7 +126,7 @@ def test_bonds_are_found_from_distances_and_hydrogens_stay(tmp_path):
 def test_the_reader_makes_the_same_features_of_a_file(tmp_path):
     data = load("qm9", write_qm(tmp_path))
     (tmp_path / "water.xyz").write_text("3\nwater\nO 0 0 0\nH 0.96 0 0\nH -0.24 0.93 0\n")
-    [(_, example, _)] = reader(data.reader).read(tmp_path / "water.xyz", [], **data.reader_options)
+    [(_, example, *_)] = reader(data.reader).read(tmp_path / "water.xyz", [], **data.reader_options)
     assert example == data.examples[1].replace(target=None)
 
 

@@ -46,8 +46,7 @@ def other(features: dict[str, torch.Tensor]) -> list[inc.Example]:
         (data([0, 1], split=([0, 2], [], [1])), "split 0: the part train has the row 2, and rows are numbered from 0 to 1"),
         (data([0, 1], split=([0], [], [-1])), "split 0: the part test has the row -1"),
         (data([0, 1], split=([True, False], [], [1])), r"split 0: the part train has numbers of rows; got torch.bool of shape \[2\]"),
-        (data([0, 1], examples=[]), "the data set 'mine' needs examples and at least one split"),
-        (data([0, 1], splits=()), "the data set 'mine' needs examples and at least one split"),
+        (data([0, 1], examples=[]), "the data set 'mine' needs examples"),
         (data([0, 1], is_transductive=True), "is learned within, so it has one example, with targets of its entries"),
     ],
 )  # fmt: skip

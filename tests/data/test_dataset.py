@@ -32,7 +32,7 @@ def classes(count: int = 40) -> DataSet:
 
 def test_a_validation_part_is_drawn_from_the_training_part():
     data = classes()
-    whole, drawn = data.split(), data.split(validation=0.25)
+    whole, drawn = data.split(), data.with_parts(0.25).split()
     assert len(whole.validation) == 0
     assert len(drawn.validation) == 8
     assert sorted([*drawn.train.tolist(), *drawn.validation.tolist()]) == whole.train.tolist()
@@ -40,25 +40,27 @@ def test_a_validation_part_is_drawn_from_the_training_part():
 
 
 def test_every_class_is_represented_in_what_is_drawn():
-    drawn = [classes().split(validation=0.25, seed=seed).validation for seed in range(8)]
+    drawn = [classes().with_parts(0.25, seed).split().validation for seed in range(8)]
     assert [sum(k % 4 == 0 for k in one.tolist()) for one in drawn] == [2] * 8
 
 
 def test_the_draw_depends_on_its_seed_alone():
     data = classes()
-    assert torch.equal(data.split(validation=0.2, seed=1).validation, data.split(validation=0.2, seed=1).validation)
-    assert not torch.equal(data.split(validation=0.2, seed=1).validation, data.split(validation=0.2, seed=2).validation)
+    assert torch.equal(data.with_parts(0.2, 1).split().validation, data.with_parts(0.2, 1).split().validation)
+    assert not torch.equal(data.with_parts(0.2, 1).split().validation, data.with_parts(0.2, 2).split().validation)
 
 
-def test_a_validation_part_that_is_there_stays():
+def test_a_validation_part_that_is_there_is_not_drawn_anew():
     data = classes()
     split = Split(numbers(0, 1, 2), numbers(3), numbers(4))
     fixed = DataSet("mine", data.examples, data.task, (split,), "example")
-    assert fixed.split(validation=0.5) is split
+    with pytest.raises(IncidenceError, match="'mine' has a validation part of its own, so none is drawn: leave out --validation"):
+        fixed.with_parts(0.5)
+    assert fixed.with_parts().splits == (split,)
 
 
 def test_at_least_one_is_drawn():
-    assert len(classes().split(validation=0.001).validation) == 1
+    assert len(classes().with_parts(0.001).split().validation) == 1
 
 
 @pytest.mark.parametrize(("number", "message"), [(1, r"the data set 'mine' has splits 0 to 0; got 1"), (-1, "got -1")])
@@ -70,7 +72,7 @@ def test_a_split_that_is_not_there_is_refused(number, message):
 @pytest.mark.parametrize("validation", [1.0, -0.1, float("nan")])
 def test_a_part_for_validation_is_less_than_all(validation):
     with pytest.raises(IncidenceError, match="the part for validation is a number from 0 up to 1"):
-        classes().split(validation=validation)
+        classes().with_parts(validation)
 
 
 def test_parts_are_the_examples_of_a_split():
@@ -90,7 +92,7 @@ def test_parts_of_one_structure_have_targets_of_some_entries_alone(is_classes):
     known = [(e.target["i"] >= 0).flatten().tolist() for e in (train[0], test[0])]
     assert known == [[True, False, False, True], [False, False, True, False]]
     assert torch.equal(train[0].target["i"][[0, 3]], target[[0, 3]])
-    assert len(data.split(validation=0.5).validation) == 1
+    assert len(data.with_parts(0.5).split().validation) == 1
 
 
 # ---- by name
@@ -110,7 +112,7 @@ def test_every_reader_reads_files_with_some_suffix(name):
 
 
 def test_unknown_names_are_refused_and_the_known_ones_listed():
-    with pytest.raises(IncidenceError, match=r"no data set 'mnist'; there are: solubility. A folder of your own is given by its path"):
+    with pytest.raises(IncidenceError, match=r"'mnist' is no data set and no file or folder\. Data sets: solubility, and `pyg:CLASS/NAME`"):
         load("mnist")
     with pytest.raises(IncidenceError, match="no reader 'jpeg'; there are: example, graph"):
         reader("jpeg")

@@ -42,7 +42,7 @@ def test_what_is_not_graph6_is_refused(line):
 
 
 def test_a_list_of_edges_is_a_graph(tmp_path):
-    [(name, example, nodes)] = read(write(tmp_path, "a.edges", "# a path\n10 2 0.5\n\n2 7 1.5 # the second\n7 2 1.5\n"))
+    [(name, example, nodes, _)] = read(write(tmp_path, "a.edges", "# a path\n10 2 0.5\n\n2 7 1.5 # the second\n7 2 1.5\n"))
     assert nodes == ("2", "7", "10")
     assert name == "a.edges"
     assert example.structure["{i j}"].T.tolist() == [[0, 1], [0, 2]]  # nodes 2, 7, 10
@@ -51,9 +51,9 @@ def test_a_list_of_edges_is_a_graph(tmp_path):
 
 
 def test_names_commas_and_headers_are_understood(tmp_path):
-    [(_, example, _)] = read(write(tmp_path, "a.csv", "ann,bob\nbob,carl\n"))
+    [(_, example, *_)] = read(write(tmp_path, "a.csv", "ann,bob\nbob,carl\n"))
     assert example.structure["{i j}"].T.tolist() == [[0, 1], [1, 2]]
-    [(_, example, _)] = read(write(tmp_path, "b.csv", "source,target,weight\n0,1,2\n"), degrees=False)
+    [(_, example, *_)] = read(write(tmp_path, "b.csv", "source,target,weight\n0,1,2\n"), degrees=False)
     assert example.structure.num_nodes == 2
     assert example.features["i"].tolist() == [[1.0], [1.0]]
     assert example.features["{i j}"].tolist() == [[2.0]]
@@ -62,7 +62,7 @@ def test_names_commas_and_headers_are_understood(tmp_path):
 def test_nodes_have_labels_and_features_from_the_file_beside(tmp_path):
     path = write(tmp_path, "a.edges", "u v\n")
     write(tmp_path, "a.nodes", "w 3 0.5\nv 1 0.25\nu 3 0\n")
-    [(_, example, _)] = read(path, labels=[1, 3])
+    [(_, example, *_)] = read(path, labels=[1, 3])
     assert example.structure.num_nodes == 3
     assert example.structure["{i j}"].T.tolist() == [[1, 2]]
     assert example.features["i"][:, :4].tolist() == [
@@ -70,14 +70,14 @@ def test_nodes_have_labels_and_features_from_the_file_beside(tmp_path):
         [1, 0, 0.25, pytest.approx(np.log(2))],
         [0, 1, 0, pytest.approx(np.log(2))],
     ]
-    [(_, plain, _)] = read(path, degrees=False)
+    [(_, plain, *_)] = read(path, degrees=False)
     assert plain.features["i"].tolist() == [[3, 0.5], [1, 0.25], [3, 0]]
 
 
 def test_a_graph_without_edges_is_its_nodes(tmp_path):
     path = write(tmp_path, "a.edges", "")
     write(tmp_path, "a.nodes", "u\nv\n")
-    [(_, example, _)] = read(path)
+    [(_, example, *_)] = read(path)
     assert example.structure.num_nodes == 2
     assert example.features["i"].tolist() == [[0, 1], [0, 1]]
     assert example.features["{i j}"].shape == (0, 1)
@@ -118,7 +118,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path):
 def test_every_line_of_graph6_is_a_graph_and_bad_ones_are_passed_over(tmp_path):
     path = write(tmp_path, "a.g6", "Bw\nB\nA_\n")
     errors = []
-    assert [(name, example.structure.num_nodes) for name, example, _ in read(path, errors)] == [("a.g6 1", 3), ("a.g6 3", 2)]
+    assert [(name, example.structure.num_nodes) for name, example, *_ in read(path, errors)] == [("a.g6 1", 3), ("a.g6 3", 2)]
     assert "a.g6, line 2" in str(errors[0])
     with pytest.raises(IncidenceError, match=r"a.g6, line 2: graph6 is a line"):
         read(path)

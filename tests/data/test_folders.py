@@ -4,8 +4,7 @@ import pytest
 import torch
 
 import incidence as inc
-from incidence.data import READERS, Read, Reader, reader
-from incidence.data.folders import load_folder
+from incidence.data import READERS, Read, Reader, load, reader
 from incidence.errors import IncidenceError
 from incidence.geometry.convert.sdf import Molecule, read_sdf, write_sdf
 
@@ -25,11 +24,11 @@ def table(folder, text, count=4):
     return folder
 
 
-def read_molecules(path, errors, *, drop=0):
+def read_molecules(path, errors):
     """A small reader of SDF files, in place of the one for molecules."""
-    for number, molecule in enumerate(list(read_sdf(path, errors))[drop:]):
+    for number, molecule in enumerate(read_sdf(path, errors)):
         features = {"i": molecule.atoms.float(), "{i j}": molecule.orders.float()}
-        yield Read(f"{path.name} {number}", inc.Example(molecule.example().structure, features))
+        yield Read(f"{path.name} {number}", inc.Example(molecule.example().structure, features), None, molecule.properties)
 
 
 SDF = Reader((".sdf", ".sdf.gz"), read_molecules)
@@ -57,7 +56,7 @@ def molecules(path, values, name="SOL"):
 
 
 def test_a_table_of_numbers_is_regression(tmp_path):
-    data = load_folder(table(tmp_path, "file,y\ng0.edges,1.5\ng1.edges,\ng2.edges,nan\ng3.edges,-2\n"))
+    data = load(table(tmp_path, "file,y\ng0.edges,1.5\ng1.edges,\ng2.edges,nan\ng3.edges,-2\n"))
     assert (data.task.kind, data.task.names, data.reader, data.metric) == ("regression", ("y",), "graph", "rmse")
     assert [example.structure.num_nodes for example in data.examples] == [2, 3, 4, 5]
     targets = torch.stack([example.target for example in data.examples])
@@ -68,79 +67,79 @@ def test_a_table_of_numbers_is_regression(tmp_path):
 
 def test_several_columns_are_several_numbers_and_one_may_be_chosen(tmp_path):
     table(tmp_path, "file,a,b\ng0.edges,1,10\ng1.edges,2,20\n")
-    assert load_folder(tmp_path).examples[1].target.tolist() == [2, 20]
-    assert load_folder(tmp_path, target="b").examples[1].target.tolist() == [20]
-    assert load_folder(tmp_path, target=["b", "a"]).examples[1].target.tolist() == [20, 2]
+    assert load(tmp_path).examples[1].target.tolist() == [2, 20]
+    assert load(tmp_path, target="b").examples[1].target.tolist() == [20]
+    assert load(tmp_path, target=["b", "a"]).examples[1].target.tolist() == [20, 2]
 
 
 def test_text_is_classes_and_so_are_numbers_if_asked(tmp_path):
     table(tmp_path, "file,kind,n\ng0.edges,ring,10\ng1.edges,chain,9\ng2.edges,,10\n")
-    data = load_folder(tmp_path, target="kind")
+    data = load(tmp_path, target="kind")
     assert (data.task.kind, data.task.names, data.metric) == ("classification", ("chain", "ring"), "accuracy")
     assert [int(example.target) for example in data.examples] == [1, 0, -1]
-    data = load_folder(tmp_path, target="n", task="classification")
+    data = load(tmp_path, target="n", task="classification")
     assert data.task.names == ("9", "10")
     assert [int(example.target) for example in data.examples] == [1, 0, 1]
 
 
 def test_the_split_column_is_kept(tmp_path):
     table(tmp_path, "file,y,split\ng0.edges,1,train\ng1.edges,2,Test\ng2.edges,3,val\ng3.edges,4,train\n")
-    assert [part.tolist() for part in load_folder(tmp_path).splits[0]] == [[0, 3], [2], [1]]
+    assert [part.tolist() for part in load(tmp_path).splits[0]] == [[0, 3], [2], [1]]
 
 
 def test_validation_is_taken_from_training_if_asked(tmp_path):
     rows = "".join(f"g{k}.edges,{k},{'test' if k > 7 else 'train'}\n" for k in range(10))
-    split = load_folder(table(tmp_path, f"file,y,split\n{rows}", 10), validation=0.25).splits[0]
+    split = load(table(tmp_path, f"file,y,split\n{rows}", 10), validation=0.25).splits[0]
     assert [len(part) for part in split] == [6, 2, 2]
     assert split.test.tolist() == [8, 9]
 
 
 def test_a_share_for_validation_is_honoured_where_the_split_is_by_chance(tmp_path):
     table(tmp_path, "file,y\n" + "".join(f"g{k}.edges,{k}\n" for k in range(20)), 20)
-    assert [len(part) for part in load_folder(tmp_path, validation=0.5).splits[0]] == [9, 9, 2]
-    assert [len(part) for part in load_folder(tmp_path, validation=0.0).splits[0]] == [18, 0, 2]
+    assert [len(part) for part in load(tmp_path, validation=0.5).splits[0]] == [9, 9, 2]
+    assert [len(part) for part in load(tmp_path, validation=0.0).splits[0]] == [18, 0, 2]
     path = saved(tmp_path / "a.npz", [0, 1] * 10)
-    assert [len(part) for part in load_folder(path, validation=0.5).splits[0]] == [9, 9, 2]
+    assert [len(part) for part in load(path, validation=0.5).splits[0]] == [9, 9, 2]
 
 
 def test_a_share_for_validation_is_refused_where_that_part_is_told(tmp_path):
     table(tmp_path, "file,y,split\ng0.edges,1,train\ng1.edges,2,test\ng2.edges,3,val\ng3.edges,4,train\n")
     with pytest.raises(IncidenceError, match="has a validation part of its own, so none is drawn: leave out --validation"):
-        load_folder(tmp_path, validation=0.5)
+        load(tmp_path, validation=0.5)
 
 
 def test_several_targets_are_divided_by_commas(tmp_path):
     table(tmp_path, "file,a,b,c\ng0.edges,1,2,3\ng1.edges,2,3,4\ng2.edges,3,4,5\n")
-    assert load_folder(tmp_path, target="a, c").task.names == ("a", "c")
+    assert load(tmp_path, target="a, c").task.names == ("a", "c")
 
 
 @pytest.mark.parametrize("name", ["file", "split"])
 def test_columns_that_are_no_targets_are_refused_as_such(tmp_path, name):
     table(tmp_path, "file,y,split\ng0.edges,1,train\ng1.edges,2,test\n")
     with pytest.raises(IncidenceError, match=f"has no column `{name}` of targets; it has: file, y, split"):
-        load_folder(tmp_path, target=name)
+        load(tmp_path, target=name)
 
 
 @pytest.mark.parametrize(
     ("options", "flag"),
-    [({"target": "y"}, "--target"), ({"reader": "graph"}, "--reader"), ({"reader_options": {"a": 1}}, "--data-options")],
+    [({"target": "y"}, "--target"), ({"reader": "graph"}, "--reader"), ({"a": 1}, "--data-options")],
 )
 def test_saved_examples_take_no_options_of_other_files(tmp_path, options, flag):
     with pytest.raises(IncidenceError, match=f"has its own targets and features: leave out {flag}"):
-        load_folder(saved(tmp_path / "a.npz", [0, 1]), **options)
+        load(saved(tmp_path / "a.npz", [0, 1]), **options)
 
 
 def test_options_that_a_reader_does_not_take_are_refused(tmp_path):
     table(tmp_path, "file,y\ng0.edges,1\ng1.edges,2\n")
     with pytest.raises(IncidenceError, match="the reader 'graph' has no option `label`: it takes labels, degrees"):
-        load_folder(tmp_path, reader_options={"label": 3})
+        load(tmp_path, label=3)
     with pytest.raises(IncidenceError, match="the option `labels` of the reader 'graph' cannot be 'many'"):
-        load_folder(tmp_path, reader_options={"labels": "many"})
+        load(tmp_path, labels="many")
 
 
 def test_without_a_split_it_is_by_chance_and_seeded(tmp_path):
     table(tmp_path, "file,y\n" + "".join(f"g{k}.edges,{k}\n" for k in range(20)), 20)
-    one, again, other = (load_folder(tmp_path, seed=seed).splits[0] for seed in (0, 0, 1))
+    one, again, other = (load(tmp_path, seed=seed).splits[0] for seed in (0, 0, 1))
     assert [len(part) for part in one] == [16, 2, 2]
     assert torch.equal(torch.cat(list(one)).sort().values, torch.arange(20))
     assert all(torch.equal(a, b) for a, b in zip(one, again, strict=True))
@@ -149,7 +148,7 @@ def test_without_a_split_it_is_by_chance_and_seeded(tmp_path):
 
 def test_options_go_to_the_reader(tmp_path):
     table(tmp_path, "file,y\ng0.edges,1\ng1.edges,2\n")
-    data = load_folder(tmp_path, reader="graph", reader_options={"degrees": False})
+    data = load(tmp_path, reader="graph", degrees=False)
     assert data.examples[0].features["i"].tolist() == [[1], [1]]
     assert data.reader_options == {"degrees": False}
 
@@ -192,19 +191,19 @@ def test_tables_that_do_not_fit_are_refused(tmp_path, text, options, problem):
     }.items():
         (tmp_path / name).write_text(content)
     with pytest.raises(IncidenceError, match=problem):
-        load_folder(tmp_path, **options)
+        load(tmp_path, **options)
 
 
 def test_a_table_that_is_no_text_is_named(tmp_path):
     (tmp_path / "targets.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(IncidenceError, match=r"targets.csv cannot be read as a table"):
-        load_folder(tmp_path)
+        load(tmp_path)
 
 
 def test_two_readers_of_one_suffix_are_asked_about(tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, "again", READERS["graph"])
     with pytest.raises(IncidenceError, match="the readers graph, again would all do: give --reader"):
-        load_folder(table(tmp_path, "file,y\ng0.edges,1\n"))
+        load(table(tmp_path, "file,y\ng0.edges,1\n"))
 
 
 # ---- folders of classes
@@ -215,7 +214,7 @@ def test_a_folder_is_a_class(tmp_path):
         edges(tmp_path, f"{'short' if k < 3 else 'long'}/g{k}.edges", k + 2)
     (tmp_path / "short" / "README.md").write_text("not an example")
     (tmp_path / "short" / "g0.nodes").write_text("0\n1\n5\n")
-    data = load_folder(tmp_path)
+    data = load(tmp_path)
     assert data.task.names == ("long", "short")
     assert [int(example.target) for example in data.examples] == [0, 0, 0, 1, 1, 1]
     assert [example.structure.num_nodes for example in data.examples] == [5, 6, 7, 3, 3, 4]
@@ -227,25 +226,26 @@ def test_train_and_test_folders_are_the_split(tmp_path):
         for part in ("train", "test"):
             for k in range(2):
                 edges(tmp_path, f"{label}/{part}/g{k}.edges", k + 2)
-    data = load_folder(tmp_path)
+    data = load(tmp_path)
     assert [int(example.target) for example in data.examples] == [0] * 4 + [1] * 4
     assert [part.tolist() for part in data.splits[0]] == [[2, 3, 6, 7], [], [0, 1, 4, 5]]
-    assert [len(part) for part in load_folder(tmp_path, validation=0.5).splits[0]] == [2, 2, 4]
+    assert [len(part) for part in load(tmp_path, validation=0.5).splits[0]] == [2, 2, 4]
     edges(tmp_path, "b/g.edges", 2)
     with pytest.raises(IncidenceError, match=r"others have files of their own. Use one way"):
-        load_folder(tmp_path)
+        load(tmp_path)
 
 
 def test_folders_without_files_are_refused(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(IncidenceError, match=r"have no files to read; suffixes that can be read are .*\.edges"):
-        load_folder(tmp_path)
+        load(tmp_path)
 
 
 def test_an_unknown_layout_is_refused(tmp_path):
-    for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(IncidenceError, match=r"is no data set: a folder of your own has targets.csv"):
-            load_folder(path)
+    with pytest.raises(IncidenceError, match=r"is no data set: a folder of your own has targets.csv"):
+        load(tmp_path)
+    with pytest.raises(IncidenceError, match=r"nothing' is no data set and no file or folder"):
+        load(tmp_path / "nothing")
 
 
 # ---- SDF files
@@ -254,18 +254,18 @@ def test_an_unknown_layout_is_refused(tmp_path):
 def test_a_property_of_an_sdf_file_is_the_target(tmp_path, sdf_reader):
     path = molecules(tmp_path / "all.sdf", ["1.5", "2.5", None, "3"])
     for given in (path, tmp_path):
-        data = load_folder(given, target="SOL")
+        data = load(given, target="SOL")
         assert (data.reader, data.task.names) == ("small", ("SOL",))
         targets = torch.cat([example.target for example in data.examples])
         assert targets[[0, 1, 3]].tolist() == [1.5, 2.5, 3]
         assert bool(targets[2].isnan())
-    assert load_folder(path, target="SOL").name == "all"
+    assert load(path, target="SOL").name == "all"
 
 
 def test_train_and_test_files_are_the_split(tmp_path, sdf_reader):
     molecules(tmp_path / "train.sdf", ["low", "high", "low"])
     molecules(tmp_path / "test.sdf", ["high"])
-    data = load_folder(tmp_path, target="SOL")
+    data = load(tmp_path, target="SOL")
     assert data.task.names == ("high", "low")
     assert [part.tolist() for part in data.splits[0]] == [[1, 2, 3], [], [0]]
 
@@ -273,14 +273,12 @@ def test_train_and_test_files_are_the_split(tmp_path, sdf_reader):
 def test_sdf_files_that_do_not_fit_are_refused(tmp_path, sdf_reader):
     path = molecules(tmp_path / "all.sdf", ["1", "2"])
     with pytest.raises(IncidenceError, match="no property `LOG`: give one with --target; it has: SOL, other"):
-        load_folder(path, target="LOG")
+        load(path, target="LOG")
     with pytest.raises(IncidenceError, match="which is to be predicted: give one with --target; it has: SOL, other"):
-        load_folder(path)
-    with pytest.raises(IncidenceError, match="has 2 records, and the reader 'small' made 1 examples"):
-        load_folder(path, target="SOL", reader_options={"drop": 1})
+        load(path)
     molecules(tmp_path / "more.sdf", ["1"])
     with pytest.raises(IncidenceError, match=r"several SDF files: name one of them, or call them train.sdf and test.sdf"):
-        load_folder(tmp_path, target="SOL")
+        load(tmp_path, target="SOL")
 
 
 # ---- saved examples
@@ -295,28 +293,28 @@ def saved(path, targets, **features):
 
 def test_saved_examples_with_whole_numbers_are_classes(tmp_path):
     saved(tmp_path / "examples.npz", [0, 2, 1, -1])
-    data = load_folder(tmp_path)
+    data = load(tmp_path)
     assert (data.task.kind, data.task.names, data.reader) == ("classification", ("class 0", "class 1", "class 2"), "example")
     assert [int(example.target) for example in data.examples] == [0, 2, 1, -1]
     assert data.examples[0].features["i"].dtype == torch.float32
     assert data.examples[0].structure["{i j}"].T.tolist() == [[0, 1], [1, 2]]
     assert data.name == tmp_path.name
-    assert load_folder(tmp_path, task="regression").examples[1].target.tolist() == [2.0]
+    assert load(tmp_path, task="regression").examples[1].target.tolist() == [2.0]
 
 
 def test_saved_examples_with_other_numbers_are_regression(tmp_path):
     path = saved(tmp_path / "mine.npz", [0.5, 1.5, 2.5])
-    data = load_folder(path)
+    data = load(path)
     assert (data.name, data.task.kind, data.task.names) == ("mine", "regression", ("target",))
     assert [example.target.tolist() for example in data.examples] == [[0.5], [1.5], [2.5]]
-    data = load_folder(saved(tmp_path / "two.npz", [torch.tensor([1.0, 2.0])] * 3))
+    data = load(saved(tmp_path / "two.npz", [torch.tensor([1.0, 2.0])] * 3))
     assert data.task.names == ("target 0", "target 1")
 
 
 def test_targets_of_entries_are_kept_and_one_structure_is_learned_within(tmp_path):
-    data = load_folder(saved(tmp_path / "a.npz", [{"i": torch.tensor([0, 1, 1])}] * 4))
+    data = load(saved(tmp_path / "a.npz", [{"i": torch.tensor([0, 1, 1])}] * 4))
     assert (data.task.at, data.is_transductive, data.task.kind) == ("i", False, "classification")
-    data = load_folder(saved(tmp_path / "b.npz", [{"{i j}": torch.tensor([0.5, 1.5])}]))
+    data = load(saved(tmp_path / "b.npz", [{"{i j}": torch.tensor([0.5, 1.5])}]))
     assert (data.task.at, data.is_transductive) == ("{i j}", True)
     assert data.examples[0].target["{i j}"].tolist() == [[1.5], [0.5]]  # in the preferred order
 
@@ -326,7 +324,7 @@ def test_the_reader_of_saved_examples_gives_each_of_a_batch(tmp_path):
     assert [read.name for read in reader("example").read(path, [])] == ["a.npz 0", "a.npz 1"]
     one = inc.Example(inc.Structure(2), {"i": torch.ones(2, 1)})
     one.save(tmp_path / "one.npz")
-    assert list(reader("example").read(tmp_path / "one.npz", [])) == [("one.npz", one, None)]
+    assert list(reader("example").read(tmp_path / "one.npz", [])) == [Read("one.npz", one)]
 
 
 @pytest.mark.parametrize(
@@ -345,16 +343,16 @@ def test_the_reader_of_saved_examples_gives_each_of_a_batch(tmp_path):
 )
 def test_saved_targets_that_do_not_fit_are_refused(tmp_path, targets, options, problem):
     with pytest.raises(IncidenceError, match=problem):
-        load_folder(saved(tmp_path / "a.npz", targets), **options)
+        load(saved(tmp_path / "a.npz", targets), **options)
 
 
 def test_features_that_are_no_numbers_are_refused(tmp_path):
     path = saved(tmp_path / "a.npz", [0, 1], **{"{i j}": torch.full((2, 1), torch.nan)})
     with pytest.raises(IncidenceError, match=r"a.npz 0: the features of `\{i j\}` have values that are no finite numbers"):
-        load_folder(path)
+        load(path)
 
 
 def test_a_file_that_is_no_saved_example_is_named(tmp_path):
     (tmp_path / "examples.npz").write_bytes(b"no zip")
     with pytest.raises(IncidenceError, match=r"examples.npz is not an example"):
-        load_folder(tmp_path)
+        load(tmp_path)

@@ -1,13 +1,15 @@
-"""Data by name or path, with options written as text."""
+"""One door to data: by name, by path, or as it is."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-from incidence.data import DATA_SETS, DataSet, Source, Split, load, register
-from incidence.data.loading import load_data, read_options
+import incidence as inc
+from incidence.data import DATA_SETS, DataSet, Reader, Source, Split, load, register
 from incidence.errors import IncidenceError
+from incidence.geometry.convert.sdf import Molecule, write_sdf
 
 
 @pytest.fixture(autouse=True)
@@ -23,57 +25,107 @@ def families(monkeypatch):
     register("families", load_families, "made for a test", {"hidden": 5})
 
 
-def test_options_are_plain_values():
-    found = read_options(["labels=7", "family=sr251256", "subtract_atoms=true", "cutoff=4.5", "labels=[1, 6]"])
-    assert found == {"labels": [1, 6], "family": "sr251256", "subtract_atoms": True, "cutoff": 4.5}
-
-
-@pytest.mark.parametrize("text", ["labels", "=3", "labels=[1"])
-def test_options_in_another_form_are_refused(text):
-    with pytest.raises(IncidenceError, match="an option of the data is written as in --data-options labels=7"):
-        read_options([text])
-
-
 def test_a_family_is_chosen_by_option():
-    data = load_data("families", options={"family": "second"})
+    data = load("families", family="second")
     assert (data.name, data.about) == ("families", "second")
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"options": {"famly": "x"}}, "the data set 'families' has no option `famly`: it takes family"),
-        ({"options": {"family": 3}}, "the option `family` of the data set 'families' cannot be 3"),
+        ({"famly": "x"}, "the data set 'families' has no option `famly`: it takes family"),
+        ({"family": 3}, "the option `family` of the data set 'families' cannot be 3"),
         ({"target": "x"}, "the data set 'families' has one target: leave out --target"),
         ({"reader": "graph"}, "the data set 'families' has a reader of its own: leave out --reader"),
     ],
 )
 def test_options_that_a_data_set_does_not_take_are_refused(options, problem):
     with pytest.raises(IncidenceError, match=problem):
-        load_data("families", **options)
+        load("families", **options)
 
 
 def test_options_of_a_data_set_without_any_are_refused():
-    with pytest.raises(IncidenceError, match="the data set 'solubility' has no option `validation`: it takes none"):
-        load("solubility", validation=0.1)
+    with pytest.raises(IncidenceError, match="the data set 'solubility' has no option `labels`: it takes none"):
+        load("solubility", labels=7)
 
 
 def test_the_same_seed_draws_the_same_validation_part_everywhere():
     data = load("solubility")
-    assert load_data("solubility", validation=0.1, seed=3).splits[0].validation.equal(data.split(0, 0.1, 3).validation)
+    assert load("solubility", validation=0.1, seed=3).split().validation.equal(load(data, validation=0.1, seed=3).split().validation)
 
 
 def test_a_fixed_validation_part_is_not_drawn_anew():
     with pytest.raises(IncidenceError, match="'families' has a validation part of its own, so none is drawn: leave out --validation"):
-        load_data("families", validation=0.1)
+        load("families", validation=0.1)
 
 
 def test_data_that_is_nowhere_is_refused():
     have = "Data sets: families, solubility, and `pyg:CLASS/NAME` for those of PyG"
     with pytest.raises(IncidenceError, match=f"'nowhere' is no data set and no file or folder. {have}"):
-        load_data("nowhere")
+        load("nowhere")
 
 
 def test_the_target_of_a_data_set_of_pyg_is_a_number(tmp_path):
     with pytest.raises(IncidenceError, match="is the number of a column, as in --target 0; got 'y'"):
-        load_data("pyg:TUDataset/MUTAG", tmp_path, target="y")
+        load("pyg:TUDataset/MUTAG", "y", folder=tmp_path)
+
+
+def squares(count, target=lambda k: k % 2):
+    structure = inc.Structure(4, {"{i j}": [[0, 1, 2, 3], [1, 2, 3, 0]]})
+    return [inc.Example(structure, {"i": torch.ones(4, 1)}, target(k)) for k in range(count)]
+
+
+def test_examples_at_hand_are_a_data_set():
+    data = load(squares(20))
+    assert (data.task.kind, data.task.names, data.reader) == ("classification", ("class 0", "class 1"), "example")
+    assert [len(part) for part in data.split()] == [16, 2, 2]
+    assert [len(part) for part in load(inc.collate(squares(20)), validation=0.5).split()] == [9, 9, 2]
+    assert load(squares(4), task="regression", name="mine").name == "mine"
+
+
+def test_one_example_with_targets_of_its_nodes_is_learned_within():
+    [example] = squares(1, lambda k: {"i": torch.tensor([0, 1, 0, 1])})
+    data = load(example)
+    assert data.is_transductive
+    assert sum(len(part) for part in data.split()) == 4
+
+
+def test_a_data_set_without_splits_gets_one_by_chance():
+    made = replace(load(squares(10)), splits=())
+    assert [len(part) for part in load(made).split()] == [8, 1, 1]
+    assert load(load(made)).split().train.equal(load(made).split().train)
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "problem"),
+    [
+        (3, {}, "data is a name, a path, examples, graphs of PyG, or a DataSet; got <class 'int'>"),
+        ([], {}, "the data set 'examples' is empty"),
+        ([1, 2], {}, "or a DataSet; got <class 'list'>"),
+        (squares(2), {"target": "x"}, "a list of examples has one target: leave out --target"),
+        (squares(2), {"reader": "graph"}, "a list of examples has a reader of its own: leave out --reader"),
+        (squares(2), {"colour": 1}, "a list of examples has no option `colour`: it takes name, source, task, splits"),
+    ],
+)
+def test_what_is_no_data_is_refused(what, options, problem):
+    with pytest.raises(IncidenceError, match=problem):
+        load(what, **options)
+
+
+def test_molecules_are_read_once(tmp_path, monkeypatch):
+    from incidence.data.molecules import reader as molecules
+
+    opened, own = [], molecules.READER
+
+    def read(path, errors, **options):
+        opened.append(path)
+        return own.read(path, errors, **options)
+
+    def molecule(k):
+        atoms, ends, order = torch.tensor([[6, 0, 0, 0]] * 2), torch.tensor([[0], [1]]), torch.ones(1, 1).long()
+        return Molecule(f"m{k}", atoms, torch.rand(2, 3), ends, order, {"SOL": str(k)})
+
+    monkeypatch.setattr(molecules, "READER", Reader(own.suffixes, read))
+    write_sdf(map(molecule, range(4)), tmp_path / "a.sdf")
+    assert [float(e.target) for e in load(tmp_path / "a.sdf", "SOL").examples] == [0, 1, 2, 3]
+    assert opened == [tmp_path / "a.sdf"]

@@ -10,7 +10,7 @@ import torch
 import incidence as inc
 from incidence.data.lifts import lift_all
 from incidence.errors import IncidenceError
-from incidence.models import PRESETS, IncidenceNet, find, make
+from incidence.models import PRESETS, IncidenceNet, find_preset, make
 from incidence.models.parts import ACTIVATIONS, NORMS
 from incidence.nn import Linear
 from incidence.nn.batch_norm import RowNorm
@@ -198,11 +198,11 @@ def test_a_model_that_data_does_not_fit_is_refused():
 
 def test_an_unknown_model_is_refused_and_the_known_ones_are_listed():
     with pytest.raises(IncidenceError, match=r"no model 'transformer\('; there are: graph, .*Or name the tensors"):
-        find("transformer(")
+        find_preset("transformer(")
 
 
 def test_tensors_are_a_model_of_their_own():
-    assert find("i, {i j}").inputs == "i, {i j}"
+    assert find_preset("i, {i j}").inputs == "i, {i j}"
     assert str(make("i, {i j}", WIDTHS, at="i").map) == "i, {i j} -> i"
 
 

@@ -8,11 +8,11 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from incidence.cli import _options, _parser
-from incidence.data import DATA_SETS, Source
+from incidence.cli import _parser
+from incidence.data import READERS
 from incidence.errors import IncidenceError
-from incidence.train.config import SECTIONS, Config, option_type, read_yaml, write_yaml
-from incidence.train.recipes import BY_READER, resolve
+from incidence.train.commands import _flags
+from incidence.train.config import RECIPES, SECTIONS, Config, option_type, read_config, read_options, read_yaml
 
 NAMES = [f.name for f in fields(Config)]
 
@@ -35,21 +35,21 @@ def other_value(name: str) -> Any:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_goes_through_a_file_unchanged(name, tmp_path):
     config = Config(**{name: other_value(name)})
-    (tmp_path / "c.yaml").write_text(write_yaml(config.given()))
-    assert read_yaml(tmp_path / "c.yaml").keys() == {name}
-    assert Config.of(read_yaml(tmp_path / "c.yaml")) == config
+    (tmp_path / "c.yaml").write_text(config.to_yaml())
+    wanted = config if name != "out" else Config()  # a folder may move
+    assert read_config(tmp_path / "c.yaml", {}) == wanted
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_has_a_flag_that_gives_the_same_value(name):
     value, flag = other_value(name), f"--{name.replace('_', '-')}"
     words = [flag] if value is True else [flag, *value] if isinstance(value, tuple) else [flag, str(value)]
-    given = _options(_parser().parse_args(["train", *words]))
-    assert Config.of(given) == Config(**{name: value})
+    words = ["train", *words]
+    assert Config(**_flags(_parser(words).parse_args(words))) == Config(**{name: value})
 
 
 def test_no_flag_means_no_option():
-    assert _options(_parser().parse_args(["train"])) == {}
+    assert _flags(_parser(["train"]).parse_args(["train"])) == {}
 
 
 def test_every_option_is_in_a_section_and_says_what_it_is():
@@ -101,7 +101,7 @@ def test_an_unknown_option_comes_with_a_guess(tmp_path):
     with pytest.raises(IncidenceError, match=r"c\.yaml: no option `epoch`\. Did you mean `epochs`\?"):
         read_yaml(tmp_path / "c.yaml")
     with pytest.raises(IncidenceError, match=r"no option `xyzzy`\. There are: data, folder"):
-        Config.of({"xyzzy": 3})
+        Config(xyzzy=3)
     with pytest.raises(IncidenceError, match=r"no option `hiden`\. Did you mean `hidden`\?"):
         Config().replace(hiden=3)
 
@@ -137,68 +137,63 @@ def test_an_empty_file_gives_no_options(tmp_path):
     assert read_yaml(tmp_path / "c.yaml") == {}
 
 
+# ---- options of data
+
+
+def test_options_are_plain_values():
+    found = read_options(["labels=7", "family=sr251256", "subtract_atoms=true", "cutoff=4.5", "labels=[1, 6]"])
+    assert found == {"labels": [1, 6], "family": "sr251256", "subtract_atoms": True, "cutoff": 4.5}
+
+
+@pytest.mark.parametrize("text", ["labels", "=3", "labels=[1"])
+def test_options_in_another_form_are_refused(text):
+    with pytest.raises(IncidenceError, match="an option of the data is written as in --data-options labels=7"):
+        read_options([text])
+
+
 # ---- recipes
 
 
-CSL = {"model": "rings", "max_size": 8, "hidden": 32, "depth": 2, "epochs": 60, "batch_size": 15}
-
-
-@pytest.fixture
-def csl(monkeypatch):
-    """A data set that has a recipe."""
-    monkeypatch.setitem(DATA_SETS, "csl", Source("nowhere.load", "", CSL))
-
-
-@pytest.mark.parametrize("reader", BY_READER)
+@pytest.mark.parametrize("reader", RECIPES)
 def test_every_recipe_is_made_of_options(reader):
-    config = resolve(Config(data="mine"), {"data": "mine"}, reader)
-    assert all(getattr(config, key) == value for key, value in BY_READER[reader].items())
+    config = Config().with_recipe(RECIPES[reader])
+    assert all(getattr(config, key) == value for key, value in RECIPES[reader].items())
 
 
-def test_a_named_data_set_is_trained_with_its_own_recipe(csl):
-    config = resolve(Config(data="csl"), {"data": "csl"}, "graph")
-    assert all(getattr(config, key) == value for key, value in CSL.items())
-    assert resolve(Config(), {}, "molecule").model == "molecule"
+def test_there_is_a_recipe_for_every_reader():
+    assert RECIPES.keys() == READERS.keys()
 
 
-def test_a_recipe_fills_only_what_was_not_given(csl):
-    given = {"data": "csl", "hidden": 5, "epochs": Config().epochs}  # the default, but the user said so
-    config = resolve(Config.of(given), given)
-    assert (config.hidden, config.epochs) == (5, Config().epochs)
-    assert config.model == "rings"
+def test_a_recipe_fills_only_what_was_not_given():
+    config = Config(lr=0.5, epochs=Config().epochs).with_recipe(RECIPES["mesh"])  # the default, but the user said so
+    assert (config.lr, config.epochs) == (0.5, Config().epochs)
+    assert config.batch_size == RECIPES["mesh"]["batch_size"]
+    assert config.model == "mesh"
 
 
-def test_data_without_a_recipe_takes_that_of_its_reader():
-    assert resolve(Config(data="mine.sdf"), {}, "molecule").model == "molecule"
-    assert resolve(Config(data="mine.npz"), {}, "example").model == "relational"
-    assert resolve(Config(data="mine"), {}, "unheard of").model == "relational"
+def test_options_of_one_model_are_not_given_to_another():
+    recipe = {"model": "rings", "max_size": 8, "hidden": 5, "epochs": 7}
+    assert (Config().with_recipe(recipe).max_size, Config(model="rings").with_recipe(recipe).hidden) == (8, 5)
+    other = Config(model="matrix").with_recipe(recipe)
+    assert (other.max_size, other.hidden, other.epochs) == (None, None, 7)
 
 
-def test_flags_win_over_the_file(tmp_path: Path, monkeypatch):
-    from incidence.train import commands
+def test_no_recipe_changes_a_run_that_has_begun():
+    assert Config(epochs=3).all_given().with_recipe(RECIPES["mesh"]) == Config(epochs=3)
 
-    seen = {}
-    monkeypatch.setattr(commands, "train", lambda options, is_shown: seen.update(options))
+
+def test_flags_win_over_the_file(tmp_path: Path):
     (tmp_path / "c.yaml").write_text("epochs: 3\nhidden: 9\n")
-    arguments = _parser().parse_args(["train", "--config", str(tmp_path / "c.yaml"), "--hidden", "4", "--json"])
-    assert commands.train_command(arguments, _options(arguments)) == ""
-    assert seen == {"epochs": 3, "hidden": 4}
+    assert read_config(tmp_path / "c.yaml", {"hidden": 4}).given() == {"epochs": 3, "hidden": 4}
+    assert read_config(None, {}) == Config()
 
 
 def test_yaml_takes_numbers_with_an_exponent_for_texts_and_we_do_not(tmp_path):
     (tmp_path / "c.yaml").write_text("lr: 1e-3\n")
-    assert Config.of(read_yaml(tmp_path / "c.yaml")).lr == 1e-3
+    assert read_config(tmp_path / "c.yaml", {}).lr == 1e-3
 
 
-def test_what_was_given_is_given_even_at_its_default(csl):
+def test_what_was_given_is_given_even_at_its_default():
     default = Config().epochs
     assert Config(epochs=default).given() == {"epochs": default}
     assert Config(epochs=default).replace(hidden=3).given() == {"hidden": 3, "epochs": default}
-    resolved = resolve(Config(data="csl", epochs=default), Config(data="csl", epochs=default).given())
-    assert resolved.epochs == default
-    assert resolved.batch_size == 15
-
-
-def test_options_of_one_model_are_not_given_to_another(csl):
-    assert resolve(Config(data="csl"), {"data": "csl"}).max_size == 8
-    assert resolve(Config(data="csl", model="matrix"), {"data": "csl", "model": "matrix"}).max_size is None

@@ -22,8 +22,7 @@ import torch
 from safetensors.torch import load_file
 
 import incidence as inc
-from incidence.data import Task
-from incidence.data.folders import load_folder
+from incidence.data import Task, load
 from incidence.errors import IncidenceError
 from incidence.models import PRESETS
 from incidence.train import Config, Interrupted, RunFolder, resume, train
@@ -126,7 +125,7 @@ def test_targets_that_are_missing_do_not_count(tmp_path):
 
 
 def test_training_without_any_target_is_refused(tmp_path):
-    test = load_folder(Path(saved(tmp_path / "d.npz", graphs(40)))).splits[0].test.tolist()
+    test = load(saved(tmp_path / "d.npz", graphs(40))).splits[0].test.tolist()
     bare = [e if k in test else e.replace(target=torch.tensor([torch.nan])) for k, e in enumerate(graphs(40))]
     with pytest.raises(IncidenceError, match=r"none of the training examples of .* has a target"):
         train({**SMALL, "data": saved(tmp_path / "d.npz", bare), "out": str(tmp_path / "run")})

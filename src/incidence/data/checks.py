@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from incidence.data.dataset import DataSet, Split, Task
-from incidence.data.reading import assert_alike
-from incidence.data.registry import Read
+from incidence.data.readers import assert_alike
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 
@@ -24,8 +23,8 @@ def sound(data: DataSet) -> DataSet:
         IncidenceError: Something does not fit the task, the other examples or the splits; the message names the example.
     """
     examples = list(data.examples)
-    if not examples or not data.splits:
-        raise IncidenceError(f"the data set {data.name!r} needs examples and at least one split.")
+    if not examples:
+        raise IncidenceError(f"the data set {data.name!r} needs examples.")
     if data.is_transductive and (len(examples) > 1 or not data.task.at):
         raise IncidenceError(f"the data set {data.name!r} is learned within, so it has one example, with targets of its entries.")
     _assert_features(examples)
@@ -45,7 +44,7 @@ def _assert_features(examples: Sequence[Example]) -> None:
     }
     whole = [{key: torch.cat([f[key] for f in features]) for key in features[0]}] if len(kinds) == 1 else features  # one look, if alike
     if len(kinds) > 1 or not all(bool(x.isfinite().all()) for x in whole[0].values()):
-        assert_alike([Read(f"example {number}", example) for number, example in enumerate(examples)])  # says which, and what
+        assert_alike((f"example {number}", example) for number, example in enumerate(examples))  # says which, and what
     for number, own in enumerate(whole):
         key = next((key for key, x in own.items() if not x.is_floating_point()), None)
         if key is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -13,7 +13,10 @@ from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.examples import pack
 
-__all__ = ["DataSet", "Parts", "Split", "Task"]
+__all__ = ["METRICS", "DataSet", "Parts", "Split", "Task"]
+
+METRICS = {"classification": "accuracy", "regression": "rmse"}
+"""The metric of a task where nobody says another."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,12 @@ class Task:
     def out_channels(self) -> int:
         """How many numbers a network gives for each row."""
         return len(self.names)
+
+    def rows(self, example: Example) -> Tensor:
+        """The target of an example, or of a batch: a row for each prediction."""
+        target = example.target[self.at] if isinstance(example.target, dict) else example.target
+        assert target is not None  # as `checks.sound` has seen
+        return target
 
 
 class Split(NamedTuple):
@@ -65,7 +74,7 @@ class DataSet:
         examples: Features are floats, [entries, channels]. Targets: [numbers] or a class (an integer) for the whole structure, or a dict
             with the key `task.at` and a row for each entry.
         task: What is to be predicted.
-        splits: At least one; cross validation has one for each fold.
+        splits: Cross validation has one for each fold; without any, one is drawn by chance.
         reader: The name in `READERS` of what reads a file for prediction and makes the same features.
         reader_options: What the reader needs to know, such as the number of node labels; plain values.
         about: Where the data comes from, its terms, what the target is.
@@ -87,24 +96,40 @@ class DataSet:
     augment: Callable[[list[Example], torch.Generator], list[Example]] | None = None
     names: Sequence[str] = ()
 
-    def split(self, number: int = 0, validation: float = 0.0, seed: int = 0) -> Split:
-        """A split; where it has no part for validation, one is drawn from its part for training.
-
-        Args:
-            number: Which split or fold.
-            validation: Which part of the training data to draw, between 0 and 1; each class is represented as in the whole.
-            seed: Of the drawing.
+    def split(self, number: int = 0) -> Split:
+        """The split, or fold, of that number.
 
         Raises:
-            IncidenceError: There is no such split, or the fraction is none.
+            IncidenceError: There is no such split.
         """
         if not 0 <= number < len(self.splits):
             raise IncidenceError(f"the data set {self.name!r} has splits 0 to {len(self.splits) - 1}; got {number}.")
-        split = self.splits[number]
+        return self.splits[number]
+
+    def with_parts(self, validation: float | None = None, seed: int = 0) -> DataSet:
+        """The same with every part that the data does not tell drawn by chance; nothing else draws any.
+
+        Without splits, a tenth is for testing, and a tenth for validation unless another share is asked for.
+
+        Args:
+            validation: Which share of the training part of every split is kept apart for validation; each class is represented as in the
+                whole. None to leave splits that are told as they are.
+            seed: Of the drawing.
+
+        Raises:
+            IncidenceError: A split has a validation part already, or the share is none.
+        """
+        count = len(self.task.rows(self.examples[0])) if self.is_transductive else len(self.examples)
+        splits = self.splits or (_random_split(count, seed, has_validation=validation is None),)
+        if validation is None:
+            return replace(self, splits=splits)
         if not 0 <= validation < 1:
             raise IncidenceError(f"the part for validation is a number from 0 up to 1; got {validation}.")
-        if len(split.validation) or not validation:
-            return split
+        if any(len(split.validation) for split in splits):
+            raise IncidenceError(f"{self.name!r} has a validation part of its own, so none is drawn: leave out --validation.")
+        return replace(self, splits=tuple(self._held_out(split, validation, seed) if validation else split for split in splits))
+
+    def _held_out(self, split: Split, validation: float, seed: int) -> Split:
         held = _draw(split.train, self._classes(split.train), validation, seed)
         return Split(split.train[~held], split.train[held], split.test)
 
@@ -112,10 +137,7 @@ class DataSet:
         """The class of every row, as far as there is one."""
         if self.task.kind != "classification" or (self.task.at and not self.is_transductive):
             return torch.zeros(len(rows), dtype=torch.long)
-        targets = [e.target for e in self.examples]
-        if isinstance(targets[0], dict):
-            return targets[0][self.task.at][rows]
-        return torch.stack([t for t in targets if isinstance(t, Tensor)]).flatten()[rows]
+        return torch.cat([self.task.rows(example).reshape(-1) for example in self.examples])[rows]
 
     def parts(self, split: Split | int = 0) -> Parts:
         """The three parts of a split, or of the split of that number, packed together so that a plan is made once."""
@@ -125,6 +147,14 @@ class DataSet:
             return Parts(*([_only(example, self.task, rows)] if len(rows) else [] for rows in split))
         packed = pack(list(self.examples))
         return Parts(*([packed[k] for k in rows.tolist()] for rows in split))
+
+
+def _random_split(count: int, seed: int, has_validation: bool) -> Split:
+    """A tenth for testing, and a tenth for validation unless that is drawn later; at least one if there are three."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    tenth = max(round(count / 10), int(count >= 3))
+    held = tenth if has_validation else 0
+    return Split(order[held + tenth :].sort().values, order[:held].sort().values, order[held : held + tenth].sort().values)
 
 
 def _draw(rows: Tensor, classes: Tensor, fraction: float, seed: int) -> Tensor:
@@ -139,8 +169,7 @@ def _draw(rows: Tensor, classes: Tensor, fraction: float, seed: int) -> Tensor:
 
 def _only(example: Example, task: Task, rows: Tensor) -> Example:
     """The same example with the target of some entries alone."""
-    assert isinstance(example.target, dict)
-    target = example.target[task.at]
+    target = task.rows(example)
     missing = -1 if task.kind == "classification" else torch.nan
     kept = torch.full_like(target, missing)
     kept[rows] = target[rows]

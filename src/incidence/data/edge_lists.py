@@ -12,8 +12,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.data.graphs import EDGES, as_symbols, graphs, label_numbers, node_features
-from incidence.data.reading import legible
-from incidence.data.registry import Read, Reader
+from incidence.data.readers import Read, Reader, legible
 from incidence.errors import IncidenceError, need
 from incidence.geometry.convert.exchange import once
 

@@ -1,4 +1,4 @@
-"""The user's own data: files with a table of targets, a folder for each class, SDF files, or examples that were saved."""
+"""The user's own files: with a table of targets, in a folder for each class, SDF files, or examples that were saved."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from incidence.data.dataset import DataSet, Split, Task
-from incidence.data.reading import assert_alike, legible, read_file, readable, reader_for
-from incidence.data.registry import READERS, Read, reader
-from incidence.data.splits import held_out, random_split
-from incidence.data.stored import METRICS, read_stored
+from incidence.data.dataset import METRICS, DataSet, Split, Task
+from incidence.data.examples_file import from_examples
+from incidence.data.readers import READERS, Read, assert_alike, read_file, reader, reader_for
 from incidence.data.targets import as_classes, read_targets
 from incidence.errors import IncidenceError
-from incidence.geometry.convert.sdf import read_sdf
 
-__all__ = ["load_folder"]
+__all__ = ["read_folder"]
 
 _TARGETS, _SAVED, _SDF = "targets.csv", "examples.npz", (".sdf", ".sdf.gz")
 _PARTS = {"train": 0, "training": 0, "validation": 1, "valid": 1, "val": 1, "test": 2}
@@ -28,86 +25,73 @@ _PARTS = {"train": 0, "training": 0, "validation": 1, "valid": 1, "val": 1, "tes
 
 @dataclass(frozen=True)
 class _Asked:
+    """A path, and what was asked for: the reader, the targets, the kind of task, and options of the reader."""
+
     path: Path
     reader: str | None
     target: tuple[str, ...]
     task: str | None
-    seed: int
-    validation: float | None
     options: Mapping[str, Any]
 
 
-class _Found(NamedTuple):
-    """Examples without targets, what reads them, the task with a row for each, and the part (0, 1, 2) of each if that is told."""
-
-    reads: list[Read]
-    reader: str
-    task: Task
-    targets: Tensor
-    parts: list[int] | None
-
-
-def load_folder(
-    path: Path | str,
-    *,
-    reader: str | None = None,
-    target: str | Sequence[str] | None = None,
-    task: str | None = None,
-    seed: int = 0,
-    validation: float | None = None,
-    reader_options: Mapping[str, Any] | None = None,
+def read_folder(
+    path: Path, target: str | Sequence[str] | None = None, *, reader: str | None = None, task: str | None = None, **options: Any
 ) -> DataSet:
-    """A data set from a folder or file of the user's; see docs/datasets.md for the layouts.
+    """A data set from a folder or file of the user's; see docs/datasets.md for the layouts. Without splits, if the data tells none.
 
     Args:
         path: A folder with `targets.csv`, with `examples.npz`, with SDF files or with a folder for each class; or an SDF or npz file.
-        reader: The name of the reader; found by the suffixes of the files, if not given.
         target: The column of the table, or the property of the SDF file, that is to be predicted; several, in a list or divided by
             commas, make several numbers.
+        reader: The name of the reader; found by the suffixes of the files, if not given.
         task: `classification` or `regression`, where the values themselves do not tell.
-        seed: Of the split, if the data does not tell one: 80 % for training, 10 % for validation, 10 % for testing.
-        validation: The share of the training part to keep apart for validation, where the data does not tell that part.
-        reader_options: Options of the reader, as in `{"labels": 7}`.
+        options: Of the reader, such as `labels=7`.
 
     Raises:
         IncidenceError: The layout is not known, a file cannot be read, or targets do not fit; the message says which.
     """
-    path = Path(path)
     wanted = tuple(name.strip() for name in target.split(",")) if isinstance(target, str) else tuple(target or ())
-    asked = _Asked(path, reader, wanted, task, seed, validation, dict(reader_options or {}))
     layout = next((read for applies, read in _LAYOUTS if applies(path)), None)
     if layout is None:
         raise IncidenceError(
             f"{path} is no data set: a folder of your own has {_TARGETS} beside its files, or a folder of files for each class, or SDF "
             f"files, or {_SAVED}."
         )
-    return layout(asked)
+    return layout(_Asked(path, reader, wanted, task, options))
 
 
-def _data_set(asked: _Asked, found: _Found) -> DataSet:
-    assert_alike(found.reads)
-    examples = [read.example.replace(target=row) for read, row in zip(found.reads, found.targets, strict=True)]
-    data = DataSet(
+def _data_set(
+    asked: _Asked, reads: Sequence[Read], reader: str, task: Task, targets: Tensor, parts: Sequence[int] | None = None
+) -> DataSet:
+    """The data set of what was read: a row of targets for each, and its part (0, 1, 2) if that is told."""
+    assert_alike((read.name, read.example) for read in reads)
+    examples = [read.example.replace(target=row) for read, row in zip(reads, targets, strict=True)]
+    return DataSet(
         asked.path.stem if asked.path.is_file() else asked.path.resolve().name,
         examples,
-        found.task,
-        (_split(found, asked),),
-        reader=found.reader,
+        task,
+        () if parts is None else (_split(torch.tensor(parts)),),
+        reader=reader,
         reader_options=asked.options,
         about=f"Your own data: {len(examples)} examples.",
-        metric=METRICS[found.task.kind],
+        metric=METRICS[task.kind],
     )
-    return held_out(data, asked.validation, asked.seed)
 
 
-def _split(found: _Found, asked: _Asked) -> Split:
-    if found.parts is None:
-        return random_split(len(found.reads), asked.seed, asked.validation)
-    parts = torch.tensor(found.parts)
-    train, kept, test = ((parts == k).nonzero()[:, 0] for k in range(3))
-    if not len(train):
+def _split(parts: Tensor) -> Split:
+    split = Split(*((parts == k).nonzero()[:, 0] for k in range(3)))
+    if not len(split.train):
         raise IncidenceError("the data tells which examples are for testing, and none is left for training.")
-    return Split(train, kept, test)
+    return split
+
+
+def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
+    """The files of a folder with one of the suffixes, in order; hidden ones are none."""
+    return [
+        file
+        for file in sorted(folder.iterdir())
+        if file.is_file() and not file.name.startswith(".") and file.name.lower().endswith(tuple(suffixes))
+    ]
 
 
 # ---- a table of targets
@@ -130,7 +114,7 @@ def _table(asked: _Asked) -> DataSet:
     name = reader_for(files, asked.reader)
     reads = [_only(read_file(name, file, asked.options), file) for file in files]
     parts = [_part(path, row["split"]) for row in rows] if "split" in columns else None
-    return _data_set(asked, _Found(reads, name, task, targets, parts))
+    return _data_set(asked, reads, name, task, targets, parts)
 
 
 def _read_table(path: Path) -> tuple[list[dict[str, str]], list[str]]:
@@ -178,7 +162,7 @@ def _classes(asked: _Asked) -> DataSet:
     told = [part for part in parts if part is not None]
     if told and len(told) < len(parts):
         raise IncidenceError(f"{asked.path}: some classes have folders train and test, and others have files of their own. Use one way.")
-    return _data_set(asked, _Found(reads, name, *as_classes(classes), told or None))
+    return _data_set(asked, reads, name, *as_classes(classes), told or None)
 
 
 def _folders(path: Path) -> list[Path]:
@@ -187,12 +171,8 @@ def _folders(path: Path) -> list[Path]:
 
 def _of_class(folder: Path, suffixes: Sequence[str]) -> list[tuple[str, Path, int | None]]:
     """The files of a class, each with its class and its part, if it lies in a folder that is called after one."""
-    found: list[tuple[str, Path, int | None]] = [(folder.name, file, None) for file in sorted(folder.iterdir()) if readable(file, suffixes)]
-    for below in _folders(folder):
-        if below.name.lower() in _PARTS:
-            part = _PARTS[below.name.lower()]
-            found += [(folder.name, file, part) for file in sorted(below.iterdir()) if readable(file, suffixes)]
-    return found
+    places = [(folder, None), *((below, _PARTS[below.name.lower()]) for below in _folders(folder) if below.name.lower() in _PARTS)]
+    return [(folder.name, file, part) for place, part in places for file in _files(place, suffixes)]
 
 
 # ---- SDF files
@@ -203,43 +183,39 @@ def _molecules(asked: _Asked) -> DataSet:
     parts = [_PARTS.get(file.name.partition(".")[0].lower()) for file in files]
     if len(files) > 1 and None in parts:
         raise IncidenceError(f"{asked.path} has several SDF files: name one of them, or call them train.sdf and test.sdf.")
-    records = [(molecule, part, file) for file, part in zip(files, parts, strict=True) for molecule in read_sdf(file)]
-    have = sorted({key for molecule, _, _ in records for key in molecule.properties})
-    missing = next((name for name in asked.target if name not in have), None)
+    name = reader_for(files, asked.reader)
+    found = [(read, part) for file, part in zip(files, parts, strict=True) for read in read_file(name, file, asked.options)]
+    reads = [read for read, _ in found]
+    have = sorted({key for read in reads for key in read.properties})
+    missing = next((key for key in asked.target if key not in have), None)
     if missing is not None or not asked.target:
         what = f"there is no property `{missing}`" if missing else "no property was named which is to be predicted"
         raise IncidenceError(f"{asked.path}: {what}: give one with --target; it has: {', '.join(have) or 'none'}.")
-    columns = {name: [legible(molecule.properties.get(name, "")) for molecule, _, _ in records] for name in asked.target}
-    task, targets = read_targets(str(asked.path), columns, asked.task)
-    name = reader_for(files, asked.reader)
-    reads = [read for file in files for read in read_file(name, file, asked.options)]
-    if len(reads) != len(records):
-        raise IncidenceError(f"{asked.path} has {len(records)} records, and the reader {name!r} made {len(reads)} examples of them.")
-    told = [part for _, part, _ in records if part is not None]
-    return _data_set(asked, _Found(reads, name, task, targets, told if len(files) > 1 else None))
+    columns = {key: [read.properties.get(key, "") for read in reads] for key in asked.target}
+    told = [part for _, part in found if part is not None] if len(files) > 1 else None
+    return _data_set(asked, reads, name, *read_targets(str(asked.path), columns, asked.task), told)
 
 
 def _sdf_files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(file for file in path.iterdir() if readable(file, _SDF))
-    return [path] if readable(path, _SDF) else []
+    return _files(path, _SDF) if path.is_dir() else [path] if path.is_file() and path.name.lower().endswith(_SDF) else []
 
 
 # ---- examples that were saved
 
 
-def _stored(asked: _Asked) -> DataSet:
+def _saved(asked: _Asked) -> DataSet:
     path = asked.path / _SAVED if asked.path.is_dir() else asked.path
     given = {"--target": asked.target, "--reader": asked.reader not in (None, "example"), "--data-options": asked.options}
     unused = next((flag for flag, value in given.items() if value), None)
     if unused:
         raise IncidenceError(f"{path} has its own targets and features: leave out {unused}.")
-    return read_stored(path, asked.task, asked.seed, asked.validation)
+    name = path.stem if path.stem != "examples" else path.resolve().parent.name
+    return from_examples([read.example for read in reader("example").read(path)], name=name, source=str(path), task=asked.task)
 
 
 _LAYOUTS: tuple[tuple[Callable[[Path], bool], Callable[[_Asked], DataSet]], ...] = (
     (lambda path: (path / _TARGETS).is_file(), _table),
-    (lambda path: readable(path, [".npz"]) or (path / _SAVED).is_file(), _stored),
+    (lambda path: (path.is_file() and path.name.lower().endswith(".npz")) or (path / _SAVED).is_file(), _saved),
     (lambda path: bool(_sdf_files(path)), _molecules),
     (lambda path: path.is_dir() and bool(_folders(path)), _classes),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from inspect import isclass, signature
 from pathlib import Path
@@ -13,30 +14,19 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.data.dataset import DataSet, Split
+from incidence.data.examples_file import from_examples, with_floats
 from incidence.data.graphs import EDGES, node_features
-from incidence.data.reading import assert_alike
-from incidence.data.registry import Read
-from incidence.data.saved import with_floats
-from incidence.data.stored import data_set_of
 from incidence.errors import IncidenceError, need
 from incidence.geometry.convert.pyg import from_pyg
 from incidence.structure.example import Example
 
-__all__ = ["PREFIX", "from_pyg_dataset", "load_pyg"]
+__all__ = ["PREFIX", "from_pyg_data", "from_pyg_name", "is_pyg"]
 
 PREFIX = "pyg:"
 _TROUBLE = (OSError, EOFError, RuntimeError, BadZipFile)  # what PyG raises without a network
 
 
-def load_pyg(
-    name: str,
-    folder: Path | None,
-    *,
-    task: str | None = None,
-    target: int | str | None = None,
-    seed: int = 0,
-    validation: float | None = None,
-) -> DataSet:
+def from_pyg_name(name: str, folder: Path | None, *, task: str | None = None, target: int | str | None = None) -> DataSet:
     """A data set of PyG by name, `pyg:TUDataset/MUTAG`: the class, and after the slash what it calls `name`, if it takes one.
 
     PyG fetches the data from the internet unless it is in the folder, and reads its own files there, which it keeps as pickles.
@@ -44,10 +34,8 @@ def load_pyg(
     Args:
         name: `pyg:` and the name of a class of `torch_geometric.datasets`, with the name of the data set after a slash.
         folder: Where PyG keeps its data.
-        task: See `from_pyg_dataset`.
-        target: See `from_pyg_dataset`.
-        seed: See `from_pyg_dataset`.
-        validation: See `from_pyg_dataset`.
+        task: See `from_pyg_data`.
+        target: See `from_pyg_data`.
 
     Raises:
         IncidenceError: There is no such class, or it cannot be made from a folder and a name alone.
@@ -55,7 +43,7 @@ def load_pyg(
     datasets = need("torch_geometric.datasets", f"the data set {name!r}", "convert")
     kind, _, own = name.removeprefix(PREFIX).partition("/")
     made = getattr(datasets, kind, None)
-    if not isclass(made) or not issubclass(made, need("torch_geometric.data", "load_pyg", "convert").Dataset):
+    if not isclass(made) or not issubclass(made, need("torch_geometric.data", f"the data set {name!r}", "convert").Dataset):
         raise IncidenceError(f"PyG has no data set {kind!r}: give the name of a class of torch_geometric.datasets, as in TUDataset/MUTAG.")
     if folder is None:
         raise IncidenceError(f"the data set {name!r} is kept in files: give the folder for them with --folder.")
@@ -67,41 +55,44 @@ def load_pyg(
         dataset = made(**arguments)
     except TypeError as error:
         raise IncidenceError(
-            f"PyG's {kind} takes more than folder and name ({error}): make it yourself and use from_pyg_dataset."
+            f"PyG's {kind} takes more than folder and name ({error}): make it yourself and give it to `inc.data.load`."
         ) from None
     except _TROUBLE as error:
         raw = next(Path(folder).rglob("raw"), Path(folder))
         raise IncidenceError(
             f"PyG could not fetch {name!r}, or not read what it has ({error}): put the files that it downloads into {raw} yourself."
         ) from error
-    return from_pyg_dataset(dataset, name=name, task=task, target=None if target is None else int(target), seed=seed, validation=validation)
+    return from_pyg_data(dataset, name=name, task=task, target=None if target is None else int(target))
 
 
-def from_pyg_dataset(
+def is_pyg(what: Any) -> bool:
+    """Whether something is a data set of PyG, a graph of it or a list of such; who has some has imported PyG."""
+    pyg = sys.modules.get("torch_geometric.data")
+    graphs = what if isinstance(what, (list, tuple)) and what else [what]
+    return pyg is not None and (isinstance(what, pyg.Dataset) or all(isinstance(one, (pyg.Data, pyg.HeteroData)) for one in graphs))
+
+
+def from_pyg_data(
     dataset: Any,
     *,
     name: str = "pyg",
     edges: str | None = None,
     task: str | None = None,
     target: int | None = None,
-    seed: int = 0,
     splits: Sequence[tuple[Tensor, Tensor, Tensor]] = (),
-    validation: float | None = None,
 ) -> DataSet:
-    """A data set of PyG, or a list of its `Data`, ready for training.
+    """A data set of PyG, one of its graphs or a list of them, ready for training.
 
     Nodes without features get log(1 + degree) and 1 / (degree + 1), edges without features a column of ones. A single graph with masks is
     learned within, with the splits that the masks tell.
 
     Args:
-        dataset: The data set, or a list of `Data` with `y`.
+        dataset: The data set, a `Data` with `y`, or a list of them.
         name: What it is called.
         edges: How `edge_index` is read, as in `convert.from_pyg`.
         task: `classification` or `regression`; integers as `y` are classes, if not given.
         target: The column of `y` that is to be predicted; all, if not given.
-        seed: Of the split that is made by chance where there is none: 80 % for training, 10 % for validation, 10 % for testing.
         splits: Numbers of examples for training, validation and testing; several splits make a cross validation.
-        validation: The share of the training part to keep apart for validation, where there is no such part.
 
     Raises:
         IncidenceError: It is empty, or the data does not fit; the message says what.
@@ -109,20 +100,16 @@ def from_pyg_dataset(
     Example:
         >>> from torch_geometric.data import Data
         >>> graphs = [Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2, y=torch.tensor([k % 2])) for k in range(10)]
-        >>> data = from_pyg_dataset(graphs)
-        >>> data.task.names, data.examples[1].features["i"].shape, [len(part) for part in data.splits[0]]
-        (('class 0', 'class 1'), torch.Size([2, 2]), [8, 1, 1])
+        >>> data = from_pyg_data(graphs)
+        >>> data.task.names, data.examples[1].features["i"].shape
+        (('class 0', 'class 1'), torch.Size([2, 2]))
     """
-    items = list(dataset)
-    if not items:
-        raise IncidenceError(f"the data set {name!r} is empty.")
-    examples = [_complete(example) for example in from_pyg(items, edges=edges)]
-    assert_alike([Read(f"number {k} of {name}", example) for k, example in enumerate(examples)])
-    examples = [_column(example, target, name) for example in examples]
+    items = [dataset] if is_pyg([dataset]) else list(dataset)
+    examples = [_column(_complete(example), target, name) for example in from_pyg(items, edges=edges)] if items else []
     told = [Split(*(torch.as_tensor(part) for part in split)) for split in splits]
     if not told and len(items) == 1:
         told = _masks(items[0])
-    return data_set_of(name, examples, name, task, seed, told, validation)
+    return from_examples(examples, name=name, task=task, splits=told)
 
 
 def _complete(example: Example) -> Example:

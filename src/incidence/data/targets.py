@@ -11,21 +11,20 @@ from torch import Tensor
 from incidence.data.dataset import Task
 from incidence.errors import IncidenceError
 
-__all__ = ["as_classes", "as_task", "read_targets"]
+__all__ = ["as_classes", "assert_task", "read_targets"]
 
 _MISSING = {"", "nan", "na", "none", "null", "?"}
 _KINDS = ("regression", "classification")
 
 
-def as_task(task: str | None) -> str | None:
-    """The kind of task that a user asked for, if any.
+def assert_task(task: str | None) -> None:
+    """Refuses kinds of tasks that there are not.
 
     Raises:
-        IncidenceError: There is no such kind.
+        IncidenceError: It is neither None nor one of the two.
     """
     if task is not None and task not in _KINDS:
         raise IncidenceError(f"the task is regression or classification; got {task!r}.")
-    return task
 
 
 def read_targets(source: str, columns: Mapping[str, Sequence[str]], task: str | None = None) -> tuple[Task, Tensor]:
@@ -39,7 +38,7 @@ def read_targets(source: str, columns: Mapping[str, Sequence[str]], task: str | 
     Raises:
         IncidenceError: Everything is missing, or numbers and text are mixed, or there are several columns of classes.
     """
-    task = as_task(task)
+    assert_task(task)
     for name, texts in columns.items():
         if all(_is_missing(text) for text in texts):
             raise IncidenceError(f"{source}: all values of the target `{name}` are missing.")

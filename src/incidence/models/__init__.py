@@ -2,6 +2,6 @@
 
 from incidence.models.net import IncidenceNet
 from incidence.models.predictor import Predictor
-from incidence.models.presets import PRESETS, Preset, find, make
+from incidence.models.presets import PRESETS, Preset, find_preset, make, settings_of
 
-__all__ = ["PRESETS", "IncidenceNet", "Predictor", "Preset", "find", "make"]
+__all__ = ["PRESETS", "IncidenceNet", "Predictor", "Preset", "find_preset", "make", "settings_of"]

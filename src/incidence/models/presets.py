@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 from incidence.algebra.maps import EquivariantMap
@@ -12,7 +13,7 @@ from incidence.errors import IncidenceError, PatternError
 from incidence.models.net import IncidenceNet
 from incidence.nn.tensors import key_of
 
-__all__ = ["PRESETS", "Preset", "find", "make"]
+__all__ = ["PRESETS", "Preset", "find_preset", "make", "settings_of"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def make(
         >>> net.map
         EquivariantMap('i, {i j}, {i j k} -> ')
     """
-    preset = find(name)
+    preset = find_preset(name)
     inputs = ", ".join(in_channels) if preset.inputs is None else preset.inputs
     text = f"{inputs} -> {at}"
     given = {Pattern(key): width for key, width in in_channels.items()}
@@ -84,7 +85,7 @@ def make(
     return IncidenceNet(text, {key_of(p): given[p] for p in patterns}, out_channels, **{**preset.settings, **settings})
 
 
-def find(name: str) -> Preset:
+def find_preset(name: str) -> Preset:
     """A preset by name; tensors are a preset of their own, without settings."""
     if name in PRESETS:
         return PRESETS[name]
@@ -94,3 +95,14 @@ def find(name: str) -> Preset:
         known = ", ".join(PRESETS)
         raise IncidenceError(f"no model {name!r}; there are: {known}. Or name the tensors that it reads, such as 'i, {{i j}}'.") from error
     return Preset(name, "the tensors that were named")
+
+
+def settings_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Every setting of a network by name: those given, then those of the preset, then the defaults; one statistic is a text.
+
+    Raises:
+        IncidenceError: There is no such preset, and the name is not of tensors.
+    """
+    defaults = {p.name: p.default for p in signature(IncidenceNet).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    found = {**defaults, **find_preset(name).settings, **settings}
+    return {key: value[0] if isinstance(value, (tuple, list)) and len(value) == 1 else value for key, value in found.items()}

@@ -29,7 +29,8 @@ class Order(Sampler[Chosen]):
     """The numbers of the examples of every batch, and a seed for each.
 
     Batches differ in size by at most one, so that none is so small that it has no statistics. With several processes, each takes its
-    share of every batch: together they do what one would do.
+    share of every batch: together they do what one would do. Ours, as Lightning's sampler gives some examples to two processes to fill up,
+    and makes other batches with other numbers of processes.
 
     Args:
         count: How many examples there are.

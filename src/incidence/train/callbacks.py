@@ -1,4 +1,4 @@
-"""What happens beside the loop: the history of a run, its last checkpoint, and a display of progress."""
+"""What happens beside the loop: the history of a run, its best weights, an early end, and a display of progress."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
-from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
+from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from tqdm import tqdm
 
-from incidence.train.folder import Spec, write_text
+from incidence.train.folder import write_text
 
-__all__ = ["History", "KeepBest", "KeepLast", "Progress", "Stop"]
+__all__ = ["BestCheckpoint", "History", "Progress", "Stop"]
 
 
 class History(Callback):
-    """The metrics of every epoch. It is part of the checkpoint, so that a run that was resumed has one history."""
+    """The metrics of every epoch, as a table.
 
-    def __init__(self, path: Path | None = None) -> None:
+    Ours, as it is part of the checkpoint: a run that was killed and resumed has one history, and Lightning's CSV log has one for each try.
+    """
+
+    def __init__(self, path: Path) -> None:
         self.path, self.rows = path, list[dict[str, float]]()
 
     def state_dict(self) -> dict[str, Any]:
@@ -37,7 +40,7 @@ class History(Callback):
         values = {key: float(value) for key, value in trainer.callback_metrics.items()}
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         self.rows.append({"epoch": trainer.current_epoch + 1, **values, "lr": rate})
-        if self.path is not None and trainer.is_global_zero:
+        if trainer.is_global_zero:
             write_text(self.path, _table(self.rows))
 
 
@@ -49,46 +52,23 @@ def _table(rows: list[dict[str, float]]) -> str:
     return text.getvalue()
 
 
-class KeepLast(Checkpoint):
-    """Saves a checkpoint after every epoch, with a description of the model, so that another is not taken for it."""
-
-    def __init__(self, path: Path, spec: Spec) -> None:
-        self.path, self.spec = path, spec
-
-    def on_save_checkpoint(self, trainer: pl.Trainer, module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Adds the description."""
-        checkpoint["incidence"] = self.spec
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Saves."""
-        trainer.save_checkpoint(self.path)
-
-
-class KeepBest(Checkpoint):
-    """Saves the weights whenever the validation is better than ever before. It knows no path but its own: a run folder may move."""
-
-    def __init__(self, path: Path, metric: str, mode: str) -> None:
-        self.path, self.metric, self.sign = path, metric, 1 if mode == "max" else -1
-        self.best: float | None = None
+class BestCheckpoint(ModelCheckpoint):
+    """Lightning's, except that it remembers the best score and no path: Lightning forgets the score when the folder has moved."""
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value so far."""
-        return {"best": self.best}
+        """The best score so far."""
+        return {"best": self.best_model_score}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes over the best value of a checkpoint."""
-        self.best = state["best"]
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Saves, if the epoch was the best."""
-        value = self.sign * float(trainer.callback_metrics[self.metric])
-        if self.best is None or value > self.best:
-            self.best = value
-            trainer.save_checkpoint(self.path, weights_only=True)
+        """Takes over the best score of a checkpoint."""
+        if state["best"] is not None:
+            path = str(Path(self.dirpath or "", f"{self.filename}.ckpt"))
+            self.best_model_path = self.kth_best_model_path = path
+            self.best_model_score = self.kth_value = self.best_k_models[path] = state["best"]
 
 
 class Stop(EarlyStopping):
-    """Ends a run that no longer gets better; one that is resumed after its end trains no more."""
+    """Lightning's, except that a run that is resumed after its early end trains no more: Lightning's would do another epoch."""
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Stops at once, if the checkpoint says so."""
@@ -96,7 +76,10 @@ class Stop(EarlyStopping):
 
 
 class Progress(Callback):
-    """One bar for the whole run; a line now and then where there is no terminal."""
+    """One bar for the whole run; a line now and then where there is no terminal.
+
+    Ours, as Lightning's bars are one for each epoch, of which there are dozens in a minute, and fill a log file with control characters.
+    """
 
     def __init__(self, is_shown: bool = True, stream: Any = None) -> None:
         self.is_shown, self.stream = is_shown, stream or sys.stderr
@@ -138,17 +121,13 @@ class Progress(Callback):
 
     def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Closes the bar."""
-        self.close()
-
-    def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
-        """Closes the bar, so that the error stands on a line of its own."""
-        self.close()
-
-    def close(self) -> None:
-        """Closes the bar."""
         if self.bar is not None:
             self.bar.close()
             self.bar = None
+
+    def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
+        """Closes the bar, so that the error stands on a line of its own."""
+        self.on_train_end(trainer, module)
 
 
 def _place(trainer: pl.Trainer, begun: int) -> str:

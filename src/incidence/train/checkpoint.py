@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import warnings
 import zipfile
 import zlib
@@ -18,14 +17,17 @@ from incidence.errors import IncidenceError
 from incidence.structure.storage import whole_file
 from incidence.train.folder import disk_trouble
 
-__all__ = ["RESUMABLE", "WholeFiles", "clean", "read"]
+__all__ = ["RESUMABLE", "AtomicCheckpointIO", "read"]
 
 RESUMABLE = ("incidence", "state_dict", "loops", "callbacks", "optimizer_states", "lr_schedulers", "epoch", "global_step")
 """What a checkpoint has that a run goes on from; Lightning goes on without some of it, from another place."""
 
 
-class WholeFiles(TorchCheckpointIO):
-    """Writes a checkpoint beside the old one, then lets it take its place: a kill at any moment leaves one of the two."""
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Writes a checkpoint beside the old one, then lets it take its place: a kill at any moment leaves one of the two.
+
+    Ours, as Lightning's own writes to the place itself, syncs nothing to the disk, and reads without looking at checksums.
+    """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """Writes a checkpoint."""
@@ -82,14 +84,3 @@ def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:
     if missing:
         raise IncidenceError(f"{path} is no checkpoint of a run, or is damaged: it has no {missing[0]!r}.")
     return content
-
-
-_HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
-
-
-def clean(folder: Path) -> None:
-    """Removes what a killed process left half written in the folder of a run."""
-    for place in (folder, folder / "checkpoints", folder / "plots"):
-        for rest in place.glob(".*"):
-            if _HALF.fullmatch(rest.name):
-                rest.unlink(missing_ok=True)

@@ -1,73 +1,167 @@
-"""The commands `train`, `predict` and `evaluate`: from words on the command line to runs and files, and back to text."""
+"""The commands `train`, `predict` and `evaluate`: their flags, and from there to runs and files, and back to text.
+
+What trains is loaded when a command runs, so that help comes at once and without Lightning.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
-from incidence.errors import IncidenceError
-from incidence.train import report
-from incidence.train.config import Config, read_yaml
-from incidence.train.folder import write_text
-from incidence.train.prediction import evaluate_run, predict, table
-from incidence.train.run import Run, is_first, resume, train
+from incidence.errors import IncidenceError, need
+from incidence.train.config import SECTIONS, Config, option_type, read_config
 
-__all__ = ["evaluate_command", "predict_command", "train_command"]
+__all__ = ["evaluate_flags", "predict_flags", "train_flags"]
+
+_TRAIN = """\
+Trains a network and keeps everything in a folder of its own: options, weights,
+metrics, predictions, plots, logs. Without options it learns how well 1,025
+molecules dissolve in water, and predicts 257 others, in under a minute.
+
+A run that was stopped, or killed, goes on with --resume and ends with the same
+weights as if it had not been.
+"""
+_TRAIN_EXAMPLES = """\
+examples:
+  incidence train                                          the data in the package
+  incidence train --data meshes/ --validation 0.1          your own: a folder per class
+  incidence train --data molecules.sdf --target SOL --model molecule-rings
+  incidence train --data pyg:TUDataset/MUTAG --folder DATA a data set of PyG
+  incidence train --model "i, {i j}, ring={i ...}" --hidden 64 --depth 4
+  incidence train --config settings.yaml --devices 2       two processes
+  incidence train --resume runs/solubility-1
+
+Options may also stand in a file, as `epochs: 50`; those on the command line win.
+Data sets, models and layouts of folders: `incidence train --list`.
+"""
+_PREDICT = """\
+Predicts with a trained network, for files like those it was trained on: molecules
+(.sdf, .mol), meshes (.obj, .off, .ply, .stl), graphs (.edges, .txt, .csv, .tsv: a line
+for each edge; .g6), or examples that the library saved (.npz). A file that cannot
+be read is named, and the rest goes on; the exit code is then 1. Values of nodes, edges
+or faces have a row each, with the nodes in the column `nodes`.
+"""
+_EVALUATE = """\
+Measures a trained network on every part of its data, or of other data. The parts of its
+own data are those it was trained with; of other data, --split and --validation say them.
+"""
+_LAYOUTS = """\
+Your own data (--data PATH):
+  folder/targets.csv, columns file,target[,split]     files of any kind beside it
+  folder/CLASS/FILE or folder/CLASS/{train,test}/FILE  a class for each folder
+  molecules.sdf with --target PROPERTY                 or several: A,B
+  examples.npz, written by Example.save
+Options of a data set, a reader or a lift: --data-options labels=7"""
 
 
-def train_command(arguments: argparse.Namespace, flags: dict[str, Any]) -> str:
+def train_flags(command: argparse.ArgumentParser) -> None:
+    """Adds the flags of `train`."""
+    command.description, command.epilog = _TRAIN, _TRAIN_EXAMPLES
+    command.add_argument("--config", metavar="FILE", help="options from a YAML file")
+    command.add_argument("--resume", metavar="RUN", help="go on with a run")
+    command.add_argument("--list", action="store_true", help="data sets, models and what they are for")
+    command.add_argument("--json", action="store_true", help="one JSON object for other programs")
+    _add_options(command, SECTIONS)
+    command.set_defaults(run=_train)
+
+
+def predict_flags(command: argparse.ArgumentParser) -> None:
+    """Adds the flags of `predict`."""
+    command.description = _PREDICT
+    command.add_argument("run_folder", metavar="RUN", help="the folder of a run")
+    command.add_argument("files", nargs="+", metavar="FILE", help="what to predict")
+    command.add_argument("--out", metavar="CSV", help="where to write the predictions; by default they are printed")
+    command.set_defaults(run=_predict)
+
+
+def evaluate_flags(command: argparse.ArgumentParser) -> None:
+    """Adds the flags of `evaluate`."""
+    command.description = _EVALUATE
+    command.add_argument("run_folder", metavar="RUN", help="the folder of a run")
+    command.add_argument("--json", action="store_true", help="one JSON object for other programs")
+    _add_options(command, ("data",))
+    command.set_defaults(run=_evaluate)
+
+
+def _add_options(command: argparse.ArgumentParser, sections: Sequence[str]) -> None:
+    """A flag for every option of `Config`, by section."""
+    hints = get_type_hints(Config)
+    groups = {name: command.add_argument_group(f"{name} options") for name in sections}
+    for f in fields(Config):
+        about, kind = f.metadata, option_type(hints[f.name])
+        if about["section"] not in groups:
+            continue
+        how: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": f"option_{f.name}", "help": _help(f)}
+        if kind is bool:
+            how["action"] = argparse.BooleanOptionalAction
+        elif get_origin(kind) is tuple:
+            how |= {"nargs": "+", "metavar": "NAME"}
+        elif about["among"]:
+            how["choices"] = about["among"]
+        else:
+            how |= {"type": kind, "metavar": {int: "N", float: "X"}.get(kind, "TEXT")}
+        groups[about["section"]].add_argument(f"--{f.name.replace('_', '-')}", **how)
+
+
+def _help(option: Any) -> str:
+    about = str(option.metadata["about"]).replace("%", "%%")
+    return about if option.default in (None, False) else f"{about} (default {option.default})"
+
+
+def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options that were given on the command line."""
+    return {key.removeprefix("option_"): value for key, value in vars(arguments).items() if key.startswith("option_")}
+
+
+def _train(arguments: argparse.Namespace) -> str:
     """Trains, or goes on with a run; gives the report."""
+    if arguments.list:
+        return _listing()
+    flags, run, report = (
+        _flags(arguments),
+        need("incidence.train.run", "training", "train"),
+        need("incidence.train.report", "training", "train"),
+    )
     if arguments.resume is not None:
         if flags or arguments.config:
             word = f"--{next(iter(flags)).replace('_', '-')}" if flags else "--config"
             raise IncidenceError(f"a run goes on with the options it began with: leave out {word}, or start a new run.")
-        run = resume(Path(arguments.resume), is_shown=True)
+        done = run.resume(Path(arguments.resume), is_shown=True)
     else:
-        options = {**(read_yaml(Path(arguments.config)) if arguments.config else {}), **flags}
-        _greet(options, is_silent=arguments.json or not is_first())
-        run = train(options, is_shown=True)
-    return "" if run is None else _told(run, arguments.json)
+        config = read_config(Path(arguments.config) if arguments.config else None, flags)
+        if not arguments.json and run.is_first():
+            print(f"Training on {config.data} (all options: incidence train --help)", file=sys.stderr, flush=True)
+        done = run.train(config, is_shown=True)
+    return "" if done is None else str(report.tell(done, arguments.json))
 
 
-def _greet(options: dict[str, Any], is_silent: bool) -> None:
-    config = Config.of(options)
-    if not is_silent:
-        print(f"Training on {config.data} (all options: incidence train --help)", file=sys.stderr, flush=True)
-
-
-def _told(run: Run, is_json: bool) -> str:
-    report.page(run)
-    if is_json:
-        metrics = json.loads(run.folder.metrics.read_text(encoding="utf-8"))
-        return json.dumps({"folder": str(run.folder.path), **metrics}, indent=1)
-    text = report.summary(run)
-    write_text(run.folder.log, text + "\n")
-    return text
-
-
-def predict_command(arguments: argparse.Namespace) -> str:
+def _predict(arguments: argparse.Namespace) -> str:
     """Predicts for files; what cannot be read is named, and the rest goes on. The exit code is then 1."""
+    prediction = need("incidence.train.prediction", "prediction", "train")
     errors: list[IncidenceError] = []
-    task, found = predict(Path(arguments.run_folder), [Path(name) for name in arguments.files], errors)
+    task, found = prediction.predict(Path(arguments.run_folder), [Path(name) for name in arguments.files], errors)
     for error in errors:
         print(f"incidence: passed over: {error}", file=sys.stderr)
     if not found:
         raise IncidenceError(f"there is nothing to predict: none of {len(arguments.files)} files gave an example that fits the model.")
     arguments.code = int(bool(errors))
-    text = table(task, found)
-    if arguments.out is not None:
-        write_text(Path(arguments.out), text)
-        print(f"{len(found)} predictions in {arguments.out}", file=sys.stderr)
-        return ""
-    return text.rstrip("\n")
+    text = str(prediction.table(task, found))
+    if arguments.out is None:
+        return text.rstrip("\n")
+    need("incidence.train.folder", "prediction", "train").write_text(Path(arguments.out), text)
+    print(f"{len(found)} predictions in {arguments.out}", file=sys.stderr)
+    return ""
 
 
-def evaluate_command(arguments: argparse.Namespace, flags: dict[str, Any]) -> str:
+def _evaluate(arguments: argparse.Namespace) -> str:
     """The metrics of a run, part by part."""
-    evaluation, _ = evaluate_run(Path(arguments.run_folder), flags)
+    flags = _flags(arguments)
+    evaluation, _ = need("incidence.train.prediction", "evaluation", "train").evaluate_run(Path(arguments.run_folder), flags)
     if arguments.json:
         return json.dumps(evaluation.metrics(), indent=1)
     lines = [f"{'part':<12}{'rows':>7}  {'metric':<10}{'network':>10}{'baseline':>10}"]
@@ -77,3 +171,14 @@ def evaluate_command(arguments: argparse.Namespace, flags: dict[str, Any]) -> st
     if "data" in flags:
         lines.append(f"The parts are those of {flags['data']}.")
     return "\n".join(lines)
+
+
+def _listing() -> str:
+    """Data sets, models and layouts of folders."""
+    from incidence.data import DATA_SETS
+    from incidence.models import PRESETS
+
+    sets = "\n".join(f"  {name:<22}{source.about}" for name, source in DATA_SETS.items())
+    models = "\n".join(f"  {name:<16}{preset.inputs or 'all tensors':<42}{preset.about}" for name, preset in PRESETS.items())
+    pyg = f"  {'pyg:CLASS/NAME':<22}a data set of PyG, with --folder DATA for its files"
+    return f"Data sets (--data NAME):\n{sets}\n{pyg}\n\nModels (--model NAME):\n{models}\n\n{_LAYOUTS}"

@@ -1,4 +1,16 @@
-"""`Config`: every option of a run, typed, the same in files, on the command line and in Python."""
+"""`Config`: all that can be said about a run, typed, the same in files, on the command line and in Python.
+
+The words of this package, one for each thing:
+
+    option     one named value of a run, such as `epochs`
+    Config     all options of a run; one that is None was left open
+    recipe     options that learned well on a data set, or on a kind of files: they fill what was left open
+    preset     a network by name (`incidence.models`), with its settings: they fill what is open still
+    settings   the keyword arguments of a network, which are the options of the section `model`
+    ModelSpec  what a trained model is and reads, made of a full Config and its data; `model.json` in the folder of the run
+
+A config is made here from defaults, a file and flags (`read_config`), and filled in one place, by `incidence.train.prepare`.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +24,19 @@ from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from incidence.errors import IncidenceError, need
 
-__all__ = ["SECTIONS", "Config", "option_type", "read_yaml", "write_yaml"]
+__all__ = ["RECIPES", "SECTIONS", "Config", "option_type", "read_config", "read_options", "read_yaml"]
 
 SECTIONS = ("data", "model", "training", "run")
 
+RECIPES: Mapping[str, Mapping[str, Any]] = {
+    "molecule": {"model": "molecule"},
+    "mesh": {
+        "model": "mesh", "lr": 6e-3, "weight_decay": 1e-3, "batch_size": 16, "label_smoothing": 0.1, "augment": True, "epochs": 24,
+    },
+    "graph": {"model": "graph"},
+    "example": {"model": "relational"},
+}  # fmt: skip
+"""Options that learned well, by the reader of the data."""
 
 _LARGEST_SEED = 2**63 - 1
 _PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed")  # half precision throughout is not offered
@@ -87,16 +108,11 @@ class Config:
     _given: ClassVar[frozenset[str]]
 
     def __init__(self, **options: Any) -> None:
-        _assert_known(options, "")
-        for f in fields(self):
-            object.__setattr__(self, f.name, options.get(f.name, f.default))
-        object.__setattr__(self, "_given", frozenset(options))
-        self.__post_init__()
-
-    def __post_init__(self) -> None:
+        _assert_known(options)
         hints = _hints()
         for f in fields(self):
-            object.__setattr__(self, f.name, _checked(f, getattr(self, f.name), hints[f.name]))
+            object.__setattr__(self, f.name, _checked(f, options.get(f.name, f.default), hints[f.name]))
+        object.__setattr__(self, "_given", frozenset(options))
 
     def replace(self, **changes: Any) -> Config:
         """The same with some options changed."""
@@ -106,16 +122,30 @@ class Config:
         """The options that were given, be they at their default or not."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name in self._given}
 
-    def section(self, name: str) -> dict[str, Any]:
-        """The options of one section that have a value."""
-        mine = [f.name for f in fields(self) if f.metadata["section"] == name]
-        return {key: getattr(self, key) for key in mine if getattr(self, key) is not None}
+    def all_given(self) -> Config:
+        """The same with nothing left open: no recipe changes a run that has begun."""
+        return Config(**{f.name: getattr(self, f.name) for f in fields(self)})
 
-    @staticmethod
-    def of(options: Mapping[str, Any], where: str = "") -> Config:
-        """A config from plain values, such as a file has."""
-        _assert_known(options, where)
-        return Config(**options)
+    def with_recipe(self, recipe: Mapping[str, Any]) -> Config:
+        """The same with what was left open as a recipe has it; what is of its model is of no use to another."""
+        is_own = self.model in (None, recipe["model"])
+        return Config(**{**{key: value for key, value in recipe.items() if is_own or key not in _OF_MODEL}, **self.given()})
+
+    def settings(self) -> dict[str, Any]:
+        """Of the network, as far as they are known."""
+        known = {f.name: getattr(self, f.name) for f in fields(self) if f.metadata["section"] == "model" and f.name != "model"}
+        return {key: value for key, value in known.items() if value is not None}
+
+    def to_yaml(self) -> str:
+        """The options that have a value, as the text of a file; `out` is none of them, as a folder may move."""
+        yaml = need("yaml", "a config file", "train")
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "out"}
+        plain = {key: list(v) if isinstance(v, tuple) else v for key, v in values.items() if v is not None}
+        text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+        return text
+
+
+_OF_MODEL = {f.name for f in fields(Config) if f.metadata["section"] == "model"} | {"lift", "max_size"}
 
 
 def _hints() -> dict[str, Any]:
@@ -161,7 +191,7 @@ def _as_float(value: int | str) -> tuple[bool, Any]:
         return False, value
 
 
-def _assert_known(options: Mapping[str, Any], where: str) -> None:
+def _assert_known(options: Mapping[str, Any], where: str = "") -> None:
     known = [f.name for f in fields(Config)]
     for key in options:
         if key not in known:
@@ -188,9 +218,29 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-def write_yaml(options: Mapping[str, Any]) -> str:
-    """Options as the text of a file."""
-    yaml = need("yaml", "a config file", "train")
-    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
-    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
-    return text
+def read_config(file: Path | None, flags: Mapping[str, Any]) -> Config:
+    """The config of a file, with flags that win over it."""
+    return Config(**{**({} if file is None else read_yaml(file)), **flags})
+
+
+def read_options(texts: Sequence[str]) -> dict[str, Any]:
+    """Options of data, of its reader or its lift, as people write them, `labels=7`, with plain values.
+
+    Raises:
+        IncidenceError: A text is not of that form.
+
+    Example:
+        >>> read_options(["labels=[1, 6, 8]", "family=sr251256"])
+        {'labels': [1, 6, 8], 'family': 'sr251256'}
+    """
+    yaml = need("yaml", "reading options", "train")
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        try:
+            found[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            equals = ""
+        if not equals or not key.strip():
+            raise IncidenceError(f"an option of the data is written as in --data-options labels=7; got {text!r}.")
+    return found

@@ -10,15 +10,44 @@ from math import isfinite, nan
 from typing import Any
 
 import torch
+import torchmetrics
 from torch import Tensor
 
-from incidence.data.dataset import Parts, Split, Task
+from incidence.data.dataset import DataSet, Parts, Split, Task
 from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
-from incidence.train.module import is_known, metrics_of, rows_of, update
 
-__all__ = ["Evaluation", "Scored", "baseline", "evaluate", "predictions"]
+__all__ = ["Evaluation", "Scored", "baseline", "evaluate", "is_known", "metrics_of", "update"]
+
+
+def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollection:
+    """The metrics of a task, by name; those of all processes together if they are shared."""
+    if task.kind == "classification":
+        count = max(2, len(task.names))
+        accuracy = torchmetrics.classification.MulticlassAccuracy(num_classes=count, average="micro", sync_on_compute=is_shared)
+        return torchmetrics.MetricCollection({"accuracy": accuracy})
+    numbers: dict[str, Any] = {
+        "rmse": torchmetrics.MeanSquaredError(squared=False, sync_on_compute=is_shared),
+        "mae": torchmetrics.MeanAbsoluteError(sync_on_compute=is_shared),
+    }
+    return torchmetrics.MetricCollection(numbers, compute_groups=False)
+
+
+def is_known(target: Tensor, task: Task) -> Tensor:
+    """Where there is a target at all."""
+    return target >= 0 if task.kind == "classification" else ~target.isnan()
+
+
+def update(metrics: torchmetrics.MetricCollection, predicted: Tensor, target: Tensor, task: Task) -> None:
+    """Adds rows to metrics, where there is a target."""
+    if task.kind == "classification":
+        predicted = predicted.argmax(-1)
+    target = target.reshape(predicted.shape)
+    known = is_known(target, task)
+    predicted, target = predicted[known], target[known].to(predicted.dtype)
+    if len(target):
+        metrics.update(predicted, target)
 
 
 @dataclass(frozen=True)
@@ -73,7 +102,7 @@ class Evaluation:
 
 
 @torch.no_grad()
-def predictions(predictor: Predictor, examples: Sequence[Example], batch_size: int) -> Tensor:
+def _predictions(predictor: Predictor, examples: Sequence[Example], batch_size: int) -> Tensor:
     """Predictions for all rows of all examples, in their units; shape (rows, out_channels)."""
     predictor.eval()
     batches = (collate(examples[k : k + batch_size]) for k in range(0, len(examples), batch_size))
@@ -90,38 +119,34 @@ def baseline(task: Task, train: Tensor, count: int, metric: str) -> Tensor:
     return best.expand(count, -1)
 
 
-def evaluate(
-    predictor: Predictor, parts: Parts, task: Task, batch_size: int = 64, split: Split | None = None, names: Sequence[str] = ()
-) -> Evaluation:
+def evaluate(predictor: Predictor, data: DataSet, split: Split, parts: Parts, batch_size: int = 64) -> Evaluation:
     """Scores every part that has examples; entries without a target are left out.
 
     Args:
         predictor: What predicts.
+        data: Where the parts come from.
+        split: The numbers of the examples of each part in the data.
         parts: The examples.
-        task: What is predicted.
         batch_size: How many examples at a time.
-        split: The numbers of the examples in the data set; those in their part if None.
-        names: Of all examples in the data set.
     """
+    task, scored = data.task, {}
     known = _targets(parts.train, task)
-    scored = {}
     for name, examples in parts._asdict().items():
         if examples:
             target = known if name == "train" else _targets(examples, task)
-            predicted = predictions(predictor, examples, batch_size)
-            numbers = range(len(examples)) if split is None else getattr(split, name).tolist()
-            places = _places(examples, task, numbers)
+            predicted = _predictions(predictor, examples, batch_size)
+            places = _places(examples, task, [0] if data.is_transductive else getattr(split, name).tolist())
             if task.at:
                 kept = is_known(target, task).reshape(len(target), -1).any(1)
                 predicted, target, places = predicted[kept], target[kept], places[kept]
             blind = {m: _score(task, baseline(task, known, len(target), m), target)[m] for m in map(str, metrics_of(task))}
             scored[name] = Scored(predicted, target, _score(task, predicted, target), blind, [(e, n) for e, n in places.tolist()])
-    return Evaluation(task, scored, names)
+    return Evaluation(task, scored, data.names)
 
 
 def _places(examples: Sequence[Example], task: Task, numbers: Sequence[int]) -> Tensor:
     """The example and the entry of every row."""
-    sizes = [len(rows_of(e, task)) if task.at else 1 for e in examples]
+    sizes = [len(task.rows(e)) if task.at else 1 for e in examples]
     return torch.cat([torch.stack([torch.full((n,), k), torch.arange(n)], 1) for k, n in zip(numbers, sizes, strict=True)])
 
 
@@ -130,7 +155,7 @@ def _plain(metrics: dict[str, float]) -> dict[str, float | None]:
 
 
 def _targets(examples: Sequence[Example], task: Task) -> Tensor:
-    rows = [rows_of(e, task) for e in examples]
+    rows = [task.rows(e) for e in examples]
     return torch.cat(rows) if task.at else torch.stack(rows)
 
 

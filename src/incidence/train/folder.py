@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import errno
 import importlib.metadata
-import inspect
 import json
 import os
 import platform
+import re
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 
 import incidence
-from incidence.data.dataset import Task
 from incidence.errors import IncidenceError
-from incidence.models import IncidenceNet, Predictor, find, make
+from incidence.models import Predictor
 from incidence.structure.storage import whole_file
-from incidence.train.config import Config, read_yaml, write_yaml
+from incidence.train.config import Config, read_config
+from incidence.train.spec import ModelSpec
 
-__all__ = ["RunFolder", "Spec", "build", "disk_trouble", "resolved", "short", "task_of", "write_text"]
+__all__ = ["RunFolder", "disk_trouble", "short", "write_text"]
 
-Spec = dict[str, Any]
-"""What a model is, in plain values: the network, the task, how files are read."""
-
-FORMAT = 1  # of the description of a model
-
-_SPEC = {"model", "settings", "in_channels", "task", "reader", "reader_options", "lift", "lift_options"}
+_HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
 
 
 class RunFolder:
@@ -40,18 +36,9 @@ class RunFolder:
         self.path = path
         self.config, self.spec, self.environment = path / "config.yaml", path / "model.json", path / "environment.json"
         self.checkpoints, self.weights, self.metrics = path / "checkpoints", path / "model.safetensors", path / "metrics.json"
+        self.last, self.best = self.checkpoints / "last.ckpt", self.checkpoints / "best.ckpt"
         self.predictions, self.logs, self.plots = path / "predictions.csv", path / "logs", path / "plots"
-        self.report, self.log = path / "report.html", path / "log.txt"
-
-    @property
-    def last(self) -> Path:
-        """The checkpoint to go on from."""
-        return self.checkpoints / "last.ckpt"
-
-    @property
-    def best(self) -> Path:
-        """The weights of the best epoch, if they are to be kept."""
-        return self.checkpoints / "best.ckpt"
+        self.history, self.report, self.log = path / "history.csv", path / "report.html", path / "log.txt"
 
     @staticmethod
     def new(out: str | None, data: str) -> RunFolder:
@@ -84,7 +71,7 @@ class RunFolder:
             raise IncidenceError(f"{path} is no folder of a run: it has no config.yaml and model.json. `incidence train` makes one.")
         return folder
 
-    def start(self, config: Config, spec: Spec) -> None:
+    def start(self, config: Config, spec: ModelSpec) -> None:
         """Writes down what the run is, before it begins."""
         try:
             self.checkpoints.mkdir()
@@ -92,45 +79,45 @@ class RunFolder:
         except OSError as error:
             raise IncidenceError(disk_trouble(self.path, error)) from error
         write_text(self.environment, json.dumps(environment(config), indent=1) + "\n")
-        write_text(self.spec, json.dumps(spec, indent=1) + "\n")
-        write_text(self.config, write_yaml(_plain(config)))
+        write_text(self.spec, json.dumps(spec.plain(), indent=1) + "\n")
+        write_text(self.config, config.to_yaml())
 
     def discard(self) -> None:
         """Removes the folder of a run that has not begun: it was new, so all in it is of that run."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def read_config(self) -> Config:
-        """The options that the run was started with."""
-        return Config.of(read_yaml(self.config), f"{self.config}: ")
+    def clean(self) -> None:
+        """Removes what a killed process left half written."""
+        for place in (self.path, self.checkpoints, self.plots):
+            for rest in place.glob(".*"):
+                if _HALF.fullmatch(rest.name):
+                    rest.unlink(missing_ok=True)
 
-    def read_spec(self) -> Spec:
+    def read_config(self) -> Config:
+        """The options of the run; none is left open."""
+        return read_config(self.config, {}).all_given()
+
+    def read_spec(self) -> ModelSpec:
         """What the model of the run is."""
         try:
-            spec = json.loads(self.spec.read_text(encoding="utf-8"))
+            text = self.spec.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             raise IncidenceError(f"{self.spec} cannot be read: {error}.") from error
-        if not isinstance(spec, dict) or not spec.keys() >= _SPEC:
-            raise IncidenceError(f"{self.spec} is no description of a model, or is damaged. Train again, or copy it anew.")
-        if spec.get("format") != FORMAT:
-            raise IncidenceError(f"{self.spec} has format {spec.get('format')!r}; this version reads format {FORMAT}. Update the library.")
-        return spec
+        return ModelSpec.read(text, str(self.spec))
 
-    def save_weights(self, predictor: Predictor, spec: Spec) -> None:
+    def save_weights(self, predictor: Predictor, spec: ModelSpec) -> None:
         """Writes the finished model: its weights and scales, with what it is.
 
         Raises:
             IncidenceError: A weight is no finite number, or the disk is full.
         """
-        from safetensors.torch import save
-
         state = predictor.state()
         wrong = [key for key, value in state.items() if not bool(value.isfinite().all())]
         if wrong:
             raise IncidenceError(f"{self.weights} was not written: {wrong[0]} has values that are no finite numbers. Start a new run.")
-        data = save(state, metadata={"incidence": json.dumps(spec)})
-        _write(self.weights, data)
+        _write(self.weights, save(state, metadata={"incidence": json.dumps(spec.plain())}))
 
-    def load(self) -> tuple[Predictor, Spec]:
+    def load(self) -> tuple[Predictor, ModelSpec]:
         """The finished model, ready to predict.
 
         Raises:
@@ -139,15 +126,12 @@ class RunFolder:
         spec = self.read_spec()
         if not self.weights.is_file():
             raise IncidenceError(f"the run in {self.path} has no model yet: finish it with `incidence train --resume {self.path}`.")
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
         try:
             state = load_file(self.weights)
         except (OSError, SafetensorError) as error:
             raise IncidenceError(f"{self.weights} is damaged: {error}. Train again, or copy it anew.") from error
         try:
-            predictor = build(spec)
+            predictor = spec.build()
         except (LookupError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             raise IncidenceError(f"{self.spec} is no description of a model, or is damaged: {short(error)}") from error
         try:
@@ -155,28 +139,6 @@ class RunFolder:
         except RuntimeError as error:
             raise IncidenceError(f"{self.weights} belongs to another model than {self.spec}: {short(error)}") from error
         return predictor.eval(), spec
-
-
-def task_of(spec: Mapping[str, Any]) -> Task:
-    """What the model of a spec predicts."""
-    return Task(**{**spec["task"], "names": tuple(spec["task"]["names"])})
-
-
-def build(spec: Mapping[str, Any]) -> Predictor:
-    """The predictor of a spec, with fresh weights."""
-    task = task_of(spec)
-    settings = {key: tuple(v) if isinstance(v, list) else v for key, v in spec["settings"].items()}
-    net = make(spec["model"], spec["in_channels"], task.out_channels, task.at, **settings)
-    return Predictor(net, is_regression=task.kind == "regression")
-
-
-def resolved(spec: Spec) -> Spec:
-    """The same with every setting of the network as it really is: no later change of a preset or a default makes it another."""
-    taken = inspect.signature(IncidenceNet).parameters.values()
-    defaults = {p.name: p.default for p in taken if p.kind is p.KEYWORD_ONLY}
-    settings = {**defaults, **find(spec["model"]).settings, **spec["settings"]}
-    plain = {key: v[0] if isinstance(v, (tuple, list)) and len(v) == 1 else v for key, v in settings.items()}
-    return {**spec, "settings": plain}
 
 
 def environment(config: Config) -> dict[str, Any]:
@@ -213,14 +175,6 @@ def disk_trouble(path: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"the disk is full: {path} was not written, and what was there before is whole. Make room, then go on with --resume."
     return f"{path} cannot be written: {error}."
-
-
-def _plain(config: Config) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    for section in ("data", "model", "training", "run"):
-        options |= config.section(section)
-    options.pop("out", None)  # a folder may move
-    return options
 
 
 def _next(parent: Path, name: str) -> Path:

@@ -8,18 +8,18 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 import torch.distributed as dist
-import torchmetrics
 from torch import Tensor, nn
 
-from incidence.data.dataset import Task
 from incidence.errors import IncidenceError
 from incidence.models.predictor import Predictor
 from incidence.nn.batch_norm import RowNorm
 from incidence.structure.example import Example
 from incidence.train.batches import seed_of
 from incidence.train.config import Config
+from incidence.train.evaluate import metrics_of, update
+from incidence.train.spec import ModelSpec
 
-__all__ = ["LOSSES", "Training", "is_known", "metrics_of", "rows_of", "update"]
+__all__ = ["LOSSES", "Training"]
 
 LOSSES = {"squared": nn.functional.mse_loss, "absolute": nn.functional.l1_loss, "huber": nn.functional.smooth_l1_loss}
 
@@ -27,13 +27,17 @@ LOSSES = {"squared": nn.functional.mse_loss, "absolute": nn.functional.l1_loss, 
 class Training(pl.LightningModule):
     """What is done in a step and in an epoch; everything else is Lightning's."""
 
-    def __init__(self, predictor: Predictor, task: Task, config: Config, num_steps: int) -> None:
+    def __init__(self, predictor: Predictor, spec: ModelSpec, config: Config, num_steps: int) -> None:
         super().__init__()
-        self.predictor, self.task, self.config, self.num_steps = predictor, task, config, num_steps
-        self.validation_metrics = metrics_of(task, is_shared=True)
+        self.predictor, self.spec, self.task, self.config, self.num_steps = predictor, spec, spec.task, config, num_steps
+        self.validation_metrics = metrics_of(self.task, is_shared=True)
         for module in predictor.modules():
             if isinstance(module, RowNorm):
                 module.is_shared = True
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Adds what the model is, so that another is not taken for it."""
+        checkpoint["incidence"] = self.spec.plain()
 
     def on_train_epoch_start(self) -> None:
         """Seeds what is random in an epoch by its number, so that an epoch that is done again is the same."""
@@ -64,7 +68,7 @@ class Training(pl.LightningModule):
 
     def _loss(self, batch: Example) -> tuple[Tensor, Tensor]:
         """The sum of the losses of all rows that have a target, and how many these are."""
-        y, target = self.predictor(batch.features, batch.structure), rows_of(batch, self.task)
+        y, target = self.predictor(batch.features, batch.structure), self.task.rows(batch)
         if self.task.kind == "classification":
             total = nn.functional.cross_entropy(y, target, ignore_index=-1, label_smoothing=self.config.label_smoothing, reduction="sum")
             return total, (target >= 0).sum().to(total.dtype)
@@ -75,7 +79,7 @@ class Training(pl.LightningModule):
 
     def validation_step(self, batch: Example, _: int) -> None:
         """Takes the metrics of a batch, in the units of the data."""
-        update(self.validation_metrics, self.predictor.predict(batch.features, batch.structure), rows_of(batch, self.task), self.task)
+        update(self.validation_metrics, self.predictor.predict(batch.features, batch.structure), self.task.rows(batch), self.task)
 
     def on_validation_epoch_end(self) -> None:
         """Logs the metrics of the validation part."""
@@ -98,41 +102,3 @@ class Training(pl.LightningModule):
         if self.config.schedule == "constant":
             return 1.0
         return (1 + cos(pi * min(1.0, (step - peak) / max(1, self.num_steps - peak)))) / 2
-
-
-def rows_of(batch: Example, task: Task) -> Tensor:
-    """The target of a batch, a row for each prediction."""
-    target = batch.target
-    rows = target.get(task.at) if isinstance(target, dict) else target
-    if rows is None:
-        raise IncidenceError(f"the examples have no target of `{task.at}`." if task.at else "the examples have no target.")
-    return rows
-
-
-def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollection:
-    """The metrics of a task, by name; those of all processes together if they are shared."""
-    if task.kind == "classification":
-        count = max(2, len(task.names))
-        accuracy = torchmetrics.classification.MulticlassAccuracy(num_classes=count, average="micro", sync_on_compute=is_shared)
-        return torchmetrics.MetricCollection({"accuracy": accuracy})
-    numbers: dict[str, Any] = {
-        "rmse": torchmetrics.MeanSquaredError(squared=False, sync_on_compute=is_shared),
-        "mae": torchmetrics.MeanAbsoluteError(sync_on_compute=is_shared),
-    }
-    return torchmetrics.MetricCollection(numbers, compute_groups=False)
-
-
-def is_known(target: Tensor, task: Task) -> Tensor:
-    """Where there is a target at all."""
-    return target >= 0 if task.kind == "classification" else ~target.isnan()
-
-
-def update(metrics: torchmetrics.MetricCollection, predicted: Tensor, target: Tensor, task: Task) -> None:
-    """Adds rows to metrics, where there is a target."""
-    if task.kind == "classification":
-        predicted = predicted.argmax(-1)
-    target = target.reshape(predicted.shape)
-    known = is_known(target, task)
-    predicted, target = predicted[known], target[known].to(predicted.dtype)
-    if len(target):
-        metrics.update(predicted, target)

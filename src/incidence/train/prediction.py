@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from incidence.data import READERS, Read, Task, reader
+from incidence.data import READERS, Read, Reader, Task, reader
 from incidence.data.lifts import lift_all
-from incidence.data.reading import assert_alike, legible
+from incidence.data.readers import assert_alike, legible
 from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.train.evaluate import Evaluation, evaluate
-from incidence.train.folder import RunFolder, Spec, task_of
+from incidence.train.folder import RunFolder
 from incidence.train.prepare import prepare
-from incidence.train.run import all_given
+from incidence.train.spec import ModelSpec
 
 __all__ = ["Prediction", "evaluate_run", "predict", "table"]
 
@@ -50,17 +51,19 @@ def predict(run: Path, files: Iterable[Path], errors: list[IncidenceError]) -> t
         IncidenceError: The run has no model.
     """
     predictor, spec = RunFolder.open(run).load()
-    task = task_of(spec)
+    reads = _reads(files, spec, errors)
     found: list[Prediction] = []
-    for some in _chunks(_readings(files, spec, errors)):
-        found += _predict(predictor, task, some, errors)
-    return task, found
+    while some := list(islice(reads, _TOGETHER)):
+        found += _predict(predictor, spec.task, some, errors)
+    return spec.task, found
 
 
-def _readings(files: Iterable[Path], spec: Spec, errors: list[IncidenceError]) -> Iterator[Read]:
+def _reads(files: Iterable[Path], spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
+    """All examples that can be read, with the tensors that the lift of the model adds."""
     for path in files:
         try:
-            for one in _reader(path, spec).read(path, errors, **_options(path, spec)):
+            own, options = _reader(path, spec)
+            for one in own.read(path, errors, **options):
                 yield from _lifted(one._replace(name=legible(f"{path}{one.name.removeprefix(path.name)}")), spec, errors)
         except IncidenceError as error:
             errors.append(error if str(path) in str(error) else IncidenceError(f"{path}: {error}"))
@@ -68,44 +71,26 @@ def _readings(files: Iterable[Path], spec: Spec, errors: list[IncidenceError]) -
             errors.append(IncidenceError(f"{path} cannot be read: {error}."))
 
 
-def _lifted(one: Read, spec: Spec, errors: list[IncidenceError]) -> Iterator[Read]:
+def _lifted(one: Read, spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
     try:
-        assert_alike([one])  # its features are finite
-        yield one._replace(example=lift_all([one.example], spec["lift"], **spec["lift_options"])[0])
+        assert_alike([(one.name, one.example)])  # its features are finite
+        yield one._replace(example=lift_all([one.example], spec.lift, **spec.lift_options)[0])
     except IncidenceError as error:
         errors.append(error if one.name in str(error) else IncidenceError(f"{one.name}: {error}"))
 
 
-def _is_saved(path: Path) -> bool:
-    return path.suffix == ".npz"
-
-
-def _reader(path: Path, spec: Spec) -> Any:
-    """The reader of the run; examples that the library saved are read as they are."""
+def _reader(path: Path, spec: ModelSpec) -> tuple[Reader, Mapping[str, Any]]:
+    """The reader of the model with its options; examples that the library saved are read as they are."""
     if not path.is_file():
         raise IncidenceError(f"there is no file {path}.")
-    own = reader("example" if _is_saved(path) else spec["reader"])
-    name = path.name.lower().removesuffix(".gz")
-    if not name.endswith(own.suffixes):
-        others = [other for other in READERS if name.endswith(reader(other).suffixes)]
+    if path.suffix == ".npz":
+        return reader("example"), {}
+    own = reader(spec.reader)
+    if not own.reads(path):
+        others = [other for other in READERS if reader(other).reads(path)]
         hint = f" A file like that is for a model of kind {others[0]!r}." if others else ""
         raise IncidenceError(f"{path} is none of the files this model reads: {', '.join(own.suffixes)}, .npz.{hint}")
-    return own
-
-
-def _options(path: Path, spec: Spec) -> dict[str, Any]:
-    return {} if _is_saved(path) else spec["reader_options"]
-
-
-def _chunks(readings: Iterable[Read]) -> Iterator[list[Read]]:
-    some: list[Read] = []
-    for one in readings:
-        some.append(one)
-        if len(some) == _TOGETHER:
-            yield some
-            some = []
-    if some:
-        yield some
+    return own, spec.reader_options
 
 
 def _predict(predictor: Predictor, task: Task, some: Sequence[Read], errors: list[IncidenceError]) -> list[Prediction]:
@@ -173,10 +158,11 @@ def evaluate_run(run: Path, changes: dict[str, Any]) -> tuple[Evaluation, str]:
             f"leave out {flag}: in other parts of its own data there are rows that the run was trained on. Give other data with --data."
         )
     config = own.replace(**{**(_PARTING if is_other else {}), **changes})
-    prepared = prepare(config, all_given())
-    if _asks(prepared.data.task) != _asks(task_of(spec)):
-        raise IncidenceError(f"the model was trained for {_said(task_of(spec))}, and the data has {_said(prepared.data.task)}.")
-    return evaluate(predictor, prepared.parts, prepared.data.task, config.batch_size), prepared.data.metric
+    prepared = prepare(config)
+    data = prepared.data
+    if _asks(data.task) != _asks(spec.task):
+        raise IncidenceError(f"the model was trained for {_said(spec.task)}, and the data has {_said(data.task)}.")
+    return evaluate(predictor, data, data.split(config.split), prepared.parts, config.batch_size), data.metric
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -1,71 +1,99 @@
-"""From options to data and a model: what a run begins with."""
+"""From a config to data and a model: what a run begins with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
-from incidence.data import DATA_SETS, DataSet, Parts
-from incidence.data.checks import sound
+from incidence.data import DATA_SETS, DataSet, Parts, load
 from incidence.data.lifts import LIFT_OPTIONS, lift_all
-from incidence.data.loading import load_data, read_options
-from incidence.data.splits import held_out
 from incidence.errors import IncidenceError
-from incidence.models import Predictor, find
+from incidence.models import Predictor, find_preset, settings_of
+from incidence.structure.example import Example
 from incidence.structure.examples import collate
+from incidence.structure.storage import arrays_of
 from incidence.train.batches import Order
-from incidence.train.config import Config
-from incidence.train.folder import Spec, build
-from incidence.train.module import rows_of
-from incidence.train.recipes import resolve
+from incidence.train.config import RECIPES, Config, read_options
+from incidence.train.spec import ModelSpec
 
-__all__ = ["Prepared", "lifting_of", "new_predictor", "prepare"]
+__all__ = ["Prepared", "new_predictor", "prepare"]
+
+_TOGETHER = 1024
 
 
-class Prepared(NamedTuple):
-    """Data and the description of a model, ready to train."""
+@dataclass(frozen=True)
+class Prepared:
+    """A config with nothing left open, its data after the lift, the parts of its split, and the lift."""
 
     config: Config
     data: DataSet
     parts: Parts
-    spec: Spec
+    lift: str
+    lift_options: dict[str, Any]
+
+    @cached_property
+    def spec(self) -> ModelSpec:
+        """What the model is, with a fingerprint of the data."""
+        config, data = self.config, self.data
+        return ModelSpec(
+            data=config.data,
+            model=config.model or "",
+            settings=settings_of(config.model or "", config.settings()),
+            in_channels={key: x.shape[1] for key, x in data.examples[0].features.items()},
+            task=data.task,
+            metric=data.metric,
+            reader=data.reader,
+            reader_options=dict(data.reader_options),
+            lift=self.lift,
+            lift_options=self.lift_options,
+            fingerprint=_fingerprint(self.parts),
+        )
 
 
-def prepare(config: Config, given: Mapping[str, Any], data: DataSet | None = None) -> Prepared:
-    """Loads the data, fills in what was left open, and describes the model.
+def prepare(config: Config, data: DataSet | None = None) -> Prepared:
+    """Loads the data, and fills in what the config leaves open: what the recipe of the data says, then the preset of the model.
 
     Args:
         config: The options.
-        given: Those that the user gave; the recipe of the data decides about the others.
         data: The data, if it is at hand; else what the options name.
 
     Raises:
         IncidenceError: The data is missing or damaged, or does not fit the task or the model.
     """
-    data = sound(_load(config)) if data is None else held_out(sound(data), config.validation, config.data_seed)
-    config = resolve(config, given, data.reader)
+    options = read_options(config.data_options or ())
+    lift_options = {key: value for key, value in options.items() if key in LIFT_OPTIONS}
+    data = _load(config, data, {key: value for key, value in options.items() if key not in LIFT_OPTIONS})
     if config.task is not None and config.task != data.task.kind:
         wanted, has = config.task, data.task.kind
         raise IncidenceError(
             f"the task is {wanted}, and the targets of {config.data!r} are for {has}: leave out --task, or change the data."
         )
-    if given.get("augment") and data.augment is None:
-        raise IncidenceError(
-            f"there is no way to change {config.data!r} a little, as there is for named data sets of meshes: leave out --augment."
-        )
-    lift, options = lifting_of(config, list(data.examples[0].features))
+    named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}
+    config = config.with_recipe(named or RECIPES.get(data.reader, RECIPES["example"]))
+    lift = _lift(config, list(data.examples[0].features))
+    if config.max_size is not None and lift != "none":
+        lift_options["max_size"] = config.max_size
     split = data.split(config.split)
     if not len(split.train):
         raise IncidenceError(f"split {config.split} of {config.data!r} has no training data: it is there for comparison, not for training.")
-    data = _with_examples(data, lift, options)
-    config = config.replace(**_absolute(config))
-    return Prepared(config, data, data.parts(split), _spec(config, data, lift, options))
+    if lift != "none" or lift_options:
+        data = replace(data, examples=lift_all(list(data.examples), lift, **lift_options))
+    config = config.replace(**settings_of(config.model or "", config.settings()), **_absolute(config))
+    return Prepared(config, data, data.parts(split), lift, lift_options)
+
+
+def _load(config: Config, data: DataSet | None, options: dict[str, Any]) -> DataSet:
+    asked: dict[str, Any] = {"folder": config.folder, "reader": config.reader, "task": config.task, **options}
+    parts: dict[str, Any] = {"validation": config.validation, "seed": config.data_seed}
+    return load(config.data, config.target, **asked, **parts) if data is None else load(data, **parts)
 
 
 def _absolute(config: Config) -> dict[str, str]:
@@ -75,60 +103,40 @@ def _absolute(config: Config) -> dict[str, str]:
     return {**folder, **({"data": str(path.resolve())} if config.data not in DATA_SETS and path.exists() else {})}
 
 
-def _load(config: Config) -> DataSet:
-    folder = None if config.folder is None else Path(config.folder).expanduser()
-    plain = {key: value for key, value in read_options(config.data_options or ()).items() if key not in LIFT_OPTIONS}
-    asked: dict[str, Any] = {
-        "validation": config.validation,
-        "task": config.task,
-        "target": config.target,
-        "reader": config.reader,
-        "options": plain,
-    }
-    return load_data(config.data, folder, seed=config.data_seed, **asked)
-
-
-def lifting_of(config: Config, features: list[str]) -> tuple[str, dict[str, Any]]:
-    """Which lift the model needs, and its options: none if the data has all its tensors."""
-    preset = find(config.model or "relational")
-    have = {Pattern(key) for key in features}
-    needs = not preset.inputs or not have.issuperset(EquivariantMap(f"{preset.inputs} -> ").inputs)
-    name = config.lift if config.lift is not None else preset.lift if needs else "none"
-    given = {key: value for key, value in read_options(config.data_options or ()).items() if key in LIFT_OPTIONS}
-    return name, given if config.max_size is None or name == "none" else {**given, "max_size": config.max_size}
-
-
-def _with_examples(data: DataSet, lift: str, options: Mapping[str, Any]) -> DataSet:
-    return data if lift == "none" and not options else replace(data, examples=lift_all(list(data.examples), lift, **options))
-
-
-def _spec(config: Config, data: DataSet, lift: str, options: Mapping[str, Any]) -> Spec:
-    settings = config.section("model")
-    model = settings.pop("model")
-    aggr = settings.get("aggr")
-    if aggr is not None and len(aggr) == 1:
-        settings["aggr"] = aggr[0]
-    return {
-        "format": 1,
-        "data": config.data,
-        "model": model,
-        "settings": settings,
-        "in_channels": {key: x.shape[1] for key, x in data.examples[0].features.items()},
-        "task": {**asdict(data.task), "names": list(data.task.names)},
-        "metric": data.metric,
-        "reader": data.reader,
-        "reader_options": dict(data.reader_options),
-        "lift": lift,
-        "lift_options": dict(options),
-    }
+def _lift(config: Config, features: list[str]) -> str:
+    """Which lift the model needs: none if the data has all its tensors."""
+    if config.lift is not None:
+        return config.lift
+    preset = find_preset(config.model or "")
+    has_all = preset.inputs and {Pattern(key) for key in features}.issuperset(EquivariantMap(f"{preset.inputs} -> ").inputs)
+    return "none" if has_all else preset.lift
 
 
 def new_predictor(prepared: Prepared) -> Predictor:
     """A predictor with fresh weights, scaled to the training data."""
-    train = prepared.parts.train
-    torch.manual_seed(prepared.config.seed)
-    predictor = build(prepared.spec)
-    predictor.fit_scales([e.features for e in train], [rows_of(e, prepared.data.task) for e in train])
-    _, numbers = next(iter(Order(len(train), prepared.config.batch_size, prepared.config.seed)))  # the first in a file are often alike
+    config, train, task = prepared.config, prepared.parts.train, prepared.data.task
+    torch.manual_seed(config.seed)
+    predictor = prepared.spec.build()
+    predictor.fit_scales([e.features for e in train], [task.rows(e) for e in train])
+    _, numbers = next(iter(Order(len(train), config.batch_size, config.seed)))  # the first in a file are often alike
     batch = collate([train[k] for k in numbers])
     return predictor.calibrate(batch.features, batch.structure)
+
+
+def _fingerprint(parts: Parts) -> str:
+    """Some letters that change with any structure, feature or target, with the parts and with their order."""
+    digest = blake2b(digest_size=16)
+    for part in parts:
+        digest.update(f"a part of {len(part)}".encode())
+        for start in range(0, len(part), _TOGETHER):
+            for key, array in _arrays(collate(part[start : start + _TOGETHER])):
+                digest.update(f"{key} {array.dtype} {array.shape}".encode())
+                digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _arrays(batch: Example) -> Iterator[tuple[str, Any]]:
+    target = batch.target if isinstance(batch.target, dict) else {} if batch.target is None else {"": batch.target}
+    yield from arrays_of(batch.structure).items()
+    yield from ((f"feature {key}", x.cpu().numpy()) for key, x in batch.features.items())
+    yield from ((f"target {key}", x.cpu().numpy()) for key, x in target.items())

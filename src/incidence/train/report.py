@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import json
 import os
 import shlex
 import sys
@@ -16,7 +17,7 @@ from incidence.train.evaluate import Scored
 from incidence.train.folder import disk_trouble, write_text
 from incidence.train.run import Run
 
-__all__ = ["make_plots", "page", "summary"]
+__all__ = ["make_plots", "page", "summary", "tell"]
 
 _PARTS: tuple[str, ...] = ("test", "validation", "train")  # the first that is there counts
 
@@ -42,6 +43,16 @@ svg {{ max-width: 100%; height: auto }} pre {{ background: #f6f6f6; padding: 1re
 <h2>Options</h2><pre>{config}</pre>
 </body></html>
 """
+
+
+def tell(run: Run, is_json: bool = False) -> str:
+    """Writes the page of a run, and gives what to print: a few lines, or one JSON object for other programs."""
+    page(run)
+    if is_json:
+        return json.dumps({"folder": str(run.folder.path), **json.loads(run.folder.metrics.read_text(encoding="utf-8"))}, indent=1)
+    text = summary(run)
+    write_text(run.folder.log, text + "\n")
+    return text
 
 
 def summary(run: Run) -> str:

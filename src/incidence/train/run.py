@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,16 @@ from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.train import checkpoint
 from incidence.train.batches import Order
-from incidence.train.callbacks import History, KeepLast, Progress
+from incidence.train.callbacks import History, Progress
 from incidence.train.config import Config
-from incidence.train.evaluate import Evaluation, evaluate
-from incidence.train.fingerprint import fingerprint
-from incidence.train.folder import RunFolder, Spec, build, disk_trouble, resolved, short, write_text
-from incidence.train.module import Training, is_known, rows_of
+from incidence.train.evaluate import Evaluation, evaluate, is_known
+from incidence.train.folder import RunFolder, disk_trouble, short, write_text
+from incidence.train.module import Training
 from incidence.train.prepare import Prepared, new_predictor, prepare
 from incidence.train.process import alone, is_first, quiet, threads
-from incidence.train.trainer import Loaders, new_trainer, watchers
+from incidence.train.trainer import Loaders, new_trainer
 
-__all__ = ["Interrupted", "Run", "all_given", "is_first", "resume", "train"]
+__all__ = ["Interrupted", "Run", "resume", "train"]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -37,11 +36,15 @@ class Interrupted(KeyboardInterrupt):
         self.folder = folder
 
 
+@dataclass(frozen=True)
 class Run:
-    """A finished run: its folder, what it was asked to do, and how well it did."""
+    """A finished run: its folder, what it began with, the model, how well it does, and a row of metrics for each epoch."""
 
-    def __init__(self, folder: RunFolder, prepared: Prepared, predictor: Predictor, evaluation: Evaluation, history: History) -> None:
-        self.folder, self.prepared, self.predictor, self.evaluation, self.history = folder, prepared, predictor, evaluation, history.rows
+    folder: RunFolder
+    prepared: Prepared
+    predictor: Predictor
+    evaluation: Evaluation
+    history: list[dict[str, float]]
 
 
 def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | None = None, is_shown: bool = False) -> Run | None:
@@ -59,13 +62,17 @@ def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | Non
         IncidenceError: The options, the data or the disk do not allow it.
         Interrupted: The user stopped it.
     """
-    given = options.given() if isinstance(options, Config) else dict(options or {})
-    config = Config.of(given if data is None else {"data": data.name, **given})
+    config = options if isinstance(options, Config) else Config(**(options or {}))
+    config = config if data is None else Config(**{"data": data.name, **config.given()})
     with threads(config.threads):
-        prepared = _prepare(config, given, data)
+        prepared = prepare(config, data)
+        if config.augment and prepared.data.augment is None:
+            raise IncidenceError(
+                f"there is no way to change {config.data!r} a little, as there is for named data sets of meshes: leave out --augment."
+            )
         folder = RunFolder.new(config.out, config.data) if is_first() else RunFolder(Path(os.devnull))
         try:
-            job = _Job(folder, prepared, new_predictor(prepared), is_shown)
+            job = _Job(folder, prepared, is_shown)
             if is_first():
                 folder.start(prepared.config, prepared.spec)
         except BaseException:  # it has not begun: nothing must stand in the way of the next try
@@ -91,15 +98,15 @@ def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False
     folder = RunFolder.open(Path(path))
     config = folder.read_config()
     with threads(config.threads), _alone(folder):
-        prepared = _prepare(config, all_given(), data)
-        _assert_same(prepared.spec, folder.read_spec(), f"the data or the version of the library has changed since {folder.path} was begun")
+        prepared = prepare(config, data)
+        told = folder.read_spec().plain()
+        prepared.spec.assert_same(told, f"the data or the version of the library has changed since {folder.path} was begun")
         if is_first():
-            checkpoint.clean(folder.path)
-        if not folder.last.exists():  # killed in its first epoch
-            return _Job(folder, prepared, new_predictor(prepared), is_shown).run()
-        content = checkpoint.read(folder.last, checkpoint.RESUMABLE)
-        _assert_same(prepared.spec, content["incidence"], f"{folder.last} belongs to another model")
-        return _Job(folder, prepared, build(prepared.spec), is_shown).run(folder.last)
+            folder.clean()
+        if folder.last.exists():
+            content = checkpoint.read(folder.last, checkpoint.RESUMABLE)
+            prepared.spec.assert_same(content["incidence"], f"{folder.last} belongs to another model")
+        return _Job(folder, prepared, is_shown, start=folder.last if folder.last.exists() else None).run()
 
 
 def _alone(folder: RunFolder) -> AbstractContextManager[None]:
@@ -107,51 +114,38 @@ def _alone(folder: RunFolder) -> AbstractContextManager[None]:
     return alone(folder.environment) if is_first() else nullcontext()
 
 
-def all_given() -> dict[str, Any]:
-    """Every option counts as given: no recipe changes a run that has begun."""
-    return dict.fromkeys(f.name for f in fields(Config))
-
-
-def _prepare(config: Config, given: Mapping[str, Any], data: DataSet | None) -> Prepared:
-    """Data and model, with all that a run must find unchanged when it goes on."""
-    prepared = prepare(config, given, data)
-    task = prepared.data.task
-    if not any(bool(is_known(rows_of(e, task), task).any()) for e in prepared.parts.train):
-        raise IncidenceError(f"none of the training examples of {config.data!r} has a target: there is nothing to learn from.")
-    spec = json.loads(json.dumps({**resolved(prepared.spec), "fingerprint": fingerprint(prepared.parts)}))  # as it will be read
-    return prepared._replace(config=prepared.config.replace(**spec["settings"]), spec=spec)
-
-
 class _Job:
     """All that a run needs, made before anything is written: what cannot be done is refused here."""
 
-    def __init__(self, folder: RunFolder, prepared: Prepared, predictor: Predictor, is_shown: bool) -> None:
-        config, count = prepared.config, len(prepared.parts.train)
+    def __init__(self, folder: RunFolder, prepared: Prepared, is_shown: bool, start: Path | None = None) -> None:
+        config, task, train = prepared.config, prepared.data.task, prepared.parts.train
+        if not any(bool(is_known(task.rows(e), task).any()) for e in train):
+            raise IncidenceError(f"none of the training examples of {config.data!r} has a target: there is nothing to learn from.")
         world = config.devices * config.machines
-        if count < world:
-            raise IncidenceError(f"{count} examples cannot be shared by {world} processes: use fewer --devices.")
-        self.folder, self.prepared, self.predictor = folder, prepared, predictor
-        self.history, self.progress = History(folder.path / "history.csv"), Progress(is_shown)
-        steps = config.epochs * len(Order(count, config.batch_size, share=(0, world)))
-        self.module = Training(predictor, prepared.data.task, config, steps)
-        callbacks = [*watchers(config, prepared, folder), self.history, self.progress, KeepLast(folder.last, prepared.spec)]
+        if len(train) < world:
+            raise IncidenceError(f"{len(train)} examples cannot be shared by {world} processes: use fewer --devices.")
+        self.folder, self.prepared, self.start = folder, prepared, start
+        self.predictor = new_predictor(prepared) if start is None else prepared.spec.build()
+        self.history, self.progress = History(folder.history), Progress(is_shown)
+        steps = config.epochs * len(Order(len(train), config.batch_size, share=(0, world)))
+        self.module = Training(self.predictor, prepared.spec, config, steps)
         with quiet():
-            self.trainer = new_trainer(config, folder, callbacks, has_validation=bool(prepared.parts.validation))
+            self.trainer = new_trainer(prepared, folder, [self.history, self.progress])
 
-    def run(self, start: Path | None = None) -> Run | None:
+    def run(self) -> Run | None:
         """Trains, from a checkpoint if there is one."""
         begun = time.monotonic()
         with quiet():
-            self._fit(start)
+            self._fit()
         if not self.trainer.is_global_zero:
             return None
         if self.prepared.config.keep == "best":
             self._take_best()
-        return _finish(self.folder, self.prepared, self.predictor.cpu().eval(), self.history, time.monotonic() - begun)
+        return self._finish(time.monotonic() - begun)
 
-    def _fit(self, start: Path | None) -> None:
+    def _fit(self) -> None:
         try:
-            self.trainer.fit(self.module, Loaders(self.prepared), ckpt_path=start, weights_only=True)
+            self.trainer.fit(self.module, Loaders(self.prepared), ckpt_path=self.start, weights_only=True)
         except SystemExit as error:  # what Lightning makes of Ctrl-C
             raise Interrupted(self.folder) from error
         except OSError as error:  # of a log; checkpoints and tables say so themselves
@@ -159,9 +153,9 @@ class _Job:
         except IncidenceError:
             raise
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
-            if start is None or self.progress.has_begun:
+            if self.start is None or self.progress.has_begun:
                 raise
-            raise IncidenceError(f"{start} cannot be gone on from: {short(error)}. Nothing was changed; start a new run.") from error
+            raise IncidenceError(f"{self.start} cannot be gone on from: {short(error)}. Nothing was changed; start a new run.") from error
 
     def _take_best(self) -> None:
         best = checkpoint.read(self.folder.best, ["state_dict"])["state_dict"]
@@ -170,32 +164,17 @@ class _Job:
         except (RuntimeError, TypeError, AttributeError) as error:
             raise IncidenceError(f"{self.folder.best} has not the weights of this model: {short(error)}.") from error
 
-
-def _finish(folder: RunFolder, prepared: Prepared, predictor: Predictor, history: History, seconds: float) -> Run:
-    """Writes the model first, then what is made of it."""
-    folder.save_weights(predictor, prepared.spec)
-    evaluation = _evaluate(prepared, predictor)
-    about = {
-        "data": prepared.config.data,
-        "seconds": round(seconds, 2),
-        "epochs": len(history.rows),
-        "parameters": sum(p.numel() for p in predictor.parameters()),
-    }
-    write_text(folder.metrics, json.dumps({**about, **evaluation.metrics()}, indent=1, allow_nan=False) + "\n")
-    write_text(folder.predictions, evaluation.table())
-    return Run(folder, prepared, predictor, evaluation, history)
-
-
-def _evaluate(prepared: Prepared, predictor: Predictor) -> Evaluation:
-    """The scores of all parts, with where each row comes from."""
-    config, data = prepared.config, prepared.data
-    split = None if data.is_transductive else data.split(config.split, config.validation or 0.0, config.data_seed)
-    return evaluate(predictor, prepared.parts, data.task, config.batch_size, split, data.names)
-
-
-def _assert_same(spec: Spec, other: Any, what: str) -> None:
-    other = other if isinstance(other, Mapping) else {}
-    differ = [key for key in spec if spec[key] != other.get(key)]
-    if differ:
-        key = differ[0]
-        raise IncidenceError(f"{what}: {key} is {other.get(key)!r} there and {spec[key]!r} here. Nothing was changed.")
+    def _finish(self, seconds: float) -> Run:
+        """Writes the model first, then what is made of it."""
+        folder, predictor, config, data = self.folder, self.predictor.cpu().eval(), self.prepared.config, self.prepared.data
+        folder.save_weights(predictor, self.prepared.spec)
+        evaluation = evaluate(predictor, data, data.split(config.split), self.prepared.parts, config.batch_size)
+        about = {
+            "data": config.data,
+            "seconds": round(seconds, 2),
+            "epochs": len(self.history.rows),
+            "parameters": sum(p.numel() for p in predictor.parameters()),
+        }
+        write_text(folder.metrics, json.dumps({**about, **evaluation.metrics()}, indent=1, allow_nan=False) + "\n")
+        write_text(folder.predictions, evaluation.table())
+        return Run(folder, self.prepared, predictor, evaluation, self.history.rows)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from incidence.data.meshes.features import apart, measured
-from incidence.data.registry import Read, Reader
+from incidence.data.readers import Read, Reader
 from incidence.errors import IncidenceError
 from incidence.geometry.meshes import Mesh, read_mesh
 from incidence.geometry.node_lists import NodeLists

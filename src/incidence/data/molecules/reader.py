@@ -15,8 +15,7 @@ from incidence.data.molecules.features import batch_of
 from incidence.data.molecules.files import open_text, table, within
 from incidence.data.molecules.joined import Joined, assert_sound, is_counted, join
 from incidence.data.molecules.smiles import from_smiles
-from incidence.data.reading import legible
-from incidence.data.registry import Read, Reader
+from incidence.data.readers import Read, Reader, legible
 from incidence.errors import IncidenceError, MissingExtraError
 from incidence.geometry.convert.elements import NUMBER
 from incidence.geometry.convert.molecule import Molecule
@@ -64,7 +63,8 @@ def _read(
         joined = bonded(joined) if by_distance else joined
         examples = uncollate(batch_of(joined, hydrogens=hydrogens, lengths=lengths))
         for (number, molecule), example, atoms in zip(records, examples, _atom_numbers(joined, hydrogens), strict=True):
-            yield Read(f"{path.name}:{number} {legible(molecule.name)}".rstrip(), example, atoms)
+            said = {key: legible(value) for key, value in molecule.properties.items()}
+            yield Read(f"{path.name}:{number} {legible(molecule.name)}".rstrip(), example, atoms, said)
 
 
 def _atom_numbers(joined: Joined, hydrogens: str) -> list[tuple[str, ...]]:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from incidence.data.pyg import from_pyg_dataset, load_pyg
+from incidence.data import load
 from incidence.errors import IncidenceError
 
 pyg = pytest.importorskip("torch_geometric.data")
@@ -22,7 +22,7 @@ class Paths(pyg.InMemoryDataset):
 
 def test_a_data_set_in_memory_is_ready_for_training():
     items = [path(n, torch.tensor([n % 3]), x=torch.full((n, 4), n, dtype=torch.long)) for n in range(2, 22)]
-    data = from_pyg_dataset(Paths(items), name="paths")
+    data = load(Paths(items), name="paths")
     assert (data.name, data.task.kind, data.task.names, data.metric) == (
         "paths",
         "classification",
@@ -37,7 +37,7 @@ def test_a_data_set_in_memory_is_ready_for_training():
 
 
 def test_nodes_without_features_get_their_degrees():
-    data = from_pyg_dataset([path(3, torch.tensor([0.5]))])
+    data = load([path(3, torch.tensor([0.5]))])
     assert torch.allclose(data.examples[0].features["i"][:, 0].exp(), torch.tensor([2.0, 3.0, 2.0]))
     assert data.task.kind == "regression"
     assert data.examples[0].target.tolist() == [0.5]
@@ -45,55 +45,53 @@ def test_nodes_without_features_get_their_degrees():
 
 def test_a_column_of_several_targets_may_be_chosen():
     items = [path(n, torch.tensor([[n, 2.0 * n]])) for n in range(2, 8)]
-    assert from_pyg_dataset(items).task.names == ("target 0", "target 1")
-    data = from_pyg_dataset(items, target=1)
+    assert load(items).task.names == ("target 0", "target 1")
+    data = load(items, target=1)
     assert data.task.names == ("target",)
     assert data.examples[0].target.tolist() == [4.0]
     with pytest.raises(IncidenceError, match=r"shape \[2\], so there is no column 2"):
-        from_pyg_dataset(items, target=2)
+        load(items, target=2)
 
 
 def test_whole_numbers_may_be_targets_of_regression():
     items = [path(n, torch.tensor([n])) for n in range(2, 8)]
-    assert from_pyg_dataset(items, task="regression").examples[2].target.tolist() == [4.0]
+    assert load(items, task="regression").examples[2].target.tolist() == [4.0]
 
 
 def test_masks_are_splits_of_the_nodes():
     masks = torch.eye(3, dtype=torch.bool).repeat_interleave(2, 0)
-    data = from_pyg_dataset(
-        [path(6, torch.tensor([0, 1, 0, 1, 0, -1]), train_mask=masks[:, 0], val_mask=masks[:, 1], test_mask=masks[:, 2])]
-    )
+    data = load([path(6, torch.tensor([0, 1, 0, 1, 0, -1]), train_mask=masks[:, 0], val_mask=masks[:, 1], test_mask=masks[:, 2])])
     assert data.is_transductive
     assert data.task.at == "i"
     assert [part.tolist() for part in data.splits[0]] == [[0, 1], [2, 3], [4, 5]]
     assert data.parts().validation[0].target["i"].tolist() == [-1, -1, 0, 1, -1, -1]
     table = torch.stack([masks[:, 0], masks[:, 1]], dim=1)
-    two = from_pyg_dataset([path(6, torch.arange(6) % 2, train_mask=table, test_mask=masks[:, 2])])
+    two = load([path(6, torch.arange(6) % 2, train_mask=table, test_mask=masks[:, 2])])
     assert [split.train.tolist() for split in two.splits] == [[0, 1], [2, 3]]
     assert [len(split.validation) for split in two.splits] == [0, 0]
 
 
 def test_given_splits_are_kept():
     items = [path(3, torch.tensor([k % 2])) for k in range(4)]
-    data = from_pyg_dataset(items, splits=[(torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3]))])
+    data = load(items, splits=[(torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3]))])
     assert data.splits[0].train.tolist() == [0, 1]
 
 
 def test_what_cannot_be_learned_from_is_refused(tmp_path):
     with pytest.raises(IncidenceError, match="'pyg' is empty"):
-        from_pyg_dataset([])
+        load(Paths([path(3, torch.tensor([0]))])[:0])
     with pytest.raises(IncidenceError, match="an example has no target"):
-        from_pyg_dataset([path(3, None)])
-    with pytest.raises(IncidenceError, match="number 1 of pyg has 2 features"):
-        from_pyg_dataset([path(3, torch.tensor([k]), x=torch.zeros(3, 1 + k)) for k in range(2)])
+        load([path(3, None)])
+    with pytest.raises(IncidenceError, match="pyg 1 has 2 features"):
+        load([path(3, torch.tensor([k]), x=torch.zeros(3, 1 + k)) for k in range(2)])
     with pytest.raises(IncidenceError, match="no finite numbers"):
-        from_pyg_dataset([path(3, torch.tensor([0]), x=torch.full((3, 1), torch.nan))])
+        load([path(3, torch.tensor([0]), x=torch.full((3, 1), torch.nan))])
     with pytest.raises(IncidenceError, match="PyG has no data set 'Nothing'"):
-        load_pyg("pyg:Nothing/X", tmp_path)
+        load("pyg:Nothing/X", folder=tmp_path)
     with pytest.raises(IncidenceError, match="PyG has no data set 'os'"):
-        load_pyg("pyg:os", tmp_path)
+        load("pyg:os", folder=tmp_path)
     with pytest.raises(IncidenceError, match="give the folder for them"):
-        load_pyg("pyg:TUDataset/MUTAG", None)
+        load("pyg:TUDataset/MUTAG")
 
 
 def test_a_data_set_is_made_by_the_class_of_its_name(monkeypatch, tmp_path):
@@ -111,11 +109,11 @@ def test_a_data_set_is_made_by_the_class_of_its_name(monkeypatch, tmp_path):
 
     monkeypatch.setattr(datasets, "Named", Named, raising=False)
     monkeypatch.setattr(datasets, "Greedy", Greedy, raising=False)
-    data = load_pyg("pyg:Named/short", tmp_path, seed=1)
+    data = load("pyg:Named/short", folder=tmp_path, seed=1)
     assert asked == [(str(tmp_path), "short")]
     assert (data.name, len(data.examples)) == ("pyg:Named/short", 6)
-    with pytest.raises(IncidenceError, match=r"Greedy takes more than folder and name .*from_pyg_dataset"):
-        load_pyg("pyg:Greedy", tmp_path)
+    with pytest.raises(IncidenceError, match=r"Greedy takes more than folder and name .*give it to `inc.data.load`"):
+        load("pyg:Greedy", folder=tmp_path)
 
 
 def test_data_that_pyg_cannot_fetch_is_told_with_its_place(monkeypatch, tmp_path):
@@ -126,4 +124,4 @@ def test_data_that_pyg_cannot_fetch_is_told_with_its_place(monkeypatch, tmp_path
 
     monkeypatch.setattr(pytest.importorskip("torch_geometric.datasets"), "Far", Far, raising=False)
     with pytest.raises(IncidenceError, match=r"PyG could not fetch 'pyg:Far/MUTAG', .*no network.* into .*MUTAG/raw yourself"):
-        load_pyg("pyg:Far/MUTAG", tmp_path)
+        load("pyg:Far/MUTAG", folder=tmp_path)

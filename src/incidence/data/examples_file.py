@@ -1,78 +1,76 @@
-"""Data sets from examples that the library saved, with their targets."""
+"""Examples as data sets: those that the library saved (`.npz`), and those at hand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from incidence.data.dataset import DataSet, Split, Task
-from incidence.data.reading import assert_alike
-from incidence.data.registry import Read
-from incidence.data.saved import with_floats
-from incidence.data.splits import held_out, random_split
-from incidence.data.targets import as_task
+from incidence.data.dataset import METRICS, DataSet, Split, Task
+from incidence.data.readers import Read, Reader, assert_alike
+from incidence.data.targets import assert_task
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
 
-__all__ = ["METRICS", "data_set_of", "read_stored"]
-
-METRICS = {"classification": "accuracy", "regression": "rmse"}
+__all__ = ["EXAMPLE", "from_examples", "with_floats"]
 
 
-def read_stored(path: Path, task: str | None, seed: int, validation: float | None = None) -> DataSet:
-    """The data set of a file that `Example.save` wrote; integers as targets are classes, other numbers are predicted as they are.
-
-    Raises:
-        IncidenceError: It has no targets, or they are not such numbers.
-    """
+def _read(path: Path, errors: list[IncidenceError] | None = None) -> Iterator[Read]:
+    """The example of a file that `Example.save` wrote, or the examples of a batch; there are no errors of single records."""
     found = with_floats(Example.load(path)).canonical()
-    examples = uncollate(found) if found.is_batch else [found]
-    assert_alike([Read(f"{path} {k}", example) for k, example in enumerate(examples)])
-    name = path.stem if path.stem != "examples" else path.resolve().parent.name
-    return data_set_of(name, examples, str(path), task, seed, validation=validation)
+    if not found.is_batch:
+        yield Read(path.name, found)
+        return
+    for number, example in enumerate(uncollate(found)):
+        yield Read(f"{path.name} {number}", example)
 
 
-def data_set_of(
-    name: str,
-    examples: Sequence[Example],
-    source: str,
-    task: str | None = None,
-    seed: int = 0,
-    splits: Sequence[Split] = (),
-    validation: float | None = None,
+EXAMPLE = Reader((".npz",), _read)
+
+
+def with_floats(example: Example) -> Example:
+    """The same example with features that a network can take."""
+    return example.replace(features={key: x.float() for key, x in example.features.items()})
+
+
+def from_examples(
+    examples: Sequence[Example], *, name: str = "examples", source: str = "", task: str | None = None, splits: Sequence[Split] = ()
 ) -> DataSet:
-    """A data set from examples that have targets.
+    """A data set from examples with targets; integers are classes, other numbers are predicted as they are.
 
     Args:
-        name: What it is called.
         examples: With targets of one kind: for the whole structure, or for the entries of one pattern.
-        source: Where they come from, for messages.
-        task: `classification` or `regression`; what the type of the targets tells, if not given.
-        seed: Of the split by chance that is made if there are no splits.
-        splits: Which examples, or entries of the only one, serve for what.
-        validation: The share of the training part to keep apart for validation.
+        name: What it is called.
+        source: Where they come from, for messages; the name if empty.
+        task: `classification` or `regression`, if the type of the targets does not tell.
+        splits: Which examples, or entries of the only one, serve for what, if that is known.
+
+    Raises:
+        IncidenceError: There are no targets, or they do not fit; the message names the example.
     """
+    source = source or name
+    if not examples:
+        raise IncidenceError(f"the data set {name!r} is empty.")
+    assert_alike((f"{source} {number}", example) for number, example in enumerate(examples))
     at, rows = _targets(examples, source)
-    form, rows = _task(as_task(task), at, rows, source)
-    per_entry = [{at: own} for own in rows] if at else rows
-    made = [example.replace(target=own) for example, own in zip(examples, per_entry, strict=True)]
-    is_transductive = bool(at) and len(made) == 1
-    count = len(rows[0]) if is_transductive else len(made)
-    data = DataSet(
+    assert_task(task)
+    flat = torch.cat([row.reshape(-1) for row in rows])
+    kind = task or ("regression" if flat.is_floating_point() else "classification")
+    form, rows = _FORMS[kind](at, rows, flat.double(), source)
+    made = [example.replace(target={at: row} if at else row) for example, row in zip(examples, rows, strict=True)]
+    return DataSet(
         name,
         made,
         form,
-        tuple(splits) or (random_split(count, seed, validation),),
+        tuple(splits),
         reader="example",
         about=f"{len(made)} examples from {source}.",
-        is_transductive=is_transductive,
+        is_transductive=bool(at) and len(made) == 1,
         metric=METRICS[form.kind],
     )
-    return held_out(data, validation, seed)
 
 
 def _targets(examples: Sequence[Example], source: str) -> tuple[str, list[Tensor]]:
@@ -87,14 +85,8 @@ def _targets(examples: Sequence[Example], source: str) -> tuple[str, list[Tensor
     return key, [target[key] if isinstance(target, dict) else target for target in found if target is not None]
 
 
-def _task(task: str | None, at: str, rows: list[Tensor], source: str) -> tuple[Task, list[Tensor]]:
-    """The task, and the targets in the form that it takes: [numbers] or a class, for each entry if they belong to entries."""
-    flat = torch.cat([row.reshape(-1) for row in rows])
-    kind = task or ("regression" if flat.is_floating_point() else "classification")
-    return _FORMS[kind](at, rows, flat.double(), source)
-
-
 def _numbers(at: str, rows: list[Tensor], flat: Tensor, source: str) -> tuple[Task, list[Tensor]]:
+    """[numbers] of each example, or [entries, numbers]."""
     if bool(flat.isinf().any()) or bool(flat.isnan().all()):
         raise IncidenceError(f"{source}: targets are infinite, or all missing.")
     axes = 2 if at else 1
@@ -105,6 +97,7 @@ def _numbers(at: str, rows: list[Tensor], flat: Tensor, source: str) -> tuple[Ta
 
 
 def _classes(at: str, rows: list[Tensor], flat: Tensor, source: str) -> tuple[Task, list[Tensor]]:
+    """A class of each example, or [entries]."""
     if bool((flat != flat.round()).any()) or int(flat.max()) < 0:
         raise IncidenceError(f"{source}: classes are the integers 0, 1, ..., with -1 where one is missing.")
     axes = 1 if at else 0

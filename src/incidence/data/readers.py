@@ -1,0 +1,176 @@
+"""Readers of files by name, which of them reads a file, and what examples of one data set must have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from types import UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import torch
+
+from incidence.errors import IncidenceError
+from incidence.structure.example import Example
+
+__all__ = ["READERS", "Read", "Reader", "assert_alike", "assert_options", "legible", "options_of", "read_file", "reader", "reader_for"]
+
+
+class Read(NamedTuple):
+    """One example of a file.
+
+    Attributes:
+        name: What it is called: the name of the file, with a number or the name of the record.
+        example: With features.
+        nodes: What the file calls the nodes, in their order; None if they are numbered from 0.
+        properties: What else the file says about it, as text; one of them may be the target.
+    """
+
+    name: str
+    example: Example
+    nodes: tuple[str, ...] | None = None
+    properties: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads files and makes features.
+
+    Attributes:
+        suffixes: Of the files it reads, such as `.sdf`.
+        read: From a path, a list that takes the errors of single records, and options, to examples. A file that cannot be read at all
+            is an IncidenceError that names it.
+    """
+
+    suffixes: tuple[str, ...]
+    read: Callable[..., Iterator[Read]]
+
+    def reads(self, path: Path) -> bool:
+        """Whether a file has one of the suffixes."""
+        return path.name.lower().endswith(self.suffixes)
+
+
+# name: (module, the name of its Reader)
+READERS: dict[str, tuple[str, str]] = {
+    "graph": ("incidence.data.edge_lists", "GRAPH"),
+    "example": ("incidence.data.examples_file", "EXAMPLE"),
+    "molecule": ("incidence.data.molecules.reader", "READER"),
+    "mesh": ("incidence.data.meshes.files", "MESH"),
+}
+
+
+def reader(name: str) -> Reader:
+    """A reader by name."""
+    if name not in READERS:
+        raise IncidenceError(f"no reader {name!r}; there are: {', '.join(sorted(READERS))}.")
+    module, attribute = READERS[name]
+    found: Reader = getattr(import_module(module), attribute)
+    return found
+
+
+def reader_for(paths: Sequence[Path], name: str | None = None) -> str:
+    """The name of the reader for files: the one asked for, else the one that their suffixes tell.
+
+    Raises:
+        IncidenceError: There is none for the suffix of a file, or there are several.
+    """
+    if name is not None:
+        reader(name)  # says so if there is none
+        return name
+    fitting = {path: {key for key in READERS if reader(key).reads(path)} for path in paths}
+    unread = next((path for path, fit in fitting.items() if not fit), None)
+    if unread is not None:
+        known = ", ".join(f"{key} ({' '.join(reader(key).suffixes)})" for key in READERS)
+        raise IncidenceError(f"no reader reads {unread}; by suffix there are: {known}. Give --reader for another suffix.")
+    fit = [key for key in READERS if all(key in some for some in fitting.values())]
+    if len(fit) != 1:
+        said = f"the readers {', '.join(fit)} would all do" if fit else "they need different readers"
+        raise IncidenceError(f"which reader is to read {paths[0].name} and the other files is not clear, as {said}: give --reader.")
+    return fit[0]
+
+
+def read_file(name: str, path: Path, options: Mapping[str, Any]) -> list[Read]:
+    """The examples of a file.
+
+    Raises:
+        IncidenceError: There is no such file, it cannot be read, or one of its records cannot.
+    """
+    if not path.is_file():
+        raise IncidenceError(f"there is no file {path}.")
+    assert_options(reader(name).read, f"the reader {name!r}", options)
+    errors: list[IncidenceError] = []
+    found = list(reader(name).read(path, errors, **options))
+    if errors:
+        raise errors[0]
+    if not found:
+        raise IncidenceError(f"{path} has no example.")
+    return found
+
+
+def options_of(function: Callable[..., Any], after: int = 2) -> dict[str, Any]:
+    """The options of a function, which come after some arguments, and their types."""
+    hints = get_type_hints(function)
+    return {key: hints.get(key, object) for key in list(signature(function).parameters)[after:]}
+
+
+def assert_options(function: Callable[..., Any], who: str, options: Mapping[str, Any], after: int = 2) -> None:
+    """Refuses options that a function does not take.
+
+    Raises:
+        IncidenceError: The message names those it takes.
+    """
+    taken = options_of(function, after)
+    for key, value in options.items():
+        if key not in taken:
+            raise IncidenceError(f"{who} has no option `{key}`: it takes {', '.join(taken) or 'none'}.")
+        if not _fits(value, taken[key]):
+            raise IncidenceError(f"the option `{key}` of {who} cannot be {value!r}.")
+
+
+def _fits(value: object, hint: Any) -> bool:
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    plain = [(list, tuple) if get_origin(kind) is Sequence else (int, float) if kind is float else kind for kind in kinds]
+    return any(isinstance(value, kind) and (kind is bool or not isinstance(value, bool)) for kind in plain)
+
+
+_LATIN = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
+
+
+def legible(text: str) -> str:
+    """Text with every byte that was no UTF-8, which Python keeps as half of a character, read as Latin-1."""
+    return text.translate(_LATIN)
+
+
+def assert_alike(examples: Iterable[tuple[str, Example]]) -> None:
+    """Refuses examples that make no batch, and features that are no finite numbers.
+
+    Args:
+        examples: Each with its name.
+
+    Raises:
+        IncidenceError: The message names the first example that differs from the first one, or has such a feature.
+    """
+    first, wanted = "", dict[str, int]()
+    for number, (name, example) in enumerate(examples):
+        own = _kind(example)
+        if not number:
+            first, wanted = name, own
+        if own != wanted:
+            key = next(key for key in sorted(wanted.keys() | own.keys()) if wanted.get(key) != own.get(key))
+            said = f"{first} has {_said(wanted.get(key))} and {name} has {_said(own.get(key))}"
+            raise IncidenceError(f"examples of a data set have the same tensors and features; for `{key}`, {said}.")
+        bad = next((key for key, x in example.features.items() if not bool(torch.isfinite(x).all())), None)
+        if bad is not None:
+            raise IncidenceError(f"{name}: the features of `{bad}` have values that are no finite numbers.")
+
+
+def _kind(example: Example) -> dict[str, int]:
+    """For every tensor and feature the number of channels, -1 without features."""
+    kind = {str(pattern): -1 for pattern in example.structure.patterns}
+    return {**kind, **{str(example.structure.resolve(key)): x.shape[1] for key, x in example.features.items()}}
+
+
+def _said(channels: int | None) -> str:
+    return "no such tensor" if channels is None else "no features" if channels < 0 else f"{channels} features"
