@@ -16,7 +16,7 @@ from incidence.geometry.meshfiles import Soup, read_soup
 from incidence.geometry.node_lists import NodeLists, as_array, read_node_lists, sides
 from incidence.structure import Structure
 
-__all__ = ["Mesh", "mesh", "read_mesh"]
+__all__ = ["Mesh", "checked_faces", "mesh", "read_mesh"]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def read_mesh(source: Any, *, format: str | None = None, repair: bool = False, o
         (torch.Size([3, 2]), tensor([0, 1, 2]), tensor([0]))
     """
     soup = _as_soup(source, format)
-    faces, kept = _checked(soup, repair)
+    faces, kept = checked_faces(soup, repair)
     num_nodes = len(soup.points)
     arranged, _, _ = faces.arranged(num_nodes)
     is_open = open_faces or bool((faces.sizes != 3).any())
@@ -107,7 +107,7 @@ def read_mesh(source: Any, *, format: str | None = None, repair: bool = False, o
 # ---- what is refused
 
 
-def _checked(soup: Soup, repair: bool) -> tuple[NodeLists, Tensor]:
+def checked_faces(soup: Soup, repair: bool = False) -> tuple[NodeLists, Tensor]:
     """The faces of a mesh that has nothing wrong, and which face of the file each is."""
     is_finite = np.isfinite(soup.points).all(axis=1)
     if not is_finite.all():
@@ -131,7 +131,7 @@ def _checked(soup: Soup, repair: bool) -> tuple[NodeLists, Tensor]:
         bad = int((~is_sound).nonzero()[0])
         other, nodes = int(flaws[bad]), (faces[bad] + soup.first).tolist()
         what = "it names a point twice" if other == bad else f"number {other} has the same points already"
-        raise IncidenceError(f"{soup.face(bad)} is {nodes}: {what}. Remove it, or read the mesh with repair=True.")
+        raise IncidenceError(f"{soup.face(bad)} is {nodes}: {what}. Remove it, or read the mesh by `read_mesh` with repair=True.")
     kept = is_sound.nonzero()[:, 0]
     return faces.take(kept), kept
 

@@ -12,8 +12,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import face_text
 from incidence.geometry.convert.exchange import as_array, assert_held, by_meaning, single
-from incidence.structure.example import Example
-from incidence.structure.structure import Structure
+from incidence.structure import Example, Structure
 
 __all__ = ["from_gudhi", "to_gudhi"]
 

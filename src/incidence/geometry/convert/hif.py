@@ -195,6 +195,7 @@ def _incidence_records(structure: Structure, pattern: Pattern, is_pairs: bool, x
         )
         columns = structure[_PAIRS if pattern.name is None else pattern.name].T.tolist()
         return [{"edge": e, "node": v, **more} for (v, e), more in zip(columns, rows, strict=True)]
-    sides = structure.index(pattern)[1:]
+    index = structure[pattern]
+    sides = index[1:] if isinstance(index, tuple) else (index,)
     named = [{}] if len(sides) == 1 else [{"direction": "tail"}, {"direction": "head"}]
     return [{"edge": e, "node": v, **side} for pairs, side in zip(sides, named, strict=True) for v, e in pairs.T.tolist()]

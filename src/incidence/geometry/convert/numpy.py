@@ -11,9 +11,7 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 from incidence.geometry.convert.exchange import as_array, as_example
-from incidence.structure.example import Example
-from incidence.structure.examples import collate
-from incidence.structure.structure import Structure
+from incidence.structure import Example, Structure, collate
 
 __all__ = ["from_numpy", "to_numpy"]
 

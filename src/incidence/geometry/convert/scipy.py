@@ -12,8 +12,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import is_edge
 from incidence.geometry.convert.exchange import as_array, assert_held, both_ways, by_meaning, once, single
-from incidence.structure.example import Example
-from incidence.structure.structure import Structure
+from incidence.structure import Example, Structure
 
 __all__ = ["from_scipy", "to_scipy"]
 
@@ -113,7 +112,7 @@ def to_scipy(example: Example | Structure, pattern: str | None = None) -> Any:
     found = structure.resolve(next(iter(structure.patterns), "i j") if pattern is None else pattern)
     found = next((p for p in structure.patterns if p == found), found)
     if _is_incidence(found):
-        node, face = structure.index(found)[1].cpu().numpy()
+        node, face = structure[found].cpu().numpy()
         shape = (structure.counts[found.faces[0].letters[0].sort], structure.num_entries(found))
         return sparse.coo_array((np.ones(len(node)), (node, face)), shape=shape)
     if len(found.letters) != 2 or found.is_open:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index
@@ -16,7 +16,7 @@ from incidence.geometry.assembly import assert_structure, is_directed, is_edge
 from incidence.structure import Structure
 from incidence.structure.ragged import expand, ranges
 
-__all__ = ["LIMIT", "Adjacency", "Bound", "adjacency", "at_least", "chunks", "edge_pattern", "later_in_group", "later_pairs"]
+__all__ = ["LIMIT", "Adjacency", "Bound", "adjacency", "at_least", "chunks", "edge_pattern", "pairs_in_groups"]
 
 CHUNK = 2**21
 """Candidates looked at together: enough to keep torch busy, few enough to stay in the cache of a large machine."""
@@ -72,18 +72,21 @@ class Adjacency:
         return which, self.neighbour[spot]
 
 
-def later_in_group(group: Tensor) -> Tensor:
-    """How many rows of the same group come after each row, for group numbers in ascending order."""
+def pairs_in_groups(group: Tensor, check: Callable[[int, str], None], what: str) -> Iterator[tuple[Tensor, Tensor]]:
+    """All pairs of a row and a later row of its group, for group numbers in ascending order, some at a time.
+
+    Args:
+        group: The group of every row.
+        check: Refuses too many pairs: a method of `Bound`.
+        what: How it calls them.
+    """
     _, lengths = torch.unique_consecutive(group, return_counts=True)
-    ends = torch.repeat_interleave(lengths.cumsum(0), lengths)
-    return ends - 1 - torch.arange(len(group), device=group.device)
-
-
-def later_pairs(later: Tensor, rows: slice = slice(None)) -> tuple[Tensor, Tensor]:
-    """All pairs of a row and a later row of its group, from how many there are; the first rows may be some only."""
-    first = torch.arange(len(later), device=later.device)[rows]
-    which, other = expand(first + 1, later[rows])
-    return first[which], other
+    rows = torch.arange(len(group), device=group.device)
+    later = torch.repeat_interleave(lengths.cumsum(0), lengths) - 1 - rows  # of the same group
+    check(int(later.sum()), what)
+    for chunk in chunks(later):
+        which, other = expand(rows[chunk] + 1, later[chunk])
+        yield rows[chunk][which], other
 
 
 def chunks(counts: Tensor, size: int | None = None) -> Iterator[slice]:

@@ -7,17 +7,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.geometry.assembly import attach_faces, face_text
-from incidence.geometry.lifting.adjacency import (
-    LIMIT,
-    Adjacency,
-    Bound,
-    adjacency,
-    at_least,
-    chunks,
-    edge_pattern,
-    later_in_group,
-    later_pairs,
-)
+from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, at_least, edge_pattern, pairs_in_groups
 from incidence.structure import Structure
 
 __all__ = ["add_cliques", "cliques"]
@@ -77,11 +67,8 @@ def _by_size(graph: Adjacency, max_size: int, bound: Bound) -> list[Tensor]:
 def _larger(rows: Tensor, parent: Tensor, ahead: Adjacency, bound: Bound) -> tuple[Tensor, Tensor]:
     """The cliques with one node more, and for each the number of the clique it was made from."""
     size = rows.shape[1] + 1
-    later = later_in_group(parent)
-    bound.assert_time(int(later.sum()), f"pairs of cliques of {size - 1} nodes")
     found, parents, total = [rows.new_zeros(0, size)], [parent.new_zeros(0)], 0
-    for chunk in chunks(later):
-        which, other = later_pairs(later, chunk)
+    for which, other in pairs_in_groups(parent, bound.assert_time, f"pairs of cliques of {size - 1} nodes"):
         last = rows[other, -1]
         joined = ahead.has(rows[which, -1], last)
         which, last = which[joined], last[joined]

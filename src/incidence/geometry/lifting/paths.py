@@ -7,7 +7,7 @@ from torch import Tensor
 
 from incidence.algebra.grammar import DEFAULT_SORT
 from incidence.geometry.assembly import assemble, assert_structure, attach, attach_faces, is_directed, letters, named
-from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, at_least, edge_pattern, later_in_group, later_pairs
+from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, at_least, edge_pattern, pairs_in_groups
 from incidence.structure import Structure, collate
 from incidence.structure.ragged import expand, ranges
 
@@ -99,10 +99,8 @@ def _sharing(source: Tensor, target: Tensor, bound: Bound) -> Tensor:
     node, edge = torch.cat([source, target[apart]]), torch.cat([edge, edge[apart]])
     node, order = node.sort(stable=True)
     edge = edge[order]
-    later = later_in_group(node)
-    bound.assert_room(int(later.sum()), "pairs of edges")
-    which, other = later_pairs(later)
-    return torch.stack([edge[which], edge[other]], dim=1)
+    found = [torch.stack([edge[one], edge[other]], 1) for one, other in pairs_in_groups(node, bound.assert_room, "pairs of edges")]
+    return torch.cat([edge.new_zeros(0, 2), *found])
 
 
 def tuples(structure: Structure, k: int = 2, *, sort: str = DEFAULT_SORT, name: str | None = None, limit: int | None = LIMIT) -> Structure:

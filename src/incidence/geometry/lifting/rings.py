@@ -6,17 +6,7 @@ import torch
 from torch import Tensor
 
 from incidence.geometry.assembly import attach_faces, named, open_text
-from incidence.geometry.lifting.adjacency import (
-    LIMIT,
-    Adjacency,
-    Bound,
-    adjacency,
-    at_least,
-    chunks,
-    edge_pattern,
-    later_in_group,
-    later_pairs,
-)
+from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, at_least, chunks, edge_pattern, pairs_in_groups
 from incidence.structure import Structure
 
 __all__ = ["rings"]
@@ -91,11 +81,8 @@ def _find(graph: Adjacency, max_length: int, bound: Bound) -> list[Tensor]:
 def _start(graph: Adjacency, bound: Bound) -> tuple[Tensor, Tensor]:
     up = graph.source < graph.neighbour
     smallest, above = graph.source[up], graph.neighbour[up]
-    later = later_in_group(smallest)
-    bound.assert_time(int(later.sum()), "paths of 3 nodes")
     open_paths, triangles, counts = [above.new_zeros(0, 3)], [above.new_zeros(0, 3)], [0, 0]
-    for chunk in chunks(later):
-        which, other = later_pairs(later, chunk)
+    for which, other in pairs_in_groups(smallest, bound.assert_time, "paths of 3 nodes"):
         rows = torch.stack([above[which], smallest[which], above[other]], dim=1)
         is_closed = graph.has(rows[:, 0], rows[:, 2])
         _keep(open_paths, rows[~is_closed], counts, 0, bound, "paths of 3 nodes")
