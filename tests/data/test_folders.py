@@ -27,8 +27,9 @@ def table(folder, text, count=4):
 def read_molecules(path, errors):
     """A small reader of SDF files, in place of the one for molecules."""
     for number, molecule in enumerate(read_sdf(path, errors)):
-        features = {"i": molecule.atoms.float(), "{i j}": molecule.orders.float()}
-        yield Read(f"{path.name} {number}", inc.Example(molecule.example().structure, features), None, molecule.properties)
+        example = molecule.example()
+        features = {key: example.features[key].float() for key in ("i", "{i j}")}
+        yield Read(f"{path.name} {number}", inc.Example(example.structure, features), properties=molecule.properties)
 
 
 SDF = Reader((".sdf", ".sdf.gz"), read_molecules)
@@ -42,10 +43,11 @@ def sdf_reader(monkeypatch):
 
 
 def molecules(path, values, name="SOL"):
+    chem = pytest.importorskip("rdkit.Chem")
+
     def one(k, value):
-        atoms = torch.tensor([[6, 0, 0, 0]] * 2)
         properties = {"other": str(k), **({} if value is None else {name: value})}
-        return Molecule(f"m{k}", atoms, torch.zeros(2, 3), torch.tensor([[0], [1]]), torch.ones(1, 1, dtype=torch.long), properties)
+        return Molecule(f"m{k}", chem.MolFromSmiles("CC"), properties)
 
     path.parent.mkdir(parents=True, exist_ok=True)
     write_sdf([one(k, value) for k, value in enumerate(values)], path)

@@ -1,6 +1,8 @@
 """The reader of molecule files: names of records, broken ones, formats."""
 
 import gzip
+import sys
+from math import cos, pi, sin
 from pathlib import Path
 
 import pytest
@@ -8,10 +10,11 @@ import torch
 
 from incidence.data import reader
 from incidence.data.molecules import ATOM_FEATURES, BOND_FEATURES, features_of
-from incidence.data.molecules.smiles import from_smiles
 from incidence.errors import IncidenceError, MissingExtraError
-from incidence.geometry.convert import write_sdf
+from incidence.geometry.convert import Molecule, write_sdf
 from tests.data.sdf_texts import TEST, TRAIN
+
+chem = pytest.importorskip("rdkit.Chem")
 
 READ = reader("molecule").read
 BROKEN = TRAIN.replace(" O   0", " Qq  0", 1).replace("ethanol", "broken")
@@ -33,6 +36,7 @@ def test_records_have_names_numbers_and_features(tmp_path, name):
     assert [read.name for read in found] == [f"{name}:1 ethanol", f"{name}:2 water"]
     assert found[0].example.features["i"].shape == (3, len(ATOM_FEATURES))
     assert found[0].example.structure.num_entries("ring") == 0
+    assert [read.properties for read in found] == [{"SOL": "1.10"}, {"SOL": "1.74"}]
 
 
 def test_broken_records_are_reported_and_reading_goes_on(tmp_path):
@@ -42,25 +46,40 @@ def test_broken_records_are_reported_and_reading_goes_on(tmp_path):
     messages = [str(error) for error in errors]
     assert len(messages) == 4
     assert all(str(path) in message for message in messages)
-    for message, part in zip(messages, ["record 1, line 7", "record 3: the molecule", "record 4: the molecule", "record 6"], strict=True):
+    told = ["record 1, which starts in line 1: RDKit", "record 3, line 37: RDKit", "record 4: the molecule has no atoms", "record 6"]
+    for message, part in zip(messages, told, strict=True):
         assert part in message
-    with pytest.raises(IncidenceError, match="record 1, line 7"):
+    with pytest.raises(IncidenceError, match="record 1, which starts in line 1: RDKit cannot read it: Element 'Qq' not found"):
         list(READ(path))
 
 
 def test_features_are_those_of_the_molecule(tmp_path):
-    pytest.importorskip("rdkit")
-    molecules = [from_smiles(text) for text in ["C1CC1"] * 300 + ["c1ccccc1O"]]
-    write_sdf(molecules, tmp_path / "a.sdf")
+    write_sdf([Molecule(text, chem.MolFromSmiles(text)) for text in ["C1CC1"] * 300 + ["c1ccccc1O"]], tmp_path / "a.sdf")
     found = list(READ(tmp_path / "a.sdf"))
     assert len(found) == 301
     assert found[300].name == "a.sdf:301 c1ccccc1O"
-    assert found[300].example == features_of(molecules[300])
+    assert found[300].example == features_of("c1ccccc1O")
+
+
+def test_a_molecule_without_features_does_not_take_others_with_it(tmp_path):
+    odd = chem.MolFromSmiles("c1cccc1", sanitize=False)
+    write_sdf([Molecule("", mol) for mol in (chem.MolFromSmiles("CO"), odd, chem.MolFromSmiles("CC"))], tmp_path / "a.sdf")
+    errors: list[IncidenceError] = []
+    assert [read.name for read in READ(tmp_path / "a.sdf", errors)] == ["a.sdf:1", "a.sdf:3"]
+    assert [str(error).partition(" Unkekulized")[0] for error in errors] == [
+        f"{tmp_path / 'a.sdf'}, record 2: RDKit cannot make sense of the molecule: Can't kekulize mol. "
+    ]
+
+
+def test_nodes_are_called_by_their_number_in_the_file(tmp_path):
+    mol = chem.RenumberAtoms(chem.AddHs(chem.MolFromSmiles("OC")), [2, 0, 3, 1, 4, 5])
+    write_sdf([Molecule("", mol)], tmp_path / "a.sdf")
+    assert [read.nodes for read in READ(tmp_path / "a.sdf")] == [("2", "4")]
+    assert [read.nodes for read in READ(tmp_path / "a.sdf", hydrogens="keep")] == [tuple("123456")]
 
 
 @pytest.mark.parametrize("name", ["a.smi", "a.smi.gz"])
 def test_lines_of_smiles_are_molecules(tmp_path, name):
-    pytest.importorskip("rdkit")
     errors: list[IncidenceError] = []
     found = list(READ(write(tmp_path / name, "CCO ethanol\r\n\nC(\tbroken\nc1ccccc1\n"), errors))
     assert [read.name for read in found] == [f"{name}:1 ethanol", f"{name}:3 c1ccccc1"]
@@ -68,17 +87,17 @@ def test_lines_of_smiles_are_molecules(tmp_path, name):
 
 
 def test_tables_with_a_column_of_smiles_are_molecules(tmp_path):
-    pytest.importorskip("rdkit")
     found = list(READ(write(tmp_path / "a.csv", 'name,Smiles\n"a, b",CCO \n')))
     assert [read.name for read in found] == ["a.csv:1 CCO"]
     with pytest.raises(IncidenceError, match="has no column 'smiles'; it has: a, b"):
         list(READ(write(tmp_path / "b.csv", "a,b\n1,2\n")))
 
 
-def test_smiles_without_rdkit_say_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "rdkit.Chem", None)
-    with pytest.raises(MissingExtraError, match="reading SMILES needs rdkit"):
-        list(READ(write(tmp_path / "a.smi", "C\n"), []))
+@pytest.mark.parametrize(("name", "text"), [("a.smi", "C\n"), ("a.sdf", TRAIN), ("a.xyz", XYZ)])
+def test_files_without_rdkit_say_what_to_install(tmp_path, monkeypatch, name, text):
+    monkeypatch.setitem(sys.modules, "rdkit.Chem", None)
+    with pytest.raises(MissingExtraError, match=rf"reading .*{name} needs rdkit, .*: pip install 'incidence\[molecules\]'"):
+        list(READ(write(tmp_path / name, text), []))
 
 
 def test_atoms_in_space_get_their_bonds_from_distances(tmp_path):
@@ -87,6 +106,32 @@ def test_atoms_in_space_get_their_bonds_from_distances(tmp_path):
     assert (first.name, second.name) == ("a.xyz:1 water", "a.xyz:2")
     assert first.example == second.example
     assert first.example.features["{i j}"].shape == (2, len(BOND_FEATURES) + 1)
+
+
+AROUND = [(cos(k * pi / 3), sin(k * pi / 3)) for k in range(6)]
+IN_SPACE = {
+    "benzene": (
+        [("C", 1.39 * x, 1.39 * y) for x, y in AROUND] + [("H", 2.48 * x, 2.48 * y) for x, y in AROUND],
+        {"aromatic": 6, "single": 6},
+    ),
+    "hydrogen cyanide": ([("C", 0, 0), ("N", 1.16, 0), ("H", -1.07, 0)], {"single": 1, "triple": 1}),
+    "sulfur dioxide": ([("S", 0, 0), ("O", 1.24, 0.72), ("O", -1.24, 0.72)], {"single": 1, "double": 1}),  # O=[S+][O-]
+    "formaldehyde": ([("C", 0, 0), ("O", 1.21, 0), ("H", -0.59, 0.94), ("H", -0.59, -0.94)], {"single": 2, "double": 1}),
+    "neon": ([("Ne", 0, 0)], {}),
+    "carbon that lacks hydrogens": ([("C", 0, 0), ("C", 1.5, 0), ("C", 3.0, 0)], None),
+}
+
+
+def xyz(atoms: list[tuple[str, float, float]]) -> str:
+    return f"{len(atoms)}\n\n" + "".join(f"{symbol} {x} {y} 0\n" for symbol, x, y in atoms)
+
+
+@pytest.mark.parametrize(("atoms", "wanted"), IN_SPACE.values(), ids=IN_SPACE)
+def test_orders_of_bonds_in_space_fill_the_valences(tmp_path, atoms, wanted):
+    [read] = READ(write(tmp_path / "a.xyz", xyz(atoms)), hydrogens="keep")
+    kinds = read.example.features["{i j}"][:, :4].sum(0).tolist()
+    found = {name: count for name, count in zip(BOND_FEATURES, kinds, strict=False) if count}
+    assert found == wanted if wanted is not None else sum(found.values()) == 2
 
 
 def test_bonds_from_distances_replace_those_of_a_file(tmp_path):

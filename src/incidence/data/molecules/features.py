@@ -1,26 +1,33 @@
-"""Chemical features of molecules: of atoms, bonds and rings, from nothing but elements, charges and bonds."""
+"""Chemical features of molecules: what RDKit works out about atoms and bonds, and rings without chords."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from incidence.data.molecules.aromatic import Rings, rings_of
-from incidence.data.molecules.joined import Joined, join, without_hydrogens
-from incidence.data.molecules.tables import ELECTRONEGATIVITY, ELEMENTS, LONE_PAIR, Array, column_of, valence
-from incidence.errors import IncidenceError
-from incidence.geometry.convert.molecule import Molecule
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError, need
+from incidence.geometry.convert.sdf import Molecule
 from incidence.geometry.lifting.rings import rings
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
+from incidence.structure.structure import Structure
 
-__all__ = ["ATOM_FEATURES", "BOND_FEATURES", "RING_FEATURES", "batch_of", "features_of", "features_of_all"]
+__all__ = ["ATOM_FEATURES", "BOND_FEATURES", "RING_FEATURES", "Tables", "as_mol", "features_of", "features_of_all", "tables_of"]
+
+_ELEMENTS = {"H": 1, "B": 5, "C": 6, "N": 7, "O": 8, "F": 9, "Si": 14, "P": 15, "S": 16, "Cl": 17, "Br": 35, "I": 53}
+"""Those with a column of their own, and their atomic numbers; all others share one."""
+
+_MAX_RING = 8
+_RING_SIZES = range(3, _MAX_RING + 1)
 
 ATOM_FEATURES = (
-    *ELEMENTS,
+    *_ELEMENTS,
     "other",
     "degree",
     "hydrogens",
@@ -28,12 +35,7 @@ ATOM_FEATURES = (
     "electronegativity",
     "aromatic",
     "in_ring",
-    "ring3",
-    "ring4",
-    "ring5",
-    "ring6",
-    "ring7",
-    "ring8",
+    *(f"ring{size}" for size in _RING_SIZES),
     "double",
     "triple",
     "hetero_neighbours",
@@ -50,25 +52,35 @@ BOND_FEATURES = ("single", "double", "triple", "aromatic", "in_ring", "conjugate
 RING_FEATURES = ("size", "aromatic", "hetero")
 """The columns of `ring={i ...}`."""
 
-_MAX_RING = 8
 _HYDROGENS = ("count", "keep")
 
+# Pauling's scale by atomic number from 1, in hundredths; 170, that of an average metal, where it tells none.
+# fmt: off
+_PAULING = (
+    220, 170, 98, 157, 204, 255, 304, 344, 398, 170, 93, 131, 161, 190, 219, 258, 316, 170, 82, 100, 136, 154, 163, 166, 155, 183, 188, 191,
+    190, 165, 181, 201, 218, 255, 296, 170, 82, 95, 122, 133, 160, 216, 190, 220, 228, 220, 193, 169, 178, 196, 205, 210, 266, 260, 79, 89,
+    *(170,) * 15, 130, 150, 236, 190, 220, 220, 228, 254, 200, 162, 233, 202,
+)
+# fmt: on
+_ELECTRONEGATIVITY = torch.full((256,), 170)
+_ELECTRONEGATIVITY[1 : len(_PAULING) + 1] = torch.tensor(_PAULING)
 
-def features_of(molecule: Molecule, *, hydrogens: str = "count", lengths: bool = False) -> Example:
+
+def features_of(molecule: Any, *, hydrogens: str = "count", lengths: bool = False) -> Example:
     r"""A molecule with chemical features: atoms `i`, bonds `{i j}`, rings without chords of up to 8 atoms `ring={i ...}`, `pos=i`.
 
     Args:
-        molecule: What `read_sdf` reads.
-        hydrogens: `count`: hydrogen atoms are taken away and counted at their neighbours, and those that the file leaves out are added to
-            the count by valence; `keep`: they stay atoms, and none are added.
+        molecule: A molecule of RDKit, a `Molecule` that `read_sdf` reads, or a SMILES.
+        hydrogens: `count`: hydrogen atoms are taken away and counted at their neighbours, with those that are not written;
+            `keep`: they stay atoms, and none are added.
         lengths: Whether the lengths of bonds are features; only where positions are those in space.
 
     Raises:
-        IncidenceError: The molecule has no atoms, or a bond twice.
+        IncidenceError: RDKit cannot make sense of the molecule, or it has no atoms.
+        MissingExtraError: RDKit is not installed.
 
     Example:
-        >>> water = Molecule("water", torch.tensor([[8, 0, 0, 0]]), torch.zeros(1, 3), torch.zeros(2, 0).long(), torch.zeros(0, 1).long())
-        >>> example = features_of(water)
+        >>> example = features_of("O")
         >>> dict(zip(ATOM_FEATURES, example.features["i"][0].tolist()))["hydrogens"]
         2.0
     """
@@ -76,120 +88,202 @@ def features_of(molecule: Molecule, *, hydrogens: str = "count", lengths: bool =
     return example
 
 
-def features_of_all(molecules: Sequence[Molecule], *, hydrogens: str = "count", lengths: bool = False) -> list[Example]:
+def features_of_all(molecules: Sequence[Any], *, hydrogens: str = "count", lengths: bool = False) -> list[Example]:
     """`features_of` for many molecules, at a tenth of the time each."""
-    return uncollate(batch_of(join(molecules), hydrogens=hydrogens, lengths=lengths)) if molecules else []
+    return uncollate(tables_of(molecules, hydrogens=hydrogens, lengths=lengths).batch()) if molecules else []
 
 
-def batch_of(joined: Joined, target: Tensor | None = None, *, hydrogens: str = "count", lengths: bool = False) -> Example:
-    """The same as a batch, with a target for every molecule."""
+def as_mol(given: Any) -> Any:
+    """The molecule of RDKit, from itself, from a record of an SDF file or from a SMILES.
+
+    Raises:
+        IncidenceError: It is none of these, or RDKit cannot read the SMILES.
+    """
+    chem = need("rdkit.Chem", "a feature of molecules", "molecules")
+    if isinstance(given, str):
+        with need("rdkit.rdBase", "reading SMILES", "molecules").BlockLogs():
+            # RDKit would drop the end of a text that is not ASCII in silence, and take no text for a molecule without atoms.
+            found = chem.MolFromSmiles(given.strip()) if given.strip() and given.isascii() else None
+        if found is None:
+            raise IncidenceError(f"RDKit cannot read the SMILES {given.strip()!r}.")
+        return found
+    found = given.mol if isinstance(given, Molecule) else given
+    if not isinstance(found, chem.Mol):
+        raise IncidenceError(f"a molecule is one of RDKit, one that `read_sdf` reads, or a SMILES; got {type(given).__name__}.")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Features of the atoms and bonds of many molecules one below the other, as RDKit tells them; rings are still to be found.
+
+    Attributes:
+        num_atoms: Of every molecule.
+        num_bonds: Of every molecule.
+        ends: The two atoms of every bond, counted from 0 in each molecule; shape [2, bonds].
+        atoms: The columns `ATOM_FEATURES`, those of rings 0; float32.
+        bonds: The columns `BOND_FEATURES`; float32.
+        positions: Shape [atoms, 3], float32; 0 for molecules without.
+        nodes: Which atoms of every molecule these are, counted from 0; none if it is all.
+    """
+
+    num_atoms: Tensor
+    num_bonds: Tensor
+    ends: Tensor
+    atoms: Tensor
+    bonds: Tensor
+    positions: Tensor
+    nodes: Sequence[Sequence[int]] = ()
+
+    def batch(self, target: Tensor | None = None) -> Example:
+        """The molecules as a batch, with their rings and a target for every one."""
+        edges, atom_ptr = Pattern("{i j}"), _starts(self.num_atoms)
+        ends = self.ends + atom_ptr[:-1].repeat_interleave(self.num_bonds)
+        graphs = Structure._of({"node": atom_ptr}, {edges: (ends,)}, {edges: _starts(self.num_bonds)})
+        structure = rings(graphs, _MAX_RING, edges="{i j}", limit=None)
+        counts, found = _ring_features(structure, self.atoms, self.bonds)
+        first = ATOM_FEATURES.index("ring3")
+        atoms = torch.cat([self.atoms[:, :first], counts, self.atoms[:, first + counts.shape[1] :]], dim=1)
+        features = {"i": atoms, "{i j}": self.bonds, "ring={i ...}": found, "pos=i": self.positions}
+        return Example(structure, features, target, is_batch=True).canonical()
+
+
+def _starts(counts: Tensor) -> Tensor:
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+
+def _ring_features(structure: Structure, atoms: Tensor, bonds: Tensor) -> tuple[Tensor, Tensor]:
+    """How many rings of each size every atom is in, and the features of the rings: aromatic are those whose bonds all are."""
+    node, ring = structure["ring"]
+    sizes = ring.bincount(minlength=structure.num_entries("ring"))
+    node = node[ring.argsort(stable=True)]
+    size_of = sizes.repeat_interleave(sizes)
+    is_aromatic = bonds[:, BOND_FEATURES.index("aromatic")]
+    is_hetero = 1 - atoms[:, ATOM_FEATURES.index("H")] - atoms[:, ATOM_FEATURES.index("C")]
+    counts, found = atoms.new_zeros(len(atoms), len(_RING_SIZES)), atoms.new_zeros(len(sizes), len(RING_FEATURES))
+    for column, size in enumerate(_RING_SIZES):
+        members = node[size_of == size].view(-1, size)  # (rings, size)
+        counts[:, column] = members.flatten().bincount(minlength=len(atoms))
+        pairs = members[:, torch.tensor(list(combinations(range(size), 2)))]  # (rings, pairs, 2)
+        rows = structure.locate("{i j}", pairs.flatten(0, 1).T)
+        inside = torch.where(rows < 0, 0, is_aromatic[rows]).view(pairs.shape[:2]).sum(1)  # without chords, `size` bonds are inside
+        whole = torch.full_like(inside, size)
+        found[sizes == size] = torch.stack([whole, (inside == size).float(), is_hetero[members].sum(1)], dim=1)
+    return counts, found
+
+
+def tables_of(molecules: Sequence[Any], *, hydrogens: str = "count", lengths: bool = False) -> Tables:
+    """What RDKit tells about the atoms and bonds of molecules; arguments and errors are those of `features_of`."""
     if hydrogens not in _HYDROGENS:
         raise IncidenceError(f"hydrogens is one of {', '.join(_HYDROGENS)}; got {hydrogens!r}.")
-    if hydrogens == "count":
-        joined = without_hydrogens(joined)
-    structure = rings(joined.structure(), _MAX_RING, edges="{i j}", limit=None)
-    found = rings_of(joined, structure)
-    aromatic = found.count(found.bonds, found.is_aromatic, len(joined.orders)) > 0
-    bonds = _bond_features(joined, found, aromatic)
+    told = [_tell(as_mol(molecule), hydrogens == "count") for molecule in molecules]
+    num_atoms, num_bonds = torch.tensor([len(one.atoms) for one in told]), torch.tensor([len(one.bonds) for one in told])
+    atoms = torch.tensor([row for one in told for row in one.atoms], dtype=torch.long).view(-1, 5)
+    rows = torch.tensor([row for one in told for row in one.bonds], dtype=torch.long).view(-1, 6)
+    positions = torch.cat([one.positions for one in told])
+    ends = rows[:, :2].T + _starts(num_atoms)[:-1].repeat_interleave(num_bonds)
+    atom_features, bond_features = _columns(atoms, ends, rows[:, 2:])
     if lengths:
-        one, other = joined.positions[joined.bonds]
-        bonds.append(np.linalg.norm(one - other, axis=1))
-    features = {
-        "i": _tensor(_atom_features(joined, found, hydrogens == "count")),
-        "{i j}": _tensor(bonds),
-        "ring={i ...}": _tensor(_ring_features(joined, found)),
-        "pos=i": torch.from_numpy(joined.positions).float(),
-    }
-    return Example(structure, features, target, is_batch=True).canonical()
+        one, other = positions[ends]
+        bond_features = torch.cat([bond_features, (one - other).norm(dim=1, keepdim=True)], dim=1)
+    nodes = [one.nodes for one in told]
+    return Tables(num_atoms, num_bonds, rows[:, :2].T, atom_features.float(), bond_features.float(), positions.float(), nodes)
 
 
-def _tensor(columns: Sequence[Array]) -> Tensor:
-    return torch.from_numpy(np.stack(columns, axis=1).astype(np.float32))
+class _Told(NamedTuple):
+    """What RDKit tells about a molecule; hydrogens that are only counted are left out."""
+
+    atoms: Sequence[tuple[int, ...]]  # number, charge, hydrogens, aromatic, in a ring
+    bonds: Sequence[tuple[int, ...]]  # two rows of atoms, order, aromatic, in a ring, conjugated
+    positions: Tensor
+    nodes: list[int]  # the number of every row of atoms in the molecule
 
 
-def _is_hetero(joined: Joined) -> Array:
-    found: Array = ~np.isin(joined.numbers, (1, 6))
-    return found
-
-
-def _atom_features(joined: Joined, found: Rings, adds_hydrogens: bool) -> list[Array]:
-    number, count = joined.numbers, joined.num_atoms
-    degree = joined.at_atoms(np.ones(len(joined.orders)))
-    hydrogens = joined.removed + joined.over_neighbours(number == 1) + (_missing(joined) if adds_hydrogens else 0)
-    aromatic = found.count(found.atoms, found.is_aromatic, count) > 0
-    by_size = [found.count(found.atoms, found.sizes == size, count) for size in range(3, _MAX_RING + 1)]
-    double, triple = joined.at_atoms(joined.orders == 2), joined.at_atoms(joined.orders == 3)
-    carbon, oxygen = _carbonyl(joined, degree)
-    return [
-        *np.eye(len(ELEMENTS) + 1)[:, column_of(number)],
-        degree,
-        hydrogens,
-        joined.atoms[:, 1],
-        ELECTRONEGATIVITY[number],
-        aromatic,
-        np.sum(by_size, axis=0) > 0,
-        *by_size,
-        double,
-        triple,
-        joined.over_neighbours(_is_hetero(joined)),
-        np.isin(number, (7, 8)) & (hydrogens > 0),
-        carbon,
-        oxygen,
-        ~_is_unsaturated(joined) & (number != 1),
+def _tell(mol: Any, counts: bool) -> _Told:
+    mol = _worked_out(mol)
+    atoms = [atom for atom in mol.GetAtoms() if not (counts and _is_counted(atom))]
+    place = {atom.GetIdx(): row for row, atom in enumerate(atoms)}
+    orders = {kind: order for order, kind in enumerate(("SINGLE", "DOUBLE", "TRIPLE"), 1)}
+    atom_rows = [(a.GetAtomicNum(), a.GetFormalCharge(), _hydrogens(a, counts), int(a.GetIsAromatic()), int(a.IsInRing())) for a in atoms]
+    bond_rows = [
+        (
+            *(place[b.GetBeginAtomIdx()], place[b.GetEndAtomIdx()], orders.get(b.GetBondType().name, 0)),
+            *(int(b.GetIsAromatic()), int(b.IsInRing()), int(b.GetIsConjugated())),
+        )
+        for b in mol.GetBonds()
+        if b.GetBeginAtomIdx() in place and b.GetEndAtomIdx() in place
     ]
+    positions = torch.zeros(len(atoms), 3, dtype=torch.float64)
+    if mol.GetNumConformers():
+        positions = torch.from_numpy(mol.GetConformer().GetPositions())[list(place)]
+    if not bool(positions.isfinite().all()):
+        raise IncidenceError("the molecule has a position that is not a finite number. Correct the file.")
+    return _Told(atom_rows, bond_rows, positions, list(place))
 
 
-def _missing(joined: Joined) -> Array:
-    """The hydrogens that the file leaves out: what bonds, unpaired electrons and those taken away leave of the valence."""
-    aromatic = joined.at_atoms(joined.orders == 4)
-    total = joined.at_atoms(np.where(joined.orders <= 3, joined.orders, 0)) + np.floor(1.5 * aromatic) + joined.removed
-    total = total.astype(np.int64) + joined.atoms[:, 3]
-    return np.maximum(valence(joined.numbers, joined.atoms[:, 1], total) - total, 0)
-
-
-def _is_unsaturated(joined: Joined) -> Array:
-    found: Array = joined.at_atoms(joined.is_multiple) > 0
+def _worked_out(mol: Any) -> Any:
+    """A copy with aromatic atoms and bonds, rings and hydrogens; double bonds of aromatic rings are written out."""
+    chem, base = (need(f"rdkit.{part}", "a feature of molecules", "molecules") for part in ("Chem", "rdBase"))
+    if not mol.GetNumAtoms():
+        raise IncidenceError("the molecule has no atoms. Leave it out.")
+    found = chem.Mol(mol)
+    try:
+        with base.BlockLogs():
+            chem.Cleanup(found)
+            found.UpdatePropertyCache(strict=False)  # files have atoms with more bonds than they should: those get no hydrogens
+            chem.SanitizeMol(found, chem.SANITIZE_ALL ^ chem.SANITIZE_PROPERTIES)
+            chem.Kekulize(found)
+    except ValueError as error:
+        raise IncidenceError(f"RDKit cannot make sense of the molecule: {str(error).strip()}.") from None
     return found
 
 
-def _carbonyl(joined: Joined, degree: Array) -> tuple[Array, Array]:
-    """Carbons with a double bond to an oxygen that has no other, and those oxygens."""
-    number, double = joined.numbers, joined.orders == 2
-    ends = np.concatenate([joined.bonds[:, double], joined.bonds[::-1, double]], axis=1)
-    is_carbonyl = (number[ends[0]] == 6) & (number[ends[1]] == 8) & (degree[ends[1]] == 1)
-    flags = np.zeros((2, joined.num_atoms))
-    flags[0, ends[0, is_carbonyl]] = 1
-    flags[1, ends[1, is_carbonyl]] = 1
-    return flags[0], flags[1]
+def _is_counted(atom: Any) -> bool:
+    """A hydrogen with one bond, to an atom that is none; others, as in H2, are atoms."""
+    if atom.GetAtomicNum() != 1 or atom.GetFormalCharge() or atom.GetDegree() != 1:
+        return False
+    return bool(atom.GetNeighbors()[0].GetAtomicNum() != 1)
 
 
-def _bond_features(joined: Joined, found: Rings, aromatic: Array) -> list[Array]:
-    in_ring = found.count(found.bonds, np.ones(len(found.sizes)), len(joined.orders)) > 0
-    aromatic = aromatic | (joined.orders == 4)
-    one, other = ELECTRONEGATIVITY[joined.numbers[joined.bonds]]
-    kinds = [(joined.orders == order) & ~aromatic for order in (1, 2, 3)]
-    return [*kinds, aromatic, in_ring, _conjugated(joined, aromatic), np.abs(one - other), _rotatable(joined, kinds[0] & ~in_ring)]
+def _hydrogens(atom: Any, counts: bool) -> int:
+    if counts:
+        return int(atom.GetTotalNumHs(includeNeighbors=True))
+    return sum(other.GetAtomicNum() == 1 for other in atom.GetNeighbors())
 
 
-def _conjugated(joined: Joined, aromatic: Array) -> Array:
-    """Aromatic bonds; single ones between two atoms with multiple bonds, or between one and a lone pair; multiple ones beside those."""
-    unsaturated = _is_unsaturated(joined)
-    pair = LONE_PAIR[joined.numbers] & (joined.atoms[:, 1] <= 0) & ~unsaturated
-    (u, v), (p, q) = unsaturated[joined.bonds], pair[joined.bonds]
-    single = (joined.orders == 1) & ((u & v) | (u & q) | (v & p))
-    beside = joined.at_atoms(single) > 0
-    found: Array = aromatic | single | (joined.is_multiple & beside[joined.bonds].any(axis=0))
-    return found
+def _columns(atoms: Tensor, ends: Tensor, bonds: Tensor) -> tuple[Tensor, Tensor]:
+    """The features of atoms, with 0 for the numbers of rings, and of bonds, from the rows that RDKit tells."""
+    number, charge, hydrogens, aromatic, in_ring = atoms.T
+    order, is_aromatic, bond_in_ring, conjugated = bonds.T
+    one, other = ends
 
+    def sums(at_one: Tensor, at_other: Tensor) -> Tensor:
+        """For every atom the sum over its bonds of a value that each bond has at either end."""
+        return torch.bincount(ends.flatten(), torch.cat([at_one, at_other]).double(), minlength=len(atoms))
 
-def _rotatable(joined: Joined, single: Array) -> Array:
-    """Single bonds outside rings with something to turn at both ends; beside a triple bond nothing turns."""
-    heavy = joined.over_neighbours(joined.numbers != 1)
-    turns = (heavy > 1) & (joined.at_atoms(joined.orders == 3) == 0) & (joined.numbers != 1)
-    found: Array = single & turns[joined.bonds].all(axis=0)
-    return found
+    def over_neighbours(values: Tensor) -> Tensor:
+        return sums(values[other], values[one])
 
-
-def _ring_features(joined: Joined, found: Rings) -> list[Array]:
-    hetero = np.bincount(found.atoms[1], _is_hetero(joined)[found.atoms[0]], minlength=len(found.sizes))
-    return [found.sizes, found.is_aromatic, hetero]
+    degree = over_neighbours(torch.ones_like(number))
+    double, triple = (sums(is_so, is_so) for is_so in (order == 2, order == 3))
+    is_hetero = (number != 1) & (number != 6)
+    carbonyl = torch.stack([(number[a] == 6) & (number[b] == 8) & (degree[b] == 1) & (order == 2) for a, b in ((one, other), (other, one))])
+    # Something turns at both ends, and beside a triple bond nothing does.
+    turns = (over_neighbours(number != 1) > 1) & (triple == 0) & (number != 1)
+    kinds = [(order == k) & (is_aromatic == 0) for k in (1, 2, 3)]
+    electronegativity = _ELECTRONEGATIVITY[number]
+    own = number[:, None] == torch.tensor(list(_ELEMENTS.values()))
+    atom_columns = [
+        *own.T,
+        ~own.any(1),
+        *(degree, hydrogens, charge, electronegativity / 100, aromatic, in_ring),
+        *torch.zeros(len(_RING_SIZES), len(atoms)),
+        *(double, triple, over_neighbours(is_hetero)),
+        ((number == 7) | (number == 8)) & (hydrogens > 0),
+        sums(*carbonyl) > 0,
+        sums(*carbonyl.flip(0)) > 0,
+        (double + triple == 0) & (number != 1),
+    ]
+    difference = (electronegativity[one] - electronegativity[other]).abs() / 100
+    bond_columns = [*kinds, is_aromatic, bond_in_ring, conjugated, difference, kinds[0] & (bond_in_ring == 0) & turns[one] & turns[other]]
+    return torch.stack([c.float() for c in atom_columns], dim=1), torch.stack([c.float() for c in bond_columns], dim=1)

@@ -1,36 +1,39 @@
-"""The reader of molecule files: SDF and MOL by ourselves, XYZ too, SMILES through RDKit."""
+"""The reader of molecule files: SDF and MOL, SMILES in lines or tables, XYZ; RDKit makes sense of all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import csv
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, Any, NamedTuple
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
-from incidence.data.molecules.bonding import bonded
-from incidence.data.molecules.features import batch_of
-from incidence.data.molecules.files import open_text, table, within
-from incidence.data.molecules.joined import Joined, assert_sound, is_counted, join
-from incidence.data.molecules.smiles import from_smiles
+from incidence.data.molecules.features import as_mol, tables_of
 from incidence.data.readers import Read, Reader, legible
-from incidence.errors import IncidenceError, MissingExtraError
-from incidence.geometry.convert.elements import NUMBER
-from incidence.geometry.convert.molecule import Molecule
-from incidence.geometry.convert.sdf import read_sdf
+from incidence.errors import IncidenceError, MissingExtraError, need
+from incidence.geometry.convert.sdf import Molecule, read_sdf
 from incidence.structure.examples import uncollate
 
-__all__ = ["READER"]
-
-T = TypeVar("T")
+__all__ = ["READER", "bonded"]
 
 _TOGETHER = 256  # molecules whose features are made at once: ten times as fast as one by one
 _BONDS = ("file", "distance")
+_STRETCH = 1.15
+"""Atoms are bonded up to this multiple of the sum of their covalent radii: of 1.15, 1.2, 1.25 and 1.3 the one that agrees best with QM9."""
+_MOST_TRIES = 10_000  # at orders of bonds, before they all stay single: large molecules that lack hydrogens would take forever
 
-_Record = tuple[int, "Molecule | IncidenceError"]
-"""The number of a record, and what it says or what is wrong with it."""
+
+class _Record(NamedTuple):
+    """The number of a record, and what it says or what is wrong with it."""
+
+    number: int
+    found: Molecule | IncidenceError
 
 
 def _read(
@@ -47,6 +50,7 @@ def _read(
 
     Raises:
         IncidenceError: The file cannot be read at all, or an option is wrong.
+        MissingExtraError: RDKit is not installed.
     """
     path = Path(path)
     if bonds not in _BONDS:
@@ -56,116 +60,179 @@ def _read(
         raise IncidenceError(f"{path} is no file of molecules: those end in {', '.join(_FORMATS)}, and may be compressed (.gz).")
     if not path.is_file():
         raise IncidenceError(f"there is no file {path}.")
+    need("rdkit.Chem", f"reading {path}", "molecules")
     by_distance = bonds == "distance" or suffix == ".xyz"
 
-    for records in _chunks(_sound(path, _FORMATS[suffix](path), errors), _TOGETHER):
-        joined = join([molecule for _, molecule in records])
-        joined = bonded(joined) if by_distance else joined
-        examples = uncollate(batch_of(joined, hydrogens=hydrogens, lengths=lengths))
-        for (number, molecule), example, atoms in zip(records, examples, _atom_numbers(joined, hydrogens), strict=True):
-            said = {key: legible(value) for key, value in molecule.properties.items()}
-            yield Read(f"{path.name}:{number} {legible(molecule.name)}".rstrip(), example, atoms, said)
+    def features(molecules: list[Molecule]) -> list[tuple[Any, list[str]]]:
+        mols = [bonded(m.mol) if by_distance else m.mol for m in molecules]
+        tables = tables_of(mols, hydrogens=hydrogens, lengths=lengths)
+        return list(zip(uncollate(tables.batch()), [[str(k + 1) for k in own] for own in tables.nodes], strict=True))
 
-
-def _atom_numbers(joined: Joined, hydrogens: str) -> list[tuple[str, ...]]:
-    """The numbers, from 1, of the atoms of every molecule in its file; hydrogens that are only counted are no nodes."""
-    stays = ~is_counted(joined) if hydrogens == "count" else np.ones(joined.num_atoms, dtype=bool)
-    parts = np.split(stays, joined.atom_ptr[1:-1])
-    return [tuple(str(k + 1) for k in part.nonzero()[0].tolist()) for part in parts]
-
-
-def _sound(path: Path, records: Iterator[_Record], errors: list[IncidenceError] | None) -> Iterator[tuple[int, Molecule]]:
-    """The molecules that features can be made of; what is wrong with others goes to the list."""
-    number = 0
-    for number, found in records:
-        error = found if isinstance(found, IncidenceError) else _problem(path, number, found)
-        if error is None and isinstance(found, Molecule):
-            yield number, found
-        elif errors is None and error is not None:
-            raise error
-        elif errors is not None and error is not None:
-            errors.append(error)
+    number, records = 0, _FORMATS[suffix](path)
+    while some := list(islice(records, _TOGETHER)):
+        number = some[-1].number
+        for record, made in _each(features, some):
+            if isinstance(made, IncidenceError):
+                error = made if str(path) in str(made) else IncidenceError(f"{path}, record {record.number}: {made}")
+                if errors is None:
+                    raise error
+                errors.append(error)
+                continue
+            example, atoms = made
+            assert isinstance(record.found, Molecule)
+            name = f"{path.name}:{record.number} {record.found.name}".rstrip()
+            yield Read(name, example, tuple(atoms), record.found.properties)
     if not number:
         raise IncidenceError(f"{path} has no record: a file has at least one molecule.")
 
 
-def _problem(path: Path, number: int, molecule: Molecule) -> IncidenceError | None:
+def _each(features: Callable[[list[Molecule]], list[Any]], records: list[_Record]) -> Iterator[tuple[_Record, Any]]:
+    """What is made of each record, or its error; if one cannot be made, of every one on its own, so that the others are not lost."""
+    sound = [record.found for record in records if isinstance(record.found, Molecule)]
     try:
-        assert_sound(molecule)
+        made = iter(features(sound) if sound else [])
     except IncidenceError as error:
-        return IncidenceError(f"{path}, record {number}: {error}")
-    return None
+        if len(sound) > 1:
+            for record in records:
+                yield from _each(features, [record])
+            return
+        made = iter([error])
+    for record in records:
+        yield record, record.found if isinstance(record.found, IncidenceError) else next(made)
 
 
-def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while chunk := list(islice(iterator, size)):
-        yield chunk
+def bonded(mol: Any) -> Any:
+    """A copy with the bonds that the distances of its atoms tell, and orders that fill their valences; all hydrogens must be there.
+
+    Where no orders do, all bonds are single.
+    """
+    chem, bonds = (need(f"rdkit.Chem{part}", "finding bonds", "molecules") for part in ("", ".rdDetermineBonds"))
+    found = chem.RWMol(mol)
+    for bond in list(found.GetBonds()):
+        found.RemoveBond(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+    with need("rdkit.rdBase", "finding bonds", "molecules").BlockLogs():
+        bonds.DetermineConnectivity(found, useVdw=True, covFactor=_STRETCH)
+        ordered = chem.Mol(found)
+        try:
+            charge = sum(atom.GetFormalCharge() for atom in found.GetAtoms())
+            bonds.DetermineBondOrders(ordered, charge=charge, embedChiral=False, maxIterations=_MOST_TRIES)
+        except (ValueError, RuntimeError):
+            return found
+    return ordered
+
+
+def in_space(numbers: NDArray[Any], positions: NDArray[Any]) -> Any:
+    """Atoms at their places, without bonds.
+
+    Raises:
+        IncidenceError: A position is no finite number.
+    """
+    chem = need("rdkit.Chem", "a molecule in space", "molecules")
+    if not np.isfinite(positions).all():
+        raise IncidenceError("the molecule has a position that is not a finite number. Correct the file.")
+    found, conformer = chem.RWMol(), chem.Conformer(len(numbers))
+    for number in numbers.tolist():
+        found.AddAtom(chem.Atom(number))
+    conformer.SetPositions(np.ascontiguousarray(positions, dtype=np.float64))
+    found.AddConformer(conformer)
+    return found
+
+
+# ---- formats
+
+
+_DAMAGE = (OSError, EOFError, ValueError, csv.Error, zlib.error)
+"""What reading a damaged file may raise."""
+
+
+@contextmanager
+def _within(path: Path) -> Iterator[None]:
+    """Turns what a damaged file makes libraries raise into one sentence."""
+    try:
+        yield
+    except IncidenceError:
+        raise
+    except _DAMAGE as error:
+        raise IncidenceError(f"{path} cannot be read ({error}): get the file again.") from error
+
+
+@contextmanager
+def _text(path: Path) -> Iterator[IO[str]]:
+    """A text file, plain or compressed with gzip."""
+    opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open
+    with _within(path), opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        yield file
 
 
 def _sdf(path: Path) -> Iterator[_Record]:
     broken: list[IncidenceError] = []
-    told = passed = 0
-    with within(path):
+    told = number = 0
+    with _within(path):
         for molecule in read_sdf(path, broken):
             for error in broken[told:]:
-                passed, told = passed + 1, told + 1
-                yield passed, error
-            passed += 1
-            yield passed, molecule
+                number, told = number + 1, told + 1
+                yield _Record(number, error)
+            number += 1
+            yield _Record(number, molecule)
     for error in broken[told:]:
-        passed += 1
-        yield passed, error
+        number += 1
+        yield _Record(number, error)
 
 
 def _smi(path: Path) -> Iterator[_Record]:
     """Lines of a SMILES, a blank and a name."""
-    with within(path), open_text(path) as file:
+    with _text(path) as file:
         lines = (line.strip().partition(" ") for line in (text.replace("\t", " ") for text in file) if line.strip())
         for number, (text, _, title) in enumerate(lines, 1):
-            yield number, _molecule(path, number, text, title.strip())
+            yield _Record(number, _molecule(text, title.strip()))
 
 
 def _csv(path: Path) -> Iterator[_Record]:
-    """A table with a column `smiles`."""
-    for number, (text,) in enumerate(table(path, ("smiles",)), 1):
-        yield number, _molecule(path, number, text, "")
+    """A table with a column `smiles`, in any case."""
+    with _text(path) as file:
+        rows = (row for row in csv.reader(file) if any(word.strip() for word in row))
+        header = [word.strip().lower() for word in next(rows, [])]
+        if "smiles" not in header:
+            raise IncidenceError(f"{path} has no column 'smiles'; it has: {', '.join(header) or 'none'}.")
+        place = header.index("smiles")
+        for number, row in enumerate(rows, 1):
+            yield _Record(number, _molecule(row[place].strip() if place < len(row) else "", ""))
 
 
-def _molecule(path: Path, number: int, text: str, title: str) -> Molecule | IncidenceError:
+def _molecule(text: str, title: str) -> Molecule | IncidenceError:
     try:
-        return from_smiles(legible(text), title)
+        return Molecule(legible(title or text), as_mol(legible(text)))
     except MissingExtraError:
         raise
     except IncidenceError as error:
-        return IncidenceError(f"{path}, record {number}: {error}")
+        return error
 
 
 def _xyz(path: Path) -> Iterator[_Record]:
     """Blocks of a number of atoms, a title, and so many lines of a symbol and three coordinates."""
-    with within(path), open_text(path) as file:
+    with _text(path) as file:
         number = 0
         while head := next((line.strip() for line in file if line.strip()), ""):
             number += 1
             if not head.isdecimal():
-                yield number, IncidenceError(f"{path}, record {number}: an XYZ record starts with its number of atoms; got {head!r}.")
+                yield _Record(number, IncidenceError(f"an XYZ record starts with its number of atoms; got {head!r}."))
                 return  # where the next record starts is not known
-            title = next(file, "").strip()
-            yield number, _atoms(path, number, title, [line.split() for line in islice(file, int(head))], int(head))
+            title = legible(next(file, "").strip())
+            yield _Record(number, _atoms(title, [line.split() for line in islice(file, int(head))], int(head)))
 
 
-def _atoms(path: Path, number: int, title: str, rows: list[list[str]], count: int) -> Molecule | IncidenceError:
+def _atoms(title: str, rows: list[list[str]], count: int) -> Molecule | IncidenceError:
+    chem, base = (need(f"rdkit.{part}", "reading XYZ files", "molecules") for part in ("Chem", "rdBase"))
+    table = chem.GetPeriodicTable()
     try:
-        positions = [[float(word) for word in row[1:4]] for row in rows]
-        numbers = [int(row[0]) if row[0].isdecimal() else NUMBER[row[0].capitalize()] for row in rows]
-    except (ValueError, KeyError, IndexError):
-        positions, numbers = [], []
-    if len(numbers) != count or any(len(at) != 3 for at in positions) or not all(0 < n < len(NUMBER) for n in numbers):
-        return IncidenceError(f"{path}, record {number}: {count} lines of a symbol and three coordinates must follow the title.")
-    atoms = torch.zeros(count, 4, dtype=torch.long)
-    atoms[:, 0] = torch.tensor(numbers, dtype=torch.long)
-    empty = torch.zeros(2, 0, dtype=torch.long)
-    return Molecule(title, atoms, torch.tensor(positions, dtype=torch.float64).view(-1, 3), empty, empty.T)
+        positions = np.array([[float(word) for word in row[1:4]] for row in rows]).reshape(count, 3)
+        with base.BlockLogs():
+            numbers = [int(row[0]) if row[0].isdecimal() else table.GetAtomicNumber(row[0].capitalize()) for row in rows]
+            return Molecule(title, in_space(np.array(numbers, dtype=np.int64), positions))
+    except IncidenceError as error:
+        return error
+    except (ValueError, IndexError, RuntimeError):  # the last is what RDKit says to a symbol or number that it does not know
+        return IncidenceError(f"{count} lines of a symbol and three coordinates must follow the title.")
 
 
 _FORMATS: dict[str, Callable[[Path], Iterator[_Record]]] = {".sdf": _sdf, ".mol": _sdf, ".smi": _smi, ".csv": _csv, ".xyz": _xyz}

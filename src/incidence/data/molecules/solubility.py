@@ -1,4 +1,4 @@
-"""Aqueous solubility: the data set that comes with the package."""
+"""Aqueous solubility: the data set that comes with the package, with its features, so that it needs no RDKit."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import numpy as np
 import torch
 
 from incidence.data.dataset import DataSet, Split, Task
-from incidence.data.molecules.features import batch_of
-from incidence.data.molecules.joined import Joined, starts
-from incidence.data.molecules.tables import Array
+from incidence.data.molecules.features import Tables
 from incidence.structure.examples import uncollate
 
-__all__ = ["load_solubility", "names"]
+__all__ = ["load_solubility"]
 
 
 def load_solubility(name: str = "solubility", folder: Path | None = None) -> DataSet:
@@ -24,48 +22,29 @@ def load_solubility(name: str = "solubility", folder: Path | None = None) -> Dat
         name: What the data set is called.
         folder: Not needed: the data is part of the package.
     """
-    arrays = _arrays()
-    target = torch.from_numpy(arrays["solubility"])[:, None]
-    num_train, count = int(arrays["num_train"]), len(target)
+    with files("incidence.data").joinpath("solubility.npz").open("rb") as file, np.load(file, allow_pickle=False) as found:
+        arrays = dict(found)
+    about, names = (arrays[key].tobytes().decode() for key in ("about", "names"))
+    target, num_train = torch.from_numpy(arrays["solubility"])[:, None], int(arrays["num_train"])
+    flat = torch.from_numpy(arrays["hundredths"].T) / 100
+    # A few kinds of atoms and bonds make up all of them.
+    atoms, bonds = (torch.from_numpy(arrays[f"{key}_kinds"][arrays[f"{key}_kind"]]) / 100 for key in ("atom", "bond"))
+    tables = Tables(
+        num_atoms=torch.from_numpy(arrays["num_atoms"]).long(),
+        num_bonds=torch.from_numpy(arrays["num_bonds"]).long(),
+        ends=torch.from_numpy(arrays["bonds"]).long(),
+        atoms=atoms,
+        bonds=bonds,
+        positions=torch.cat([flat, torch.zeros(len(flat), 1)], dim=1),
+    )
     train = torch.arange(num_train)
     return DataSet(
         name=name,
-        examples=uncollate(batch_of(_joined(arrays), target)),
+        examples=uncollate(tables.batch(target)),
         task=Task("regression", ("solubility",), unit="log mol/l"),
-        splits=(Split(train, train[:0], torch.arange(num_train, count)),),
+        splits=(Split(train, train[:0], torch.arange(num_train, len(target))),),
         reader="molecule",
-        about=_text(arrays["about"]),
+        about=about,
         metric="rmse",
-    )
-
-
-def names() -> list[str]:
-    """What the molecules are called, in the order of the examples."""
-    return _text(_arrays()["names"]).split("\n")
-
-
-def _text(value: Array) -> str:
-    return value.tobytes().decode()
-
-
-def _arrays() -> dict[str, Array]:
-    with files("incidence.data").joinpath("solubility.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        return dict(arrays)
-
-
-def _joined(arrays: dict[str, Array]) -> Joined:
-    atom_ptr, bond_ptr = (starts(arrays[key]) for key in ("num_atoms", "num_bonds"))
-    count = len(arrays["numbers"])
-    atoms = np.zeros((count, 4), dtype=np.int64)
-    atoms[:, 0], atoms[:, 1] = arrays["numbers"], arrays["charges"]
-    positions = np.zeros((count, 3))
-    positions[:, :2] = arrays["hundredths"].T / 100
-    return Joined(
-        atoms=atoms,
-        positions=positions,
-        bonds=arrays["bonds"].astype(np.int64) + np.repeat(atom_ptr[:-1], np.diff(bond_ptr)),
-        orders=arrays["orders"].astype(np.int64),
-        atom_ptr=atom_ptr,
-        bond_ptr=bond_ptr,
-        removed=np.zeros(count, dtype=np.int64),
+        names=names.split("\n"),
     )

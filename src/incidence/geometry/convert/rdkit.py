@@ -1,4 +1,4 @@
-"""RDKit: molecules."""
+"""Molecules of RDKit as examples, and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from incidence.geometry.convert.exchange import assert_held, by_meaning, single
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 
-__all__ = ["ATOM_COLUMNS", "BOND_COLUMNS", "from_rdkit", "to_rdkit"]
+__all__ = ["ATOM_COLUMNS", "BOND_COLUMNS", "from_rdkit", "plain", "to_rdkit"]
 
 ATOM_COLUMNS = ("number", "charge", "isotope", "radical", "hydrogens", "no_implicit", "chirality")
 """The features of an atom; the first four are those of `read_sdf`. Chirality: 0 none, 1 R, 2 S, 3 r, 4 s."""
@@ -36,32 +36,36 @@ def from_rdkit(molecule: Any) -> Example:
         >>> from_rdkit(Chem.MolFromSmiles("CCO"))
         Example(Structure(num_nodes=3, '{i j}': 2 entries), features={'i': [3, 7], '{i j}': [2, 2]}, target=None)
     """
-    chem = need("rdkit.Chem", "from_rdkit", "convert")
+    example = plain(molecule)
+    atom_labels, bond_labels = _labels(need("rdkit.Chem", "from_rdkit", "molecules"), molecule)
+    hydrogens = [(atom.GetNumExplicitHs(), int(atom.GetNoImplicit())) for atom in molecule.GetAtoms()]
+    more = {
+        "i": [(*own, _CHIRALITY.get(label, 0)) for own, label in zip(hydrogens, atom_labels, strict=True)],
+        "{i j}": [(_STEREO.get(label, 0),) for label in bond_labels],
+    }
+    widths = {"i": len(ATOM_COLUMNS) - 4, "{i j}": len(BOND_COLUMNS) - 1}
+    whole = {key: torch.cat([example.features[key], torch.tensor(rows).long().view(-1, widths[key])], dim=1) for key, rows in more.items()}
+    return example.replace(features={**example.features, **whole})
+
+
+def plain(molecule: Any) -> Example:
+    """The same with the first four columns of atoms and the first of bonds, which need no stereochemistry."""
+    chem = need("rdkit.Chem", "from_rdkit", "molecules")
     if not isinstance(molecule, chem.Mol):
         hint = " RDKit gives None for what it cannot read." if molecule is None else ""
         raise IncidenceError(f"from_rdkit takes a molecule of RDKit; got {type(molecule).__name__}.{hint}")
-    atom_labels, bond_labels = _labels(chem, molecule)
-    atoms = [(*_numbers(atom), _CHIRALITY.get(label, 0)) for atom, label in zip(molecule.GetAtoms(), atom_labels, strict=True)]
-    bonds, ends = [], []
-    for bond, label in zip(molecule.GetBonds(), bond_labels, strict=True):
+    atoms = [(a.GetAtomicNum(), a.GetFormalCharge(), a.GetIsotope(), a.GetNumRadicalElectrons()) for a in molecule.GetAtoms()]
+    bonds = []
+    for bond in molecule.GetBonds():
         kind = bond.GetBondType().name
         if kind not in _ORDERS:
             raise IncidenceError(f"from_rdkit: bond {bond.GetIdx()} is of the type {kind}; known are {', '.join(_ORDERS)}.")
-        bonds.append((_ORDERS[kind], _STEREO.get(label, 0)))
-        ends.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
-    features = {
-        "i": torch.tensor(atoms, dtype=torch.long).view(-1, len(ATOM_COLUMNS)),
-        "{i j}": torch.tensor(bonds, dtype=torch.long).view(-1, len(BOND_COLUMNS)),
-    }
+        bonds.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), _ORDERS[kind]))
+    rows = torch.tensor(bonds, dtype=torch.long).view(-1, 3)
+    features = {"i": torch.tensor(atoms, dtype=torch.long).view(-1, 4), "{i j}": rows[:, 2:]}
     if molecule.GetNumConformers():
         features["pos=i"] = torch.tensor(molecule.GetConformer().GetPositions(), dtype=torch.float64).view(-1, 3)
-    index = torch.tensor(ends, dtype=torch.long).view(-1, 2).T
-    return Example(Structure(len(atoms), {"{i j}": index}), features)
-
-
-def _numbers(atom: Any) -> tuple[int, ...]:
-    kind = atom.GetAtomicNum(), atom.GetFormalCharge(), atom.GetIsotope(), atom.GetNumRadicalElectrons()
-    return *kind, atom.GetNumExplicitHs(), int(atom.GetNoImplicit())
+    return Example(Structure(len(atoms), {"{i j}": rows[:, :2].T}), features)
 
 
 def _labels(chem: Any, molecule: Any) -> tuple[list[str], list[str]]:
@@ -71,7 +75,7 @@ def _labels(chem: Any, molecule: Any) -> tuple[list[str], list[str]]:
     if is_handed or any(b.GetStereo() > chem.BondStereo.STEREOANY for b in labelled.GetBonds()):
         labelled.UpdatePropertyCache(strict=False)
         chem.FastFindRings(labelled)
-        need("rdkit.Chem.rdCIPLabeler", "from_rdkit", "convert").AssignCIPLabels(labelled)
+        need("rdkit.Chem.rdCIPLabeler", "from_rdkit", "molecules").AssignCIPLabels(labelled)
 
     def label(part: Any) -> str:
         return str(part.GetProp("_CIPCode")) if part.HasProp("_CIPCode") else ""
@@ -92,7 +96,7 @@ def to_rdkit(example: Example | Structure) -> Any:
         >>> Chem.MolToSmiles(to_rdkit(from_rdkit(Chem.MolFromSmiles("OC(=O)[C@@H](N)C"))))
         'C[C@H](N)C(=O)O'
     """
-    chem = need("rdkit.Chem", "to_rdkit", "convert")
+    chem = need("rdkit.Chem", "to_rdkit", "molecules")
     example = single(example, "to_rdkit")
     assert_held(example, "to_rdkit", ["{i j}"], ["i", "pos=i", "{i j}"])
     features = by_meaning(example)
