@@ -196,7 +196,7 @@ def _copy_biases(old: Layer, new: Layer, structure: Structure) -> None:
 def _to_group(layer: Layer, group: Group) -> AutomorphismLinear:
     if isinstance(layer, AutomorphismLinear):
         _assert_part(group, layer.group, "restrict_to takes a part of the group of the layer")
-        group = _moved_to(group, layer.structure)
+        group = group._on(layer.structure)
     structure = layer.structure if isinstance(layer, AutomorphismLinear) else group.structure
     small = AutomorphismLinear(structure, layer.map, group=group, **_arguments(layer))
     for s, t in _pairs(layer):
@@ -208,11 +208,6 @@ def _to_group(layer: Layer, group: Group) -> AutomorphismLinear:
         _weight(small, s, t).copy_(values)
     _copy_biases(layer, small, structure)
     return small
-
-
-def _moved_to(group: Group, structure: Structure) -> Group:
-    """The group on the nodes of a structure: what is carried needs a group that keeps the tensors of the map, not all of them."""
-    return Group._of(structure, group._rows, group.__dict__.get("order"), group._log_order)
 
 
 def _combined(values: Tensor, weight: Tensor) -> Tensor:
@@ -253,7 +248,7 @@ def _to_larger(layer: Linear | AutomorphismLinear, group: Group) -> Automorphism
     if isinstance(layer, Linear):
         raise IncidenceError("a Linear layer respects all relabellings: no group of nodes is larger. Use restrict_to, or 'product'.")
     _assert_part(layer.group, group, "project takes a group that has that of the layer as a part")
-    large = AutomorphismLinear(layer.structure, layer.map, group=_moved_to(group, layer.structure), **_arguments(layer))
+    large = AutomorphismLinear(layer.structure, layer.map, group=group._on(layer.structure), **_arguments(layer))
     for s, t in _pairs(layer):
         small, into = layer.pair_orbits[s, t], large.pair_orbits[s, t]
         number = into.number[small.ys, small.xs]

@@ -2,9 +2,9 @@ r"""`automorphisms`: the relabellings of the nodes that keep every entry of a st
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
-from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from incidence.errors import IncidenceError, TooLargeError, need
 from incidence.structure.structure import Structure
 from incidence.symmetry.coloured import ColouredGraph, coloured_graph
+from incidence.symmetry.factor import direct_factors
 from incidence.symmetry.group import Group
 from incidence.symmetry.search import MAX_STEPS, find_symmetries
 
 __all__ = ["ENGINES", "automorphisms"]
 
-Found = tuple[NDArray[np.int64], int | None, float | None]
-"""Generators on the nodes, shape (number, nodes); the order, or its logarithm to six digits."""
+Found = tuple[NDArray[np.int64], int]
+"""Generators on the nodes, shape (number, nodes); and the order."""
 
 _MAX_DENSE = 20_000  # vertices: pynauty keeps a bit for every pair
 _EASY = 2_000  # steps of the search before pynauty is asked: a second or less
@@ -50,7 +51,7 @@ def automorphisms(structure: Structure, engine: str = "auto") -> Group:
         raise IncidenceError(f"automorphisms is for one structure; got a batch of {structure.num_structures}: take batch[k].")
     if engine not in ENGINES:
         raise IncidenceError(f"no engine {engine!r} for automorphisms; there are: {', '.join(ENGINES)}.")
-    return Group._of(structure, *ENGINES[engine](coloured_graph(structure)))
+    return Group._of_all(structure, *ENGINES[engine](coloured_graph(structure)))
 
 
 def _auto(graph: ColouredGraph) -> Found:
@@ -69,19 +70,34 @@ def _search(graph: ColouredGraph, max_steps: int = MAX_STEPS) -> Found:
         for a, b in moves.items():
             if a < graph.num_nodes:
                 row[a] = b
-    return generators, order, None
+    return generators, order
 
 
 def _pynauty(graph: ColouredGraph) -> Found:
     nauty = need("pynauty", "this engine for automorphisms", "symmetry")
     if not graph.num_vertices:
-        return np.zeros((0, 0), dtype=np.int64), 1, None
+        return np.zeros((0, 0), dtype=np.int64), 1
     adjacency = {v: [u for u in around if u > v] for v, around in enumerate(graph.neighbours())}
-    drawn = nauty.Graph(graph.num_vertices, adjacency_dict=adjacency, vertex_coloring=[set(cell) for cell in graph.cells()])
-    found, mantissa, exponent, _, _ = nauty.autgrp(drawn)
-    generators = np.array(found, dtype=np.int64).reshape(len(found), graph.num_vertices)[:, : graph.num_nodes]
-    # The order comes as a float times a power of ten: whole numbers below 10^10 are exact.
-    return generators, round(mantissa) if not exponent else None, log(mantissa) + exponent * log(10)
+    cells = [set(cell) for cell in graph.cells()]
+    drawn = nauty.Graph(graph.num_vertices, adjacency_dict=adjacency, vertex_coloring=cells)
+    found, mantissa, exponent, orbits, _ = nauty.autgrp(drawn)
+    generators, order = _on_nodes(found, graph), 1
+    left = generators
+    while exponent:
+        # Orders from 10^10 on come rounded. An order is the size of an orbit times the order of the stabiliser of a node in it; so one
+        # node of every factor is made a cell of its own, until the rest is exact.
+        for nodes, _ in direct_factors(left):
+            node, size = Counter(orbits[v] for v in nodes).most_common(1)[0]
+            order *= size
+            cells = [{node}, *(rest for cell in cells if (rest := cell - {node}))]
+        drawn.set_vertex_coloring(cells)
+        found, mantissa, exponent, orbits, _ = nauty.autgrp(drawn)
+        left = _on_nodes(found, graph)
+    return generators, order * round(mantissa)
+
+
+def _on_nodes(found: list[list[int]], graph: ColouredGraph) -> NDArray[np.int64]:
+    return np.array(found, dtype=np.int64).reshape(len(found), graph.num_vertices)[:, : graph.num_nodes]
 
 
 ENGINES: dict[str, Callable[[ColouredGraph], Found]] = {"auto": _auto, "python": _search, "pynauty": _pynauty}

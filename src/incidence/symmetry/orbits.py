@@ -1,13 +1,13 @@
-"""Orbits of many things at once: what permutations join, by whole arrays."""
+"""Orbits of permutations on many things at once, by whole arrays: what is joined gets one label."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
-__all__ = ["connect", "number_orbits", "orbit_labels"]
+__all__ = ["connect", "number_orbits"]
 
 
 def connect(label: Tensor, one: Tensor | slice, other: Tensor) -> Tensor:
@@ -28,25 +28,24 @@ def connect(label: Tensor, one: Tensor | slice, other: Tensor) -> Tensor:
     return label
 
 
-def orbit_labels(count: int, permutations: Callable[[], Iterable[Tensor]], device: torch.device | None = None) -> Tensor:
-    """The smallest member of the orbit of each of `count` things; memory is linear in them.
+def number_orbits(count: int, permutations: Iterable[Tensor], device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+    """The orbits of `count` things, numbered by first member; memory is linear in them.
 
     Args:
         count: How many things there are.
-        permutations: Gives the permutations, one after the other, each time it is called: thing k goes to `permutation[k]`.
+        permutations: Thing k goes to `permutation[k]`.
         device: Where to work.
 
+    Returns:
+        The number of the orbit of every thing, and the first member of every orbit.
+
     Example:
-        >>> orbit_labels(5, lambda: [torch.tensor([1, 0, 2, 3, 4]), torch.tensor([0, 2, 1, 3, 4])]).tolist()
-        [0, 0, 0, 3, 4]
+        >>> number, first = number_orbits(5, [torch.tensor([1, 0, 2, 3, 4]), torch.tensor([0, 2, 1, 3, 4])])
+        >>> number.tolist(), first.tolist()
+        ([0, 0, 0, 1, 2], [0, 3, 4])
     """
     label = torch.arange(count, device=device)
-    for permutation in permutations():
+    for permutation in permutations:
         label = connect(label, slice(None), permutation)
-    return label
-
-
-def number_orbits(label: Tensor) -> tuple[Tensor, Tensor]:
-    """The orbits numbered by first member: the number of every thing, and the first member of every orbit."""
     first, number = torch.unique(label, return_inverse=True)
     return number, first

@@ -13,7 +13,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import TooLargeError
 from incidence.structure.structure import Structure
 from incidence.symmetry.group import Group
-from incidence.symmetry.orbits import number_orbits, orbit_labels
+from incidence.symmetry.orbits import number_orbits
 
 __all__ = ["PairOrbits", "pair_orbits"]
 
@@ -60,10 +60,7 @@ def pair_orbits(group: Group, source: str | Pattern, target: str | Pattern, stru
     moved = list(zip(group.permutations(target, structure), group.permutations(source, structure), strict=True))
     moved = [*_mixed(moved), *moved]
 
-    def permutations() -> Iterator[Tensor]:
-        return ((y[:, None] * num_x + x).flatten() for y, x in moved)
-
-    number, first = number_orbits(orbit_labels(num_y * num_x, permutations, structure.device))
+    number, first = number_orbits(num_y * num_x, ((y[:, None] * num_x + x).flatten() for y, x in moved), structure.device)
     sizes = torch.bincount(number, minlength=len(first))
     return PairOrbits(number.view(num_y, num_x), sizes, first // max(num_x, 1), first % max(num_x, 1))
 
