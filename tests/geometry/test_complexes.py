@@ -115,8 +115,8 @@ def test_complexes_of_different_dimension_make_a_batch():
         (T([[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]]), {}, r"got \[4, 3\], more rows than columns. Transpose it"),
         (T([0, 1, 2]), {}, r"must have shape \[size, faces\], .* got \[3\]. Give a list of faces"),
         (T([[0.5, 1.0], [1.0, 2.0]]), {}, "must have integers"),
-        ([[0, 1]], {"max_size": 0}, "max_size must be an integer from 1 to 64, the number of nodes of the largest faces; got 0"),
-        ([[0, 1]], {"max_size": 2.5}, "must be an integer from 1 to 64, .* got 2.5"),
+        ([[0, 1]], {"max_size": 0}, "_complex: max_size is an integer from 1 to 64; got 0"),
+        ([[0, 1]], {"max_size": 2.5}, "_complex: max_size is an integer from 1 to 64; got 2.5"),
         ([[0, 1]], {"num_nodes": "many"}, "must be an integer of at least 0; got 'many'"),
     ],
 )

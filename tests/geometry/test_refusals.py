@@ -32,7 +32,7 @@ TRIANGLE = b"v 0 0 0\nv 1 0 0\nv 0 1 0\n"
         (lambda: convert.read_sdf(5), "read_sdf takes the path of a file; got 5"),
         (lambda: geometry.faces(CUBE).adjacency(7), "ranks 0 to 2; got 7"),
         (lambda: geometry.simplicial_complex([[0, -1]]), r"facets\[0\] has the negative node -1: nodes are numbered from 0"),
-        (lambda: geometry.point_cloud([[0.0]], k=1), "k must be an integer from 1, and less than the number of points, which is 1"),
+        (lambda: geometry.point_cloud([[0.0]], k=1), "k must be less than the number of points, which is 1"),
         (lambda: geometry.table({"a": {"user": [1], "movie": [2]}}), "the table 'a' has the name of a letter. Give it two letters or more"),
     ],
 )

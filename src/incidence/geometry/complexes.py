@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import combinations
 from math import comb
-from operator import index as index_of
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from torch import Tensor
 from incidence.algebra.grammar import MAX_LETTERS
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import assemble, assert_structure, face_text
-from incidence.geometry.node_lists import NodeLists, as_count, assert_nodes, different, read_node_lists
+from incidence.geometry.node_lists import NodeLists, as_count, as_integer, assert_nodes, different, read_node_lists
 from incidence.structure import Structure, collate
 from incidence.structure.ragged import MAX_ENTRIES, assert_few
 from incidence.structure.validate import as_matrix
@@ -46,7 +45,7 @@ def simplicial_complex(facets: Any, num_nodes: int | None = None, max_size: int 
         >>> simplicial_complex([range(10)], max_size=3)
         Structure(num_nodes=10, '{i j}': 45 entries, '{i j k}': 120 entries)
     """
-    return _closure("facets", facets, num_nodes, max_size, "{}")
+    return _closure("simplicial_complex", "facets", facets, num_nodes, max_size, "{}")
 
 
 def directed_complex(sequences: Any, num_nodes: int | None = None, max_size: int | None = None) -> Structure:
@@ -65,7 +64,7 @@ def directed_complex(sequences: Any, num_nodes: int | None = None, max_size: int
         >>> directed_complex([[2, 0, 1]])["(i j)"].T.tolist()
         [[0, 1], [2, 0], [2, 1]]
     """
-    return _closure("sequences", sequences, num_nodes, max_size, "()")
+    return _closure("directed_complex", "sequences", sequences, num_nodes, max_size, "()")
 
 
 def _read(name: str, faces: Any) -> tuple[NodeLists, Callable[[int], str]]:
@@ -80,14 +79,14 @@ def _read(name: str, faces: Any) -> tuple[NodeLists, Callable[[int], str]]:
     return NodeLists.of_rows(columns.T), lambda k: f"{name}[:, {k}]"
 
 
-def _closure(name: str, faces: Any, num_nodes: int | None, max_size: int | None, brackets: str) -> Structure:
+def _closure(who: str, name: str, faces: Any, num_nodes: int | None, max_size: int | None, brackets: str) -> Structure:
     lists, place = _read(name, faces)
     if num_nodes is None and not len(lists):
         raise IncidenceError(f"{name} is empty, so nothing tells the number of nodes. Give num_nodes.")
     count = int(torch.cat([lists.nodes, lists.ptr[:1] - 1]).max()) + 1 if num_nodes is None else as_count(num_nodes)
     assert_nodes(lists, count, place)
     given = {nodes.shape[1]: nodes if brackets == "()" else nodes.sort(dim=1)[0] for _, nodes in lists.by_size()}
-    top = _as_size(max_size) if max_size is not None else max(given, default=1)
+    top = as_integer(who, "max_size", max_size, 1, MAX_LETTERS) if max_size is not None else max(given, default=1)
     for size in range(2, top + 1):  # the parts of one facet are all different: what they exceed need not be tried
         _assert_few(comb(max(given, default=1), size), size)
     index, larger = {}, lists.nodes.new_zeros(0, top + 1)
@@ -98,18 +97,6 @@ def _closure(name: str, faces: Any, num_nodes: int | None, max_size: int | None,
         larger = faces[different(faces, max(count, 1))]
         index[face_text(size, brackets=brackets)] = larger.T.contiguous()
     return assemble(count, dict(reversed(index.items())), is_preferred=brackets == "{}")
-
-
-def _as_size(max_size: object) -> int:
-    try:
-        size = -1 if isinstance(max_size, bool) else index_of(max_size)  # type: ignore[arg-type]
-    except TypeError:
-        size = -1
-    if not 1 <= size <= MAX_LETTERS:
-        raise IncidenceError(
-            f"max_size must be an integer from 1 to {MAX_LETTERS}, the number of nodes of the largest faces; got {max_size!r}."
-        )
-    return size
 
 
 def _shorter(nodes: Tensor, size: int) -> Tensor:

@@ -7,7 +7,7 @@ looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from incidence.errors import IncidenceError, TooLargeError
@@ -68,14 +68,13 @@ def loose_nodes(facets: Sequence[int], num_nodes: int) -> list[int]:
 def face_lattice(facets: Sequence[int], num_nodes: int) -> Lattice:
     """All faces by rank; the facets must differ, none may lie in another, and there must be no loose node.
 
-    The work is faces times facets that meet them. A polytope with fewer nodes than facets is turned upside down: a face is then the
-    mask of the facets that contain it, and nodes are the largest of these.
+    The work is faces times facets that meet them.
 
     Raises:
         NotPolytopeError: The intersections have no ranks, or are not what they are in a polytope: every face in the right number of others
             (between two faces that differ by two ranks there are exactly two), all around a face connected, and Euler's relation.
     """
-    lattice = _upside_down(facets, num_nodes) if num_nodes < len(facets) else _descend(facets, num_nodes, lambda mask: mask)
+    lattice = _descend(facets, num_nodes)
     lattice.below[(1 << num_nodes) - 1] = list(facets)
     lattice.below.update({node: [0] for node in lattice.levels[0]})
     _assert_sections(lattice.below, "below")
@@ -92,25 +91,7 @@ def _intersection(facets: Sequence[int], which: int) -> int:
     return common
 
 
-def _upside_down(facets: Sequence[int], num_nodes: int) -> Lattice:
-    homes = transposed(facets, num_nodes)
-    known: dict[int, int] = {}
-
-    def face(which: int) -> int:
-        if which not in known:
-            known[which] = _intersection(facets, which)
-        return known[which]
-
-    turned = _descend(homes, len(facets), face)
-    below: dict[int, list[int]] = {face(which): [] for level in turned.levels for which in level}
-    for level in turned.levels[1:]:
-        for which in level:
-            for other in turned.below[which]:
-                below[face(other)].append(face(which))
-    return Lattice([[face(which) for which in level] for level in reversed(turned.levels)], below)
-
-
-def _descend(facets: Sequence[int], num_nodes: int, shown: Callable[[int], int]) -> Lattice:
+def _descend(facets: Sequence[int], num_nodes: int) -> Lattice:
     homes = [nodes_of(mask) for mask in transposed(facets, num_nodes)]
     levels, below = [list(facets)], {}
     seen = set(facets)
@@ -118,11 +99,11 @@ def _descend(facets: Sequence[int], num_nodes: int, shown: Callable[[int], int])
         for face in levels[-1]:
             below[face] = _facets_of(face, facets, homes)
             if not below[face]:
-                raise _ungraded(shown(face))
+                raise _ungraded(face)
         level = list(dict.fromkeys(lower for face in levels[-1] for lower in below[face]))
         again = next((face for face in level if face in seen), None)
         if again is not None:
-            raise _ungraded(shown(again))
+            raise _ungraded(again)
         seen.update(level)
         if len(seen) > MAX_FACES:
             raise TooLargeError(f"the polytope has more than {MAX_FACES:,} faces, which are not listed.")

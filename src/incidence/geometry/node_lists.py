@@ -17,7 +17,7 @@ from incidence.errors import IncidenceError
 from incidence.structure.ragged import code, distinct, expand, group, ranges
 from incidence.structure.validate import as_num_nodes
 
-__all__ = ["NodeLists", "as_array", "as_count", "assert_nodes", "different", "read_node_lists", "sides"]
+__all__ = ["NodeLists", "as_array", "as_count", "as_integer", "assert_nodes", "different", "read_node_lists", "sides"]
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,18 @@ def sides(polygons: NodeLists, num_nodes: int) -> Tensor:
 def as_count(num_nodes: object) -> int:
     """A number of nodes, checked."""
     return as_num_nodes({"node": num_nodes}, [])["node"]  # type: ignore[dict-item]
+
+
+def as_integer(who: str, name: str, value: object, least: int, most: int | None = None) -> int:
+    """An integer argument within its bounds."""
+    try:
+        number = least - 1 if isinstance(value, bool) else index_of(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = least - 1
+    if number < least or (most is not None and number > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise IncidenceError(f"{who}: {name} is an integer {bounds}; got {value!r}.")
+    return number
 
 
 def as_array(values: Any) -> NDArray[Any]:

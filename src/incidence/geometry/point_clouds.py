@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import index as index_of
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,11 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError, need
 from incidence.geometry.graphs import graph
+from incidence.geometry.node_lists import as_integer
 from incidence.structure import Structure
 from incidence.structure.ragged import MAX_ENTRIES, assert_few
 
-__all__ = ["as_points", "point_cloud"]
+__all__ = ["as_points", "as_radius", "point_cloud"]
 
 _SMALL = 4096  # up to here all distances are looked at, a block of rows at a time; beyond, a tree
 _BLOCK = 2**22  # distances held at once
@@ -48,8 +48,10 @@ def point_cloud(points: Any, radius: float | None = None, k: int | None = None) 
         raise IncidenceError(
             "point_cloud takes either radius= or k=: the largest distance of an edge, or the number of nearest neighbours."
         )
-    reach = _as_radius(radius) if radius is not None else None
-    nearest = _as_k(k, len(where)) if k is not None else 0
+    reach = as_radius(radius, "point_cloud") if radius is not None else None
+    nearest = as_integer("point_cloud", "k", k, 1) if k is not None else 0
+    if nearest and nearest >= len(where):
+        raise IncidenceError(f"point_cloud: k must be less than the number of points, which is {len(where)}; got {k!r}.")
     blocks = (_all_distances if len(where) <= _SMALL else _tree)(where, reach, nearest, rounding)
     ends, total = [torch.zeros(2, 0, dtype=torch.long)], 0
     for one, other in blocks:
@@ -85,20 +87,19 @@ def _rounding(points: Any, where: Tensor) -> float:
     return 4 * precision * float(where.norm(dim=1).max()) if len(where) else 0.0
 
 
-def _as_radius(radius: float) -> float:
-    if isinstance(radius, bool) or not isinstance(radius, (int, float, np.number)) or not 0 < radius < float("inf"):
-        raise IncidenceError(f"radius must be a positive number; got {radius!r}.")
-    return float(radius)
+def as_radius(radius: Any, who: str) -> float:
+    """A finite distance.
 
-
-def _as_k(k: int, num_points: int) -> int:
+    Raises:
+        IncidenceError: It is none.
+    """
     try:
-        count = 0 if isinstance(k, bool) else index_of(k)
-    except TypeError:
-        count = 0
-    if not 1 <= count < num_points:
-        raise IncidenceError(f"k must be an integer from 1, and less than the number of points, which is {num_points}; got {k!r}.")
-    return count
+        value = float("nan") if isinstance(radius, str) else float(radius)
+    except (TypeError, ValueError):
+        value = float("nan")
+    if not 0 <= value < float("inf"):
+        raise IncidenceError(f"{who}: the radius is a number of at least 0; got {radius!r}.")
+    return value
 
 
 Pairs = Iterator[tuple[Tensor, Tensor]]

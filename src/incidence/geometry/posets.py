@@ -6,8 +6,8 @@ elements below x are below y. Posets for which this fails are refused, with the 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Iterable
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, overload
 
 import torch
@@ -168,31 +168,13 @@ def _ranks_of(lower: Below) -> dict[Element, int]:
     Raises:
         IncidenceError: There is a cycle.
     """
-    upper: Below = {x: [] for x in lower}
-    for x, below in lower.items():
-        for y in below:
-            upper[y].append(x)
-    left = {x: len(below) for x, below in lower.items()}
-    rank = {x: 0 for x, count in left.items() if not count}
-    ready = deque(rank)
-    while ready:
-        y = ready.popleft()
-        for x in upper[y]:
-            left[x] -= 1
-            if not left[x]:
-                rank[x] = 1 + max(rank[z] for z in lower[x])
-                ready.append(x)
-    if len(rank) < len(lower):
-        raise IncidenceError(f"the relations have a cycle: {_chain(_cycle(lower, rank))}. An order has none: remove one of them.")
+    rank: dict[Element, int] = {}
+    try:
+        for x in TopologicalSorter(lower).static_order():
+            rank[x] = 1 + max((rank[y] for y in lower[x]), default=-1)
+    except CycleError as error:
+        raise IncidenceError(f"the relations have a cycle: {_chain(error.args[1])}. An order has none: remove one of them.") from None
     return rank
-
-
-def _cycle(lower: Below, rank: dict[Element, int]) -> list[Element]:
-    """Going down among elements without a rank, one comes back."""
-    path = [next(x for x in lower if x not in rank)]
-    while path[-1] not in path[:-1]:
-        path.append(next(y for y in lower[path[-1]] if y not in rank))
-    return path[path.index(path[-1]) :][::-1]
 
 
 def _chain(elements: Iterable[Element]) -> str:

@@ -55,7 +55,6 @@ def from_toponetx(cells: Any, max_rank: int | None = None) -> Example:
     number = {node: k for k, ((node,), _) in enumerate(ranks[0])}
     index, features = {}, {text: _attribute(ranks[0], name, "nodes") for name, text in _NODES.items()}
     for text, found in zip(texts, ranks[1:], strict=True):
-        _assert_different(found, text)
         index[text] = _index(text, [[number[node] for node in nodes] for nodes, _ in found])
         features[text] = _attribute(found, "features", f"cells of `{text}`")
     return Example(Structure(len(number), index), {key: x for key, x in features.items() if x is not None})
@@ -86,17 +85,6 @@ def _read_colored(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
     if texts and all(len(nodes) == 2 for nodes, _ in ranks[1]):
         texts[0] = "{i j}"
     return ranks, texts
-
-
-def _assert_different(cells: Cells, text: str) -> None:
-    seen: dict[frozenset[Hashable], int] = {}
-    for number, (nodes, _) in enumerate(cells):
-        if frozenset(nodes) in seen:
-            one = seen[frozenset(nodes)]
-            raise IncidenceError(
-                f"from_toponetx: cells {one} and {number} of `{text}` have the same nodes {list(nodes)}. Keep one of them."
-            )
-        seen[frozenset(nodes)] = number
 
 
 def _index(text: str, faces: Sequence[Sequence[int]]) -> Tensor:

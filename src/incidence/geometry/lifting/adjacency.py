@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from operator import index
 
 import torch
 from torch import Tensor
@@ -13,10 +12,11 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.geometry.assembly import assert_structure, is_directed, is_edge
+from incidence.geometry.node_lists import as_integer
 from incidence.structure import Structure
 from incidence.structure.ragged import expand, ranges
 
-__all__ = ["LIMIT", "Adjacency", "Bound", "adjacency", "at_least", "chunks", "edge_pattern", "pairs_in_groups"]
+__all__ = ["LIMIT", "Adjacency", "Bound", "adjacency", "chunks", "edge_pattern", "pairs_in_groups"]
 
 CHUNK = 2**21
 """Candidates looked at together: enough to keep torch busy, few enough to stay in the cache of a large machine."""
@@ -142,7 +142,7 @@ class Bound:
     """The limit of one lifting: `assert_room` where entries are found, `assert_time` before candidates are looked at."""
 
     def __init__(self, lifting: str, limit: int | None, remedy: str) -> None:
-        self.lifting, self.limit, self.remedy = lifting, None if limit is None else at_least(lifting, "limit", limit, 0), remedy
+        self.lifting, self.limit, self.remedy = lifting, None if limit is None else as_integer(lifting, "limit", limit, 0), remedy
 
     def assert_room(self, count: int, what: str) -> None:
         """Refuses more entries than the limit."""
@@ -158,14 +158,3 @@ class Bound:
                 f"{self.lifting}: {count:,} {what} would have to be looked at, more than {WORK} for each of limit={self.limit:,} entries. "
                 f"{self.remedy}, or raise limit=."
             )
-
-
-def at_least(lifting: str, name: str, value: object, least: int) -> int:
-    """An integer argument that is not too small."""
-    try:
-        number = index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = least - 1
-    if isinstance(value, bool) or number < least:
-        raise IncidenceError(f"{lifting}: {name} is an integer of at least {least}; got {value!r}.")
-    return number

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.geometry.assembly import attach_faces, face_text
-from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, at_least, edge_pattern, pairs_in_groups
+from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, edge_pattern, pairs_in_groups
+from incidence.geometry.node_lists import as_integer
 from incidence.structure import Structure
 
 __all__ = ["add_cliques", "cliques"]
@@ -30,7 +31,7 @@ def cliques(structure: Structure, max_size: int = 3, *, edges: str | None = None
         >>> cliques(k4, max_size=4)
         Structure(num_nodes=4, '{i j}': 6 entries, '{i j k}': 4 entries, '{i j k l}': 1 entry)
     """
-    max_size = at_least("cliques", "max_size", max_size, 2)
+    max_size = as_integer("cliques", "max_size", max_size, 2)
     return add_cliques(structure, edge_pattern(structure, edges, "cliques"), max_size, Bound("cliques", limit, "Lower max_size"))
 
 

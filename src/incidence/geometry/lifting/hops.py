@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from incidence.geometry.assembly import attach, attach_faces, face_text, is_directed, letters, named, open_text
-from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, at_least, chunks, edge_pattern
-from incidence.geometry.node_lists import NodeLists
+from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, chunks, edge_pattern
+from incidence.geometry.node_lists import NodeLists, as_integer
 from incidence.structure import Structure
 from incidence.structure.ragged import by_entry
 
@@ -43,7 +43,7 @@ def khop(
         >>> khop(path, 2, exact=True)["hop2"].tolist()
         [[0, 1], [2, 3]]
     """
-    k = at_least("khop", "k", k, 1)
+    k = as_integer("khop", "k", k, 1)
     pattern = edge_pattern(structure, edges, "khop")
     [sort] = set(pattern.sorts.values())
     graph = adjacency(structure, pattern, directed=True)
@@ -85,7 +85,7 @@ def neighbourhoods(
         >>> neighbourhoods(triangle_with_tail, centred=True)
         Structure(num_nodes=4, '{i j}': 4 entries, 'neighbourhood=i {i ...}': 4 entries)
     """
-    k = at_least("neighbourhoods", "k", k, 1)
+    k = as_integer("neighbourhoods", "k", k, 1)
     pattern = edge_pattern(structure, edges, "neighbourhoods")
     [sort] = set(pattern.sorts.values())
     graph = adjacency(structure, pattern)

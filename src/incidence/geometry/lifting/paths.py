@@ -7,7 +7,8 @@ from torch import Tensor
 
 from incidence.algebra.grammar import DEFAULT_SORT
 from incidence.geometry.assembly import assemble, assert_structure, attach, attach_faces, is_directed, letters, named
-from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, at_least, edge_pattern, pairs_in_groups
+from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, edge_pattern, pairs_in_groups
+from incidence.geometry.node_lists import as_integer
 from incidence.structure import Structure, collate
 from incidence.structure.ragged import expand, ranges
 
@@ -120,7 +121,7 @@ def tuples(structure: Structure, k: int = 2, *, sort: str = DEFAULT_SORT, name: 
         >>> tuples(Structure(4), 3)
         Structure(num_nodes=4, 'i j k': 64 entries)
     """
-    k = at_least("tuples", "k", k, 2)
+    k = as_integer("tuples", "k", k, 2)
     assert_structure("tuples", structure)
     node = f"i:{sort}"
     sizes = torch.bincount(structure.batch(node), minlength=structure.num_structures)

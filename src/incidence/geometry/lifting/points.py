@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, isfinite, lgamma, log, pi
+from math import exp, lgamma, log, pi
 from typing import Any
 
 import torch
@@ -10,9 +10,10 @@ import torch
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import attach_faces, face_text
-from incidence.geometry.lifting.adjacency import LIMIT, Bound, at_least
+from incidence.geometry.lifting.adjacency import LIMIT, Bound
 from incidence.geometry.lifting.cliques import add_cliques
-from incidence.geometry.point_clouds import as_points
+from incidence.geometry.node_lists import as_integer
+from incidence.geometry.point_clouds import as_points, as_radius
 from incidence.structure import Structure
 
 __all__ = ["alpha", "vietoris_rips"]
@@ -37,11 +38,11 @@ def vietoris_rips(points: Any, radius: float, max_size: int = 3, *, limit: int |
         >>> vietoris_rips(square, radius=1.5)
         Structure(num_nodes=4, '{i j}': 6 entries, '{i j k}': 4 entries)
     """
-    max_size = at_least("vietoris_rips", "max_size", max_size, 2)
+    max_size = as_integer("vietoris_rips", "max_size", max_size, 2)
     at = as_points(points, "vietoris_rips")
     spatial = need("scipy.spatial", "vietoris_rips", "geometry")
     bound = Bound("vietoris_rips", limit, "Lower the radius or max_size")
-    radius = _as_radius("vietoris_rips", radius)
+    radius = as_radius(radius, "vietoris_rips")
     pairs = torch.zeros(0, 2, dtype=torch.long)
     if len(at):
         tree = spatial.cKDTree(at.numpy())
@@ -73,12 +74,12 @@ def alpha(points: Any, radius: float | None = None, max_size: int | None = None,
     """
     at = as_points(points, "alpha")
     full = at.shape[1] + 1
-    top = full if max_size is None else min(at_least("alpha", "max_size", max_size, 2), full)
+    top = full if max_size is None else min(as_integer("alpha", "max_size", max_size, 2), full)
     if len(at) and len(torch.unique(at, dim=0)) < len(at):
         raise IncidenceError("alpha: a point stands twice among the points. Keep one of each, as with torch.unique(points, dim=0).")
     bound = Bound("alpha", limit, "Take fewer points or dimensions")
     bound.assert_room(_expected_faces(*at.shape), "faces to be expected in the triangulation")
-    largest = float("inf") if radius is None else _as_radius("alpha", radius) ** 2
+    largest = float("inf") if radius is None else as_radius(radius, "alpha") ** 2
     faces: dict[int, list[list[int]]] = {size: [] for size in range(1, top + 1)}
     if len(at):
         tree = need("gudhi", "alpha", "convert").AlphaComplex(points=at.numpy()).create_simplex_tree(max_alpha_square=largest)
@@ -102,13 +103,3 @@ def _expected_faces(count: int, dimensions: int) -> int:
     logarithm = 2 * (d + 1) * log(2) + (d - 1) / 2 * log(pi) - log(d * d * (d + 1)) + lgamma((d * d + 1) / 2) - lgamma(d * d / 2)
     logarithm += d * (lgamma(d / 2 + 1) - lgamma((d + 1) / 2))
     return count * round(exp(min(logarithm, 40.0)))
-
-
-def _as_radius(who: str, radius: Any) -> float:
-    try:
-        value = float(radius)
-    except (TypeError, ValueError):
-        value = float("nan")
-    if not isfinite(value) or value < 0:
-        raise IncidenceError(f"{who}: the radius is a number of at least 0; got {radius!r}.")
-    return value

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from incidence.geometry.assembly import attach_faces, named, open_text
-from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, at_least, chunks, edge_pattern, pairs_in_groups
+from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, chunks, edge_pattern, pairs_in_groups
+from incidence.geometry.node_lists import as_integer
 from incidence.structure import Structure
 
 __all__ = ["rings"]
@@ -43,8 +44,8 @@ def rings(
         >>> rings(cube, max_length=6).num_entries("ring")  # and the hexagons around the four diagonals
         10
     """
-    max_length = at_least("rings", "max_length", max_length, 3)
-    min_length = at_least("rings", "min_length", min_length, 3)
+    max_length = as_integer("rings", "max_length", max_length, 3)
+    min_length = as_integer("rings", "min_length", min_length, 3)
     pattern = edge_pattern(structure, edges, "rings")
     [sort] = set(pattern.sorts.values())
     bound = Bound("rings", limit, "Lower max_length")
