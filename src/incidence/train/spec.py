@@ -16,11 +16,12 @@ __all__ = ["ModelSpec"]
 _FORMAT = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelSpec:
     """All that is needed to make the model again, to read files for it, and to know its data.
 
     Attributes:
+        format: Of this description.
         data: What it was trained on.
         model: The preset, or the tensors it reads.
         settings: Of the network, every one: no later change of a preset or a default makes it another.
@@ -30,9 +31,9 @@ class ModelSpec:
         reader: What reads files for it, with `reader_options`.
         lift: What adds tensors to what was read, with `lift_options`.
         fingerprint: Of the data.
-        format: Of this description.
     """
 
+    format: int = _FORMAT
     data: str
     model: str
     settings: Mapping[str, Any]
@@ -43,8 +44,7 @@ class ModelSpec:
     reader_options: Mapping[str, Any]
     lift: str
     lift_options: Mapping[str, Any]
-    fingerprint: str = ""
-    format: int = _FORMAT
+    fingerprint: str
 
     def plain(self) -> dict[str, Any]:
         """The values as a file has them: no tuples, and nothing that JSON does not know."""
