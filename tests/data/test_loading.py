@@ -9,7 +9,6 @@ import torch
 import incidence as inc
 from incidence.data import DATA_SETS, DataSet, Reader, Source, Split, load, register
 from incidence.errors import IncidenceError
-from incidence.geometry.convert.sdf import Molecule, write_sdf
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +111,22 @@ def test_what_is_no_data_is_refused(what, options, problem):
         load(what, **options)
 
 
+ETHANE = """\
+ethane
+
+
+  2  1  0  0  0  0  0  0  0  0999 V2000
+    0.0000    0.0000    0.0000 C   0  0
+    1.5000    0.0000    0.0000 C   0  0
+  1  2  1  0
+M  END
+> <SOL>
+{value}
+
+$$$$
+"""
+
+
 def test_molecules_are_read_once(tmp_path, monkeypatch):
     from incidence.data.molecules import reader as molecules
 
@@ -121,11 +136,7 @@ def test_molecules_are_read_once(tmp_path, monkeypatch):
         opened.append(path)
         return own.read(path, errors, **options)
 
-    def molecule(k):
-        atoms, ends, order = torch.tensor([[6, 0, 0, 0]] * 2), torch.tensor([[0], [1]]), torch.ones(1, 1).long()
-        return Molecule(f"m{k}", atoms, torch.rand(2, 3), ends, order, {"SOL": str(k)})
-
     monkeypatch.setattr(molecules, "READER", Reader(own.suffixes, read))
-    write_sdf(map(molecule, range(4)), tmp_path / "a.sdf")
+    (tmp_path / "a.sdf").write_text("".join(ETHANE.format(value=k) for k in range(4)))
     assert [float(e.target) for e in load(tmp_path / "a.sdf", "SOL").examples] == [0, 1, 2, 3]
     assert opened == [tmp_path / "a.sdf"]
