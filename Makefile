@@ -1,6 +1,6 @@
-.PHONY: run test fmt lint type contract docs bench all
+.PHONY: run test leaner fmt lint type contract docs bench all
 run:
 	./run
-test fmt lint type contract docs bench:
+test leaner fmt lint type contract docs bench:
 	./run $@
-all: fmt lint type contract test docs
+all: fmt lint type contract test leaner docs

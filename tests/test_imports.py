@@ -1,11 +1,15 @@
 """The algebra stands alone, and the front door opens lazily."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import incidence
+
+ROOT = Path(__file__).parents[1]
 
 
 def run_python(code: str) -> str:
@@ -35,3 +39,20 @@ def test_every_name_at_the_front_door_can_be_had():
 def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Patern'"):
         _ = incidence.Patern
+
+
+def packages() -> set[str]:
+    folder = Path(incidence.__file__).parent
+    return {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()} - {"__init__", "__main__"}
+
+
+def test_the_map_of_the_packages_lists_each_with_what_it_decides():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert {name for name, words in re.findall(r"^\| `(\w+)` \| (\w.*) \|$", page, flags=re.MULTILINE)} >= packages()
+
+
+def test_the_import_contract_covers_every_package():
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    layers = re.search(r"^layers = \[(.*?)^\]", settings, flags=re.MULTILINE | re.DOTALL)
+    assert layers is not None
+    assert set(re.findall(r"\w+", layers[1])) >= packages()
