@@ -146,11 +146,13 @@ def test_bonds_from_distances_replace_those_of_a_file(tmp_path):
     ("text", "message"),
     [
         ("water\n", "starts with its number of atoms; got 'water'"),
-        ("2\n\nO 0 0 0\n", "2 lines of a symbol and three coordinates must follow"),
+        ("2\n\nO 0 0 0\n", "2 lines of a symbol and three finite coordinates must follow"),
         ("1\n\nQq 0 0 0\n", "1 lines of a symbol"),
+        ("1\n\n999 0 0 0\n", "1 lines of a symbol"),
+        ("1\n\n99999999999999999999 0 0 0\n", "1 lines of a symbol"),
         ("1\n\nO 0 0\n", "1 lines of a symbol"),
         ("0\n\n", "has no atoms"),
-        ("1\n\nO 0 0 nan\n", "not a finite number"),
+        ("1\n\nO 0 0 nan\n", "1 lines of a symbol and three finite coordinates"),
     ],
 )
 def test_a_broken_xyz_record_is_reported(tmp_path, text, message):
@@ -172,3 +174,13 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
         list(READ(tmp_path / "c.sdf.gz", []))
     with pytest.raises(IncidenceError, match="bonds is one of file, distance; got 'none'"):
         list(READ(tmp_path / "a.sdf", bonds="none"))
+    with pytest.raises(IncidenceError, match="hydrogens is one of count, keep; got 'none'"):
+        list(READ(tmp_path / "c.sdf.gz", [], hydrogens="none"))
+
+
+def test_bonds_by_distance_need_positions(tmp_path):
+    errors: list[IncidenceError] = []
+    assert list(READ(write(tmp_path / "a.smi", "CC\n"), errors, bonds="distance")) == []
+    assert [str(error).partition(" Give")[0] for error in errors] == [
+        f"{tmp_path / 'a.smi'}, record 1: bonds are found from positions in space, and the molecule has none."
+    ]

@@ -18,7 +18,18 @@ from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
 from incidence.structure.structure import Structure
 
-__all__ = ["ATOM_FEATURES", "BOND_FEATURES", "RING_FEATURES", "Tables", "as_mol", "features_of", "features_of_all", "tables_of"]
+__all__ = [
+    "ATOM_FEATURES",
+    "BOND_FEATURES",
+    "RING_FEATURES",
+    "Tables",
+    "Told",
+    "as_mol",
+    "assert_hydrogens",
+    "features_of",
+    "features_of_all",
+    "tell",
+]
 
 _ELEMENTS = {"H": 1, "B": 5, "C": 6, "N": 7, "O": 8, "F": 9, "Si": 14, "P": 15, "S": 16, "Cl": 17, "Br": 35, "I": 53}
 """Those with a column of their own, and their atomic numbers; all others share one."""
@@ -90,7 +101,13 @@ def features_of(molecule: Any, *, hydrogens: str = "count", lengths: bool = Fals
 
 def features_of_all(molecules: Sequence[Any], *, hydrogens: str = "count", lengths: bool = False) -> list[Example]:
     """`features_of` for many molecules, at a tenth of the time each."""
-    return uncollate(tables_of(molecules, hydrogens=hydrogens, lengths=lengths).batch()) if molecules else []
+    return uncollate(Tables.of([tell(one, hydrogens) for one in molecules], lengths).batch()) if molecules else []
+
+
+def assert_hydrogens(hydrogens: str) -> None:
+    """Refuses an unknown way with hydrogens."""
+    if hydrogens not in _HYDROGENS:
+        raise IncidenceError(f"hydrogens is one of {', '.join(_HYDROGENS)}; got {hydrogens!r}.")
 
 
 def as_mol(given: Any) -> Any:
@@ -113,6 +130,15 @@ def as_mol(given: Any) -> Any:
     return found
 
 
+class Told(NamedTuple):
+    """What RDKit tells about a molecule; hydrogens that are only counted are left out."""
+
+    atoms: Sequence[tuple[int, ...]]  # number, charge, hydrogens, aromatic, in a ring
+    bonds: Sequence[tuple[int, ...]]  # two rows of atoms, order, aromatic, in a ring, conjugated
+    positions: Tensor
+    nodes: list[int]  # the number of every row of atoms in the molecule
+
+
 @dataclass(frozen=True, eq=False)
 class Tables:
     """Features of the atoms and bonds of many molecules one below the other, as RDKit tells them; rings are still to be found.
@@ -124,7 +150,6 @@ class Tables:
         atoms: The columns `ATOM_FEATURES`, those of rings 0; float32.
         bonds: The columns `BOND_FEATURES`; float32.
         positions: Shape [atoms, 3], float32; 0 for molecules without.
-        nodes: Which atoms of every molecule these are, counted from 0; none if it is all.
     """
 
     num_atoms: Tensor
@@ -133,7 +158,20 @@ class Tables:
     atoms: Tensor
     bonds: Tensor
     positions: Tensor
-    nodes: Sequence[Sequence[int]] = ()
+
+    @classmethod
+    def of(cls, told: Sequence[Told], lengths: bool = False) -> Tables:
+        """What RDKit tells about several molecules; with the lengths of bonds, if they are wanted."""
+        num_atoms, num_bonds = torch.tensor([len(one.atoms) for one in told]), torch.tensor([len(one.bonds) for one in told])
+        atoms = torch.tensor([row for one in told for row in one.atoms], dtype=torch.long).view(-1, 5)
+        rows = torch.tensor([row for one in told for row in one.bonds], dtype=torch.long).view(-1, 6)
+        positions = torch.cat([one.positions for one in told])
+        ends = rows[:, :2].T + _starts(num_atoms)[:-1].repeat_interleave(num_bonds)
+        atom_features, bond_features = _columns(atoms, ends, rows[:, 2:])
+        if lengths:
+            difference = positions[ends[0]] - positions[ends[1]]
+            bond_features = torch.cat([bond_features, difference.norm(dim=1, keepdim=True).float()], dim=1)
+        return cls(num_atoms, num_bonds, rows[:, :2].T, atom_features, bond_features, positions.float())
 
     def batch(self, target: Tensor | None = None) -> Example:
         """The molecules as a batch, with their rings and a target for every one."""
@@ -172,53 +210,26 @@ def _ring_features(structure: Structure, atoms: Tensor, bonds: Tensor) -> tuple[
     return counts, found
 
 
-def tables_of(molecules: Sequence[Any], *, hydrogens: str = "count", lengths: bool = False) -> Tables:
-    """What RDKit tells about the atoms and bonds of molecules; arguments and errors are those of `features_of`."""
-    if hydrogens not in _HYDROGENS:
-        raise IncidenceError(f"hydrogens is one of {', '.join(_HYDROGENS)}; got {hydrogens!r}.")
-    told = [_tell(as_mol(molecule), hydrogens == "count") for molecule in molecules]
-    num_atoms, num_bonds = torch.tensor([len(one.atoms) for one in told]), torch.tensor([len(one.bonds) for one in told])
-    atoms = torch.tensor([row for one in told for row in one.atoms], dtype=torch.long).view(-1, 5)
-    rows = torch.tensor([row for one in told for row in one.bonds], dtype=torch.long).view(-1, 6)
-    positions = torch.cat([one.positions for one in told])
-    ends = rows[:, :2].T + _starts(num_atoms)[:-1].repeat_interleave(num_bonds)
-    atom_features, bond_features = _columns(atoms, ends, rows[:, 2:])
-    if lengths:
-        one, other = positions[ends]
-        bond_features = torch.cat([bond_features, (one - other).norm(dim=1, keepdim=True)], dim=1)
-    nodes = [one.nodes for one in told]
-    return Tables(num_atoms, num_bonds, rows[:, :2].T, atom_features.float(), bond_features.float(), positions.float(), nodes)
-
-
-class _Told(NamedTuple):
-    """What RDKit tells about a molecule; hydrogens that are only counted are left out."""
-
-    atoms: Sequence[tuple[int, ...]]  # number, charge, hydrogens, aromatic, in a ring
-    bonds: Sequence[tuple[int, ...]]  # two rows of atoms, order, aromatic, in a ring, conjugated
-    positions: Tensor
-    nodes: list[int]  # the number of every row of atoms in the molecule
-
-
-def _tell(mol: Any, counts: bool) -> _Told:
-    mol = _worked_out(mol)
+def tell(molecule: Any, hydrogens: str = "count") -> Told:
+    """Asks RDKit about a molecule; arguments and errors are those of `features_of`."""
+    assert_hydrogens(hydrogens)
+    mol, counts = _worked_out(as_mol(molecule)), hydrogens == "count"
     atoms = [atom for atom in mol.GetAtoms() if not (counts and _is_counted(atom))]
     place = {atom.GetIdx(): row for row, atom in enumerate(atoms)}
     orders = {kind: order for order, kind in enumerate(("SINGLE", "DOUBLE", "TRIPLE"), 1)}
     atom_rows = [(a.GetAtomicNum(), a.GetFormalCharge(), _hydrogens(a, counts), int(a.GetIsAromatic()), int(a.IsInRing())) for a in atoms]
+    ends = [(b, place.get(b.GetBeginAtomIdx()), place.get(b.GetEndAtomIdx())) for b in mol.GetBonds()]
     bond_rows = [
-        (
-            *(place[b.GetBeginAtomIdx()], place[b.GetEndAtomIdx()], orders.get(b.GetBondType().name, 0)),
-            *(int(b.GetIsAromatic()), int(b.IsInRing()), int(b.GetIsConjugated())),
-        )
-        for b in mol.GetBonds()
-        if b.GetBeginAtomIdx() in place and b.GetEndAtomIdx() in place
+        (one, other, orders.get(b.GetBondType().name, 0), int(b.GetIsAromatic()), int(b.IsInRing()), int(b.GetIsConjugated()))
+        for b, one, other in ends
+        if one is not None and other is not None
     ]
     positions = torch.zeros(len(atoms), 3, dtype=torch.float64)
     if mol.GetNumConformers():
         positions = torch.from_numpy(mol.GetConformer().GetPositions())[list(place)]
     if not bool(positions.isfinite().all()):
         raise IncidenceError("the molecule has a position that is not a finite number. Correct the file.")
-    return _Told(atom_rows, bond_rows, positions, list(place))
+    return Told(atom_rows, bond_rows, positions, list(place))
 
 
 def _worked_out(mol: Any) -> Any:

@@ -6,21 +6,18 @@ import csv
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from incidence.data.molecules.features import as_mol, tables_of
+from incidence.data.molecules.features import Tables, Told, as_mol, assert_hydrogens, tell
 from incidence.data.readers import Read, Reader, legible
-from incidence.errors import IncidenceError, MissingExtraError, need
-from incidence.geometry.convert.sdf import Molecule, read_sdf
+from incidence.errors import IncidenceError, need
+from incidence.geometry.convert.sdf import Molecule, records
 from incidence.structure.examples import uncollate
 
-__all__ = ["READER", "bonded"]
+__all__ = ["READER"]
 
 _TOGETHER = 256  # molecules whose features are made at once: ten times as fast as one by one
 _BONDS = ("file", "distance")
@@ -29,11 +26,8 @@ _STRETCH = 1.15
 _MOST_TRIES = 10_000  # at orders of bonds, before they all stay single: large molecules that lack hydrogens would take forever
 
 
-class _Record(NamedTuple):
-    """The number of a record, and what it says or what is wrong with it."""
-
-    number: int
-    found: Molecule | IncidenceError
+_Record = Molecule | IncidenceError
+"""What a record says, or what is wrong with it."""
 
 
 def _read(
@@ -60,82 +54,53 @@ def _read(
         raise IncidenceError(f"{path} is no file of molecules: those end in {', '.join(_FORMATS)}, and may be compressed (.gz).")
     if not path.is_file():
         raise IncidenceError(f"there is no file {path}.")
+    assert_hydrogens(hydrogens)
     need("rdkit.Chem", f"reading {path}", "molecules")
     by_distance = bonds == "distance" or suffix == ".xyz"
 
-    def features(molecules: list[Molecule]) -> list[tuple[Any, list[str]]]:
-        mols = [bonded(m.mol) if by_distance else m.mol for m in molecules]
-        tables = tables_of(mols, hydrogens=hydrogens, lengths=lengths)
-        return list(zip(uncollate(tables.batch()), [[str(k + 1) for k in own] for own in tables.nodes], strict=True))
-
-    number, records = 0, _FORMATS[suffix](path)
-    while some := list(islice(records, _TOGETHER)):
-        number = some[-1].number
-        for record, made in _each(features, some):
-            if isinstance(made, IncidenceError):
-                error = made if str(path) in str(made) else IncidenceError(f"{path}, record {record.number}: {made}")
+    number, numbered = 0, enumerate(_FORMATS[suffix](path), 1)
+    while some := list(islice(numbered, _TOGETHER)):
+        sound: list[tuple[str, Molecule, Told]] = []
+        for number, found in some:
+            try:
+                if isinstance(found, IncidenceError):
+                    raise found
+                told = tell(bonded(found.mol) if by_distance else found, hydrogens)
+                sound.append((f"{path.name}:{number} {found.name}".rstrip(), found, told))
+            except IncidenceError as problem:
+                error = problem if str(path) in str(problem) else IncidenceError(f"{path}, record {number}: {problem}")
                 if errors is None:
-                    raise error
+                    raise error from None
                 errors.append(error)
-                continue
-            example, atoms = made
-            assert isinstance(record.found, Molecule)
-            name = f"{path.name}:{record.number} {record.found.name}".rstrip()
-            yield Read(name, example, tuple(atoms), record.found.properties)
+        examples = uncollate(Tables.of([told for *_, told in sound], lengths).batch()) if sound else []
+        for (name, molecule, told), example in zip(sound, examples, strict=True):
+            yield Read(name, example, tuple(str(k + 1) for k in told.nodes), molecule.properties)
     if not number:
         raise IncidenceError(f"{path} has no record: a file has at least one molecule.")
-
-
-def _each(features: Callable[[list[Molecule]], list[Any]], records: list[_Record]) -> Iterator[tuple[_Record, Any]]:
-    """What is made of each record, or its error; if one cannot be made, of every one on its own, so that the others are not lost."""
-    sound = [record.found for record in records if isinstance(record.found, Molecule)]
-    try:
-        made = iter(features(sound) if sound else [])
-    except IncidenceError as error:
-        if len(sound) > 1:
-            for record in records:
-                yield from _each(features, [record])
-            return
-        made = iter([error])
-    for record in records:
-        yield record, record.found if isinstance(record.found, IncidenceError) else next(made)
 
 
 def bonded(mol: Any) -> Any:
     """A copy with the bonds that the distances of its atoms tell, and orders that fill their valences; all hydrogens must be there.
 
     Where no orders do, all bonds are single.
+
+    Raises:
+        IncidenceError: The molecule has no positions.
     """
     chem, bonds = (need(f"rdkit.Chem{part}", "finding bonds", "molecules") for part in ("", ".rdDetermineBonds"))
+    if not mol.GetNumAtoms():
+        return mol  # it is refused for that
+    if not mol.GetNumConformers():
+        raise IncidenceError("bonds are found from positions in space, and the molecule has none. Give a file that has them, such as XYZ.")
     found = chem.RWMol(mol)
-    for bond in list(found.GetBonds()):
-        found.RemoveBond(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
     with need("rdkit.rdBase", "finding bonds", "molecules").BlockLogs():
         bonds.DetermineConnectivity(found, useVdw=True, covFactor=_STRETCH)
-        ordered = chem.Mol(found)
+        ordered, charge = chem.Mol(found), chem.GetFormalCharge(found)
         try:
-            charge = sum(atom.GetFormalCharge() for atom in found.GetAtoms())
             bonds.DetermineBondOrders(ordered, charge=charge, embedChiral=False, maxIterations=_MOST_TRIES)
         except (ValueError, RuntimeError):
             return found
     return ordered
-
-
-def in_space(numbers: NDArray[Any], positions: NDArray[Any]) -> Any:
-    """Atoms at their places, without bonds.
-
-    Raises:
-        IncidenceError: A position is no finite number.
-    """
-    chem = need("rdkit.Chem", "a molecule in space", "molecules")
-    if not np.isfinite(positions).all():
-        raise IncidenceError("the molecule has a position that is not a finite number. Correct the file.")
-    found, conformer = chem.RWMol(), chem.Conformer(len(numbers))
-    for number in numbers.tolist():
-        found.AddAtom(chem.Atom(number))
-    conformer.SetPositions(np.ascontiguousarray(positions, dtype=np.float64))
-    found.AddConformer(conformer)
-    return found
 
 
 # ---- formats
@@ -165,26 +130,17 @@ def _text(path: Path) -> Iterator[IO[str]]:
 
 
 def _sdf(path: Path) -> Iterator[_Record]:
-    broken: list[IncidenceError] = []
-    told = number = 0
     with _within(path):
-        for molecule in read_sdf(path, broken):
-            for error in broken[told:]:
-                number, told = number + 1, told + 1
-                yield _Record(number, error)
-            number += 1
-            yield _Record(number, molecule)
-    for error in broken[told:]:
-        number += 1
-        yield _Record(number, error)
+        yield from records(path)
 
 
 def _smi(path: Path) -> Iterator[_Record]:
     """Lines of a SMILES, a blank and a name."""
     with _text(path) as file:
-        lines = (line.strip().partition(" ") for line in (text.replace("\t", " ") for text in file) if line.strip())
-        for number, (text, _, title) in enumerate(lines, 1):
-            yield _Record(number, _molecule(text, title.strip()))
+        for line in file:
+            text, _, title = line.replace("\t", " ").strip().partition(" ")
+            if text:
+                yield _of_smiles(text, title.strip() or text)
 
 
 def _csv(path: Path) -> Iterator[_Record]:
@@ -195,44 +151,41 @@ def _csv(path: Path) -> Iterator[_Record]:
         if "smiles" not in header:
             raise IncidenceError(f"{path} has no column 'smiles'; it has: {', '.join(header) or 'none'}.")
         place = header.index("smiles")
-        for number, row in enumerate(rows, 1):
-            yield _Record(number, _molecule(row[place].strip() if place < len(row) else "", ""))
+        for row in rows:
+            text = row[place].strip() if place < len(row) else ""
+            yield _of_smiles(text, text)
 
 
-def _molecule(text: str, title: str) -> Molecule | IncidenceError:
+def _of_smiles(text: str, title: str) -> _Record:
     try:
-        return Molecule(legible(title or text), as_mol(legible(text)))
-    except MissingExtraError:
-        raise
+        return Molecule(legible(title), as_mol(legible(text)))
     except IncidenceError as error:
         return error
 
 
 def _xyz(path: Path) -> Iterator[_Record]:
-    """Blocks of a number of atoms, a title, and so many lines of a symbol and three coordinates."""
+    """Blocks of a number of atoms, a title, and so many lines of a symbol or number and three coordinates."""
     with _text(path) as file:
-        number = 0
         while head := next((line.strip() for line in file if line.strip()), ""):
-            number += 1
             if not head.isdecimal():
-                yield _Record(number, IncidenceError(f"an XYZ record starts with its number of atoms; got {head!r}."))
+                yield IncidenceError(f"an XYZ record starts with its number of atoms; got {head!r}.")
                 return  # where the next record starts is not known
             title = legible(next(file, "").strip())
-            yield _Record(number, _atoms(title, [line.split() for line in islice(file, int(head))], int(head)))
+            mol = _in_space([line.split() for line in islice(file, int(head))], int(head))
+            wanted = f"{head} lines of a symbol and three finite coordinates must follow the title."
+            yield IncidenceError(wanted) if mol is None else Molecule(title, mol)
 
 
-def _atoms(title: str, rows: list[list[str]], count: int) -> Molecule | IncidenceError:
+def _in_space(rows: list[list[str]], count: int) -> Any:
+    """Atoms at their places, without bonds; None if RDKit cannot read them."""
     chem, base = (need(f"rdkit.{part}", "reading XYZ files", "molecules") for part in ("Chem", "rdBase"))
-    table = chem.GetPeriodicTable()
-    try:
-        positions = np.array([[float(word) for word in row[1:4]] for row in rows]).reshape(count, 3)
-        with base.BlockLogs():
-            numbers = [int(row[0]) if row[0].isdecimal() else table.GetAtomicNumber(row[0].capitalize()) for row in rows]
-            return Molecule(title, in_space(np.array(numbers, dtype=np.int64), positions))
-    except IncidenceError as error:
-        return error
-    except (ValueError, IndexError, RuntimeError):  # the last is what RDKit says to a symbol or number that it does not know
-        return IncidenceError(f"{count} lines of a symbol and three coordinates must follow the title.")
+    symbol = chem.GetPeriodicTable().GetElementSymbol
+    # Elements that are none, words that are no numbers, empty lines. RDKit takes no exponents, and no further columns.
+    with base.BlockLogs(), suppress(RuntimeError, OverflowError, ValueError, IndexError):
+        symbols = [symbol(int(row[0])) if row[0].isdecimal() else row[0].capitalize() for row in rows]
+        atoms = [" ".join([own, *(f"{float(word):.10f}" for word in row[1:4])]) for own, row in zip(symbols, rows, strict=True)]
+        return chem.MolFromXYZBlock("\n".join([str(count), "", *atoms, ""]))
+    return None
 
 
 _FORMATS: dict[str, Callable[[Path], Iterator[_Record]]] = {".sdf": _sdf, ".mol": _sdf, ".smi": _smi, ".csv": _csv, ".xyz": _xyz}

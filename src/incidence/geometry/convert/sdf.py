@@ -19,7 +19,7 @@ from incidence.geometry.convert.rdkit import plain, to_rdkit
 from incidence.structure.example import Example
 from incidence.structure.storage import whole_file
 
-__all__ = ["Molecule", "read_sdf", "write_sdf"]
+__all__ = ["Molecule", "read_sdf", "records", "write_sdf"]
 
 _LARGEST = 99999.0  # a coordinate with four decimals in ten characters
 _REASON = re.compile(r"(?:Violation\n|Range Error\n|\] (?:ERROR: )?)(.+?)\.?(?: (?:hit )?on line ?\d+)?$", re.MULTILINE)
@@ -101,30 +101,38 @@ def read_sdf(path: Any, errors: list[IncidenceError] | None = None) -> Iterator[
     path = Path(path)
     if not path.is_file():
         raise IncidenceError(f"there is no file {path}.")
-    return _molecules(path, errors)
+    return _sound(records(path), errors)
 
 
-def _molecules(path: Path, errors: list[IncidenceError] | None) -> Iterator[Molecule]:
+def _sound(found: Iterable[Molecule | IncidenceError], errors: list[IncidenceError] | None) -> Iterator[Molecule]:
+    for one in found:
+        if isinstance(one, Molecule):
+            yield one
+        elif errors is None:
+            raise one
+        else:
+            errors.append(one)
+
+
+def records(path: Path) -> Iterator[Molecule | IncidenceError]:
+    """The molecules of a file, or what is wrong with their records, in order."""
     number = 0
     # Latin-1 takes any byte; each record is then read as UTF-8, if it is that.
     opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="latin-1", newline=None) as file:
-        for number, (start, lines) in enumerate(_records(file), 1):
+        for number, (start, lines) in enumerate(_split(file), 1):
             found = _parse(_decoded("".join(lines)))
             if isinstance(found, Molecule):
                 yield found
-                continue
-            line, reason = found
-            where = f"line {start + line - 1}" if line else f"which starts in line {start}"
-            error = IncidenceError(f"{path}, record {number}, {where}: RDKit cannot read it: {reason}.")
-            if errors is None:
-                raise error
-            errors.append(error)
+            else:
+                line, reason = found
+                where = f"line {start + line - 1}" if line else f"which starts in line {start}"
+                yield IncidenceError(f"{path}, record {number}, {where}: RDKit cannot read it: {reason}.")
     if not number:
-        raise IncidenceError(f"{path} has no record: an SDF file has at least one molecule.")
+        raise IncidenceError(f"{path} has no record: a file has at least one molecule.")
 
 
-def _records(file: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+def _split(file: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """The lines of every record, and the number of the first."""
     lines: list[str] = []
     start = 1
