@@ -3,6 +3,8 @@
 import statistics
 import subprocess
 import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
 
 SETS = "{a b c d e f} {g h i j k l}"
 EIGHT = "a b c d e f g h"
@@ -36,10 +38,12 @@ def seconds(setup: str, work: str) -> float:
     return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
 
 
-def main(repeats: int = 5) -> None:
+def main(words: Sequence[str] = ()) -> int:
+    ArgumentParser(prog="incidence bench algebra", description=__doc__).parse_args(words)
     print(f"{'work':48} {'median':>10} {'spread':>19}   bar")
     for name, (setup, work, bar) in WORK.items():
-        times = sorted(seconds(setup, work) for _ in range(repeats))
+        times = sorted(seconds(setup, work) for _ in range(5))
         spread = f"{times[0] * 1e3:.1f} to {times[-1] * 1e3:.1f} ms"
         verdict = "" if bar is None else f"{bar * 1e3:.0f} ms {'met' if statistics.median(times) <= bar else 'MISSED'}"
         print(f"{name:48} {statistics.median(times) * 1e3:7.1f} ms {spread:>19}   {verdict}")
+    return 0

@@ -14,7 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from incidence.data import DataSet, Split
 from incidence.train import Run, train
 
 
-class Task:
-    """A task with its options; collects what it measures."""
+class Experiment:
+    """A task of the literature with its options; collects what it measures."""
 
     def __init__(self, name: str, folder: Path | None, out: Path, is_quick: bool) -> None:
         self.name, self.folder, self.out, self.is_quick = name, folder, out, is_quick
@@ -61,27 +61,27 @@ def _test(run: Run, metric: str) -> float:
     return run.evaluation.parts["test"].metrics[metric]
 
 
-def solubility(task: Task) -> dict[str, Any]:
+def solubility(task: Experiment) -> dict[str, Any]:
     """Fixed split, last epoch, three seeds; against the mean of the training data."""
     data = task.load("solubility")
     runs = [task.run(data, f"seed {seed}", seed=seed) for seed in task.some(3)]
     return task.told([_test(run, "rmse") for run in runs], "rmse", baseline=runs[0].evaluation.parts["test"].baseline["rmse"])
 
 
-def esol(task: Task) -> dict[str, Any]:
+def esol(task: Experiment) -> dict[str, Any]:
     """Random 80/10/10, last epoch, five splits; the validation part is not used."""
     splits = [task.load("esol", seed=seed) for seed in task.some(5)]
     runs = [task.run(data, f"split {k}", seed=k) for k, data in enumerate(splits)]
     return task.told([_test(run, "rmse") for run in runs], "rmse", baseline=runs[0].evaluation.parts["test"].baseline["rmse"])
 
 
-def csl(task: Task) -> dict[str, Any]:
+def csl(task: Experiment) -> dict[str, Any]:
     """Five folds, rings up to 8, last epoch."""
     data = task.load("csl")
     return task.told([100 * _test(task.run(data, f"fold {k}", split=k), "accuracy") for k in task.some(5)], "%")
 
 
-def counting(task: Task) -> dict[str, Any]:
+def counting(task: Experiment) -> dict[str, Any]:
     """Triangles: squared error over the variance of the whole set. Order 3, the best of five seeds by validation, as Chen et al. report;
     nodes and edges as the control that must fail.
     """
@@ -94,30 +94,30 @@ def counting(task: Task) -> dict[str, Any]:
     return task.told([_test(run, "rmse") ** 2 / variance for run in runs], "squared error / variance", **errors)
 
 
-def shrec11(task: Task) -> dict[str, Any]:
+def shrec11(task: Experiment) -> dict[str, Any]:
     """Sixteen training meshes a class, fixed split, last epoch, three seeds."""
     data = task.load("shrec11")
     return task.told([100 * _test(task.run(data, f"seed {seed}", seed=seed), "accuracy") for seed in task.some(3)], "%")
 
 
-def mutag(task: Task) -> dict[str, Any]:
+def mutag(task: Experiment) -> dict[str, Any]:
     """Ten fixed folds. Xu et al.: the epoch that is best on average over the test folds, which is optimistic. Nested: in every fold the
     epoch that is best on a tenth of the training data, then the test fold, once.
     """
     return _ten_folds(task, "mutag")
 
 
-def proteins(task: Task) -> dict[str, Any]:
+def proteins(task: Experiment) -> dict[str, Any]:
     """As MUTAG."""
     return _ten_folds(task, "proteins")
 
 
-def imdb_b(task: Task) -> dict[str, Any]:
+def imdb_b(task: Experiment) -> dict[str, Any]:
     """As MUTAG."""
     return _ten_folds(task, "imdb-b")
 
 
-def _ten_folds(task: Task, name: str) -> dict[str, Any]:
+def _ten_folds(task: Experiment, name: str) -> dict[str, Any]:
     data = task.load(name)
     watched = replace(data, splits=tuple(Split(s.train, s.test, s.test) for s in data.splits))
     curves, nested = [], []
@@ -133,13 +133,13 @@ def _ten_folds(task: Task, name: str) -> dict[str, Any]:
     )
 
 
-def strongly_regular(task: Task) -> dict[str, Any]:
+def strongly_regular(task: Experiment) -> dict[str, Any]:
     """Every pair of every family, random weights in double precision, rings up to 5; see benchmarks/separate.py."""
     return separate_families(task.folder, task.is_quick)
 
 
 # task: (function, bar, published figures)
-TASKS: dict[str, tuple[Callable[[Task], dict[str, Any]], str, str]] = {
+TASKS: dict[str, tuple[Callable[[Experiment], dict[str, Any]], str, str]] = {
     "solubility": (solubility, "<= 0.62", "mean 2.02"),
     "esol": (esol, "<= 0.65", "MPNN 0.58, GC 0.97 (Wu et al. 2018)"),
     "csl": (csl, "100", "GIN 10, RP-GIN 37.6 (Murphy et al. 2019), 3-WL-GNN 96 to 98 (Dwivedi et al.)"),
@@ -153,7 +153,7 @@ TASKS: dict[str, tuple[Callable[[Task], dict[str, Any]], str, str]] = {
 _SHOWN = ("solubility", "esol", "csl", "counting", "sr", "shrec11", "mutag")
 
 
-def main(words: list[str] | None = None) -> int:
+def main(words: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog="incidence bench learn", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=f"which: {', '.join(TASKS)}; by default {', '.join(_SHOWN)}")
     parser.add_argument("--folder", type=Path, default=os.environ.get("INCIDENCE_DATA"), help="the data; default: INCIDENCE_DATA")
@@ -168,10 +168,6 @@ def main(words: list[str] | None = None) -> int:
     for name in arguments.tasks or _SHOWN:
         measure, bar, published = TASKS[name]
         print(f"{name}: {' '.join((measure.__doc__ or '').split())}", file=sys.stderr, flush=True)
-        result = measure(Task(name, folder, out, arguments.quick))
+        result = measure(Experiment(name, folder, out, arguments.quick))
         print(json.dumps({"task": name, **result, "bar": bar, "published": published}), flush=True)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,7 +3,11 @@
 import subprocess
 import sys
 import time
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
 
+ROOT = Path(__file__).parents[1]  # where a fresh process finds this package
 CODE = """
 import time, torch
 from benchmarks.speed.structures import random_graph
@@ -27,11 +31,12 @@ print(rows, min(times), plan, peak_memory())
 """
 
 
-def main() -> None:
+def main(words: Sequence[str] = ()) -> int:
+    ArgumentParser(prog="incidence bench scale", description=__doc__).parse_args(words)
     per_edge = {}
     for edges in (1_000_000, 10_000_000):
         start = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", CODE.format(edges=edges)], check=True, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-c", CODE.format(edges=edges)], cwd=ROOT, check=True, capture_output=True, text=True)
         rows, step, plan, peak = map(float, done.stdout.split())
         per_edge[edges] = step / rows
         print(
@@ -39,3 +44,4 @@ def main() -> None:
             f"peak {peak / 2**30:.1f} GiB ({time.perf_counter() - start:.0f} s in all)"
         )
     print(f"time per edge at 10 million over that at 1 million: {per_edge[10_000_000] / per_edge[1_000_000]:.2f} (bar 1.2)")
+    return 0

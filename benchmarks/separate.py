@@ -16,10 +16,9 @@ from torch import Tensor
 
 import incidence as inc
 from benchmarks.sets import load
+from benchmarks.sets.graphs import FAMILIES
 from incidence.data.lifts import lift_all
 from incidence.models import make
-
-FAMILIES = ("sr16622", "sr251256", "sr261034", "sr281264", "sr291467", "sr351899")
 
 
 def outputs(examples: list[inc.Example], model: str, seed: int) -> Tensor:

@@ -13,7 +13,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ def _step(net: nn.Module, forward: Callable[[list[int]], tuple[Tensor, Tensor]],
     return step
 
 
-def main(words: list[str] | None = None) -> int:
+def main(words: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog="incidence bench throughput", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--folder", type=Path, default=os.environ.get("INCIDENCE_DATA"), help="the data; default: INCIDENCE_DATA")
     parser.add_argument("--batch", type=int, default=64)
@@ -132,7 +132,3 @@ def main(words: list[str] | None = None) -> int:
         rate = arguments.batch / statistics.median(own)
         print(f"{name:<18}{rate:>9.0f} graphs/s   {statistics.median(ratios):.2f} of GIN ({min(ratios):.2f} to {max(ratios):.2f})")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -14,17 +14,15 @@ from incidence.data import DataSet
 
 __all__ = ["SETS", "load", "register"]
 
-_MOLECULE = {"model": "molecule"}
 _SPACE = {"model": "molecule-3d", "loss": "absolute"}
-_TU = {"model": "graph", "hidden": 24, "depth": 2, "dropout": 0.3, "epochs": 16, "batch_size": 32}
+_TU = {"hidden": 24, "depth": 2, "dropout": 0.3, "epochs": 16, "batch_size": 32}
 _MUTAG = {"model": "rings", "max_size": 6, "hidden": 32, "depth": 3, "dropout": 0.2, "epochs": 100, "batch_size": 32}
 _CSL = {"model": "rings", "max_size": 8, "hidden": 32, "depth": 2, "epochs": 60, "batch_size": 15}
 _COUNTING = {"model": "order3", "lr": 2e-2, "weight_decay": 0.0, "batch_size": 32}
 _CITATION = {"model": "hypergraph", "epochs": 100, "weight_decay": 1e-2}
-_MESH = {"model": "mesh", "lr": 6e-3, "weight_decay": 1e-3, "batch_size": 16, "label_smoothing": 0.1, "augment": True, "epochs": 24}
-_COSEG = {**_MESH, "depth": 6, "batch_size": 6, "epochs": 40}
+_COSEG = {"depth": 6, "batch_size": 6, "epochs": 40}
 
-# name: (loader in this package, one line about it, options it is trained with unless the user gives others)
+# name: (loader in this package, one line about it, options it is trained with above those for its kind of files)
 SETS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "mutag": ("graphs.load_tu", "188 molecules, mutagenic or not; 10 folds", _MUTAG),
     "ptc": ("graphs.load_tu", "344 molecules, carcinogenic or not; 10 folds", {**_TU, "model": "rings", "max_size": 6}),
@@ -41,13 +39,13 @@ SETS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "cora-cocitation": ("hypergraphs.load_citation", "2708 papers, topics by co-citation hypergraph; 10 splits", _CITATION),
     "cora-coauthorship": ("hypergraphs.load_citation", "2708 papers, topics by co-authorship hypergraph; 10 splits", _CITATION),
     "citeseer-cocitation": ("hypergraphs.load_citation", "3312 papers, topics by co-citation hypergraph; 10 splits", _CITATION),
-    "esol": ("molecules.load_moleculenet", "aqueous solubility of 1,128 molecules (needs RDKit)", _MOLECULE),
-    "freesolv": ("molecules.load_moleculenet", "hydration free energy of 642 molecules (needs RDKit)", _MOLECULE),
-    "lipophilicity": ("molecules.load_moleculenet", "logD of 4,200 molecules (needs RDKit)", _MOLECULE),
+    "esol": ("molecules.load_moleculenet", "aqueous solubility of 1,128 molecules (needs RDKit)", {}),
+    "freesolv": ("molecules.load_moleculenet", "hydration free energy of 642 molecules (needs RDKit)", {}),
+    "lipophilicity": ("molecules.load_moleculenet", "logD of 4,200 molecules (needs RDKit)", {}),
     "qm7": ("molecules.load_qm7", "atomisation energies of 7,101 molecules in space", _SPACE),
     "qm9": ("molecules.load_qm9", "a property of 13,087 molecules in space, by `target`", _SPACE),
-    "shrec11": ("meshes.load_shrec11", "600 closed surfaces of 30 classes", _MESH),
-    "shrec11-10": ("meshes.load_shrec11", "the same, 10 training meshes a class drawn at random", _MESH),
+    "shrec11": ("meshes.load_shrec11", "600 closed surfaces of 30 classes", {}),
+    "shrec11-10": ("meshes.load_shrec11", "the same, 10 training meshes a class drawn at random", {}),
     "coseg-aliens": ("meshes.load_coseg", "198 surfaces, the part of every edge", _COSEG),
     "coseg-vases": ("meshes.load_coseg", "297 surfaces, the part of every edge", _COSEG),
 }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import torch
 from torch import Tensor
 
 from benchmarks.speed import structures
 from benchmarks.speed.suite import Bench, Work
 from benchmarks.speed.timing import Figure, ratio
-from incidence.errors import IncidenceError
+from incidence.errors import need
 from incidence.nn import Linear
 
 __all__ = ["dense_fifteen", "geometric"]
@@ -16,29 +18,23 @@ __all__ = ["dense_fifteen", "geometric"]
 
 def geometric(bench: Bench) -> list[Figure]:
     """PyTorch Geometric: the same map composed from its scatter; GCNConv and GINEConv, which do far less, for context."""
-    try:
-        from torch_geometric.nn import GCNConv, GINEConv
-        from torch_geometric.utils import scatter
-    except ImportError:
-        raise IncidenceError("the benchmark `peers` needs PyTorch Geometric: pip install 'incidence[peers]'.") from None
+    layers = need("torch_geometric.nn", "the benchmark `peers`", "peers")
+    scatter = import_module("torch_geometric.utils").scatter
     work = Work("(i j) -> (i j)", structures.random_graph(bench.size(400_000)), 64)
     edges = work.structure["(i j)"]
     nodes = torch.randn(int(edges.max()) + 1, 64, requires_grad=True)
-    convolutions = {
-        "GCNConv": GCNConv(64, 64),
-        "GINEConv": GINEConv(torch.nn.Linear(64, 64)),
-    }
+    gcn_layer, gine_layer = layers.GCNConv(64, 64), layers.GINEConv(torch.nn.Linear(64, 64))
 
     def scattered(rows: Tensor, keys: Tensor, num_keys: int) -> Tensor:
         found: Tensor = scatter(rows, keys, dim=0, dim_size=num_keys, reduce="sum")
         return found
 
     def gcn() -> None:
-        convolutions["GCNConv"](nodes, edges).sum().backward()
+        gcn_layer(nodes, edges).sum().backward()
         nodes.grad = None
 
     def gine() -> None:
-        convolutions["GINEConv"](nodes, edges, work.xs[0]).sum().backward()
+        gine_layer(nodes, edges, work.xs[0]).sum().backward()
         nodes.grad = work.xs[0].grad = None
 
     variants = {"ours": work.ours, "composed": work.composed("entries", scattered), "GCNConv": gcn, "GINEConv": gine}

@@ -14,7 +14,7 @@ import torch
 
 from benchmarks.speed.timing import Figure, Time
 from incidence import __version__
-from incidence.errors import IncidenceError
+from incidence.errors import need
 
 __all__ = ["as_data", "chart", "machine", "plot", "text"]
 
@@ -85,13 +85,10 @@ def as_data(results: Mapping[str, Sequence[Figure]], times: Mapping[str, Sequenc
 
 def plot(results: Mapping[str, Sequence[Figure]], path: Path) -> None:
     """The ratios with a bar as a picture, each as a share of its bar."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise IncidenceError("a picture needs matplotlib: pip install 'incidence[bench]'.") from None
+    library = need("matplotlib.figure", "a picture", "bench")
     rows = _with_bar(results)
-    figure = Figure(figsize=(10, 1 + 0.4 * len(rows)), layout="constrained")
-    axes = figure.subplots()
+    picture = library.Figure(figsize=(10, 1 + 0.4 * len(rows)), layout="constrained")
+    axes = picture.subplots()
     for place, (_, row) in enumerate(reversed(rows)):
         over = [row.over_bar(value) for value in row.values]
         color = "#2e7d32" if row.is_met else "#c62828"
@@ -100,4 +97,4 @@ def plot(results: Mapping[str, Sequence[Figure]], path: Path) -> None:
     axes.axvline(1.0, color="gray", linestyle="--")
     axes.set_yticks(range(len(rows)), [name for name, _ in reversed(rows)])
     axes.set_xlabel("times over the bar: the median, and the spread")
-    figure.savefig(path)
+    picture.savefig(path)

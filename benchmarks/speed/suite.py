@@ -8,6 +8,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -277,6 +278,7 @@ def growth(bench: Bench) -> list[Figure]:
     return rows
 
 
+_ROOT = Path(__file__).parents[2]  # where a fresh process finds this package
 _MEMORY = """
 import torch
 from benchmarks.speed.suite import Work
@@ -301,7 +303,7 @@ def memory(bench: Bench) -> list[Figure]:
     for repeat in range(1 if bench.is_quick else 3):
         bench.report(f"fresh process {repeat + 1}")
         code = _MEMORY.format(edges=bench.size(1_000_000), channels=64)
-        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-c", code], cwd=_ROOT, check=True, capture_output=True, text=True)
         values.append(float(done.stdout))
     return [Figure("peak above inputs, K = 64", values, "nK", bar=2.8)]
 

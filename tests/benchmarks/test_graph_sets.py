@@ -8,11 +8,11 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+
+import incidence as inc
 from benchmarks.sets import load
 from benchmarks.sets.graphs import random_folds
 from benchmarks.sets.neighbour_lists import read_neighbour_lists
-
-import incidence as inc
 from incidence.data import reader
 from incidence.data.checks import sound
 from incidence.errors import IncidenceError

@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from benchmarks.sets import load
 
+from benchmarks.sets import load
 from incidence.data.checks import sound
 from incidence.errors import IncidenceError
 from tests.data_folder import data_folder

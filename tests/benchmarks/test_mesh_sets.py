@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from benchmarks.sets import load
 from benchmarks.sets.meshes import edge_areas, numbered_edges, soft_accuracy, soft_labels
-
 from incidence.data import DataSet
 from incidence.data.meshes import COLUMNS, features_of
 from incidence.errors import IncidenceError

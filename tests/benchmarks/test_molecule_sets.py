@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from benchmarks.sets import load
 
 import incidence as inc
+from benchmarks.sets import load
 from incidence.data import DataSet, reader
 from incidence.errors import IncidenceError
 from tests.data_folder import data_folder

@@ -5,13 +5,13 @@ from time import sleep
 
 import pytest
 import torch
+
 from benchmarks.speed import structures
 from benchmarks.speed.composition import Composition
 from benchmarks.speed.peers import _stack
 from benchmarks.speed.report import as_data, chart, text
 from benchmarks.speed.suite import BENCHMARKS, Bench, Work
 from benchmarks.speed.timing import Figure, Rates, Time, Timer, ratio
-
 from incidence.cli import main
 from incidence.nn import Linear
 

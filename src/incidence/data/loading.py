@@ -30,7 +30,7 @@ class Source:
         loader: Called as loader(name, folder, **options), gives a DataSet; folder is None if the user named none. Or where it is, as in
             `package.module.function`: that is imported when the data is asked for.
         about: One line for `--list`.
-        recipe: Options it is trained with unless the user gives others.
+        recipe: Options it is trained with unless the user gives others, above those of all data that has its reader.
     """
 
     loader: str | Callable[..., DataSet]
@@ -42,7 +42,6 @@ DATA_SETS: dict[str, Source] = {
     "solubility": Source(
         "incidence.data.molecules.solubility.load_solubility",
         "aqueous solubility of 1,282 molecules; part of the package",
-        {"model": "molecule"},
     ),
 }
 

@@ -77,7 +77,7 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
             f"the task is {wanted}, and the targets of {config.data!r} are for {has}: leave out --task, or change the data."
         )
     named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}
-    config = config.with_recipe(named or RECIPES.get(data.reader, RECIPES["example"]))
+    config = config.with_recipe({**RECIPES.get(data.reader, RECIPES["example"]), **named})
     lift = _lift(config, list(data.examples[0].features))
     if config.max_size is not None and lift != "none":
         lift_options["max_size"] = config.max_size

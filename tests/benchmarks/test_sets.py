@@ -1,0 +1,26 @@
+"""The list of the data sets of the literature: loaders, lines, recipes."""
+
+import pytest
+
+from benchmarks.sets import SETS, load, register
+from incidence.data import DATA_SETS
+from incidence.errors import IncidenceError
+from incidence.train import Config
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_data_set_has_a_loader_that_asks_for_a_folder(name):
+    with pytest.raises(IncidenceError, match=f"the data set '{name}' is read from files: give the folder that holds `.*` with --folder"):
+        load(name)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_data_set_says_what_it_is_and_has_a_recipe_of_options(name):
+    register()
+    source = DATA_SETS[name]
+    assert source.about
+    assert set(source.recipe) == set(Config(**source.recipe).given())
+
+
+def test_the_data_of_the_package_keeps_its_name():
+    assert len(load("solubility").examples) == 1282
