@@ -87,11 +87,10 @@ def _targets(examples: Sequence[Example], source: str) -> tuple[str, list[Tensor
 
 def _numbers(at: str, rows: list[Tensor], flat: Tensor, source: str) -> tuple[Task, list[Tensor]]:
     """[numbers] of each example, or [entries, numbers]."""
-    if bool(flat.isinf().any()) or bool(flat.isnan().all()):
-        raise IncidenceError(f"{source}: targets are infinite, or all missing.")
+    if bool(flat.isnan().all()):
+        raise IncidenceError(f"{source}: all targets are missing.")
     axes = 2 if at else 1
-    shaped = [row.float() if row.ndim == axes else row.float()[..., None] for row in rows]
-    _assert_shape(shaped, axes, source)
+    shaped = [row.float() if row.ndim >= axes else row.float()[..., None] for row in rows]
     width = shaped[0].shape[-1]
     return Task("regression", ("target",) if width == 1 else tuple(f"target {k}" for k in range(width)), at=at), shaped
 
@@ -102,14 +101,7 @@ def _classes(at: str, rows: list[Tensor], flat: Tensor, source: str) -> tuple[Ta
         raise IncidenceError(f"{source}: classes are the integers 0, 1, ..., with -1 where one is missing.")
     axes = 1 if at else 0
     shaped = [row.long()[..., 0] if row.ndim == axes + 1 and row.shape[-1] == 1 else row.long() for row in rows]
-    _assert_shape(shaped, axes, source)
     return Task("classification", tuple(f"class {k}" for k in range(int(flat.max()) + 1)), at=at), shaped
-
-
-def _assert_shape(rows: list[Tensor], axes: int, source: str) -> None:
-    bad = next((k for k, row in enumerate(rows) if row.ndim != axes or row.shape[1:] != rows[0].shape[1:]), None)
-    if bad is not None:
-        raise IncidenceError(f"{source}: the target of example {bad} has the shape {list(rows[bad].shape)}, which does not fit the task.")
 
 
 _FORMS = {"regression": _numbers, "classification": _classes}

@@ -18,7 +18,7 @@ from incidence.structure.example import Example
 from incidence.structure.examples import collate, uncollate
 from incidence.structure.structure import Structure
 
-__all__ = ["LIFTS", "LIFT_OPTIONS", "lift_all"]
+__all__ = ["LIFTS", "LIFT_OPTIONS", "edge_rows", "lift_all"]
 
 _EDGES = "{i j}"
 _TOGETHER = 2**22  # triples of nodes that are lifted at once: more takes memory and is no faster
@@ -58,7 +58,7 @@ def matrix(example: Example) -> Example:
     structure = attach(example.structure, {"i j": (torch.cat([torch.stack([nodes, nodes]), edges, edges.flip(0)], dim=1),)})
     first, second = structure["i j"]
     is_diagonal = (first == second)[:, None]
-    row = _edge_rows(example, first, second)
+    row = edge_rows(example.structure, first, second)
     of_nodes = _features(example, "i")[first] * is_diagonal
     of_edges = _features(example, _EDGES)
     of_edges = torch.cat([of_edges, of_edges.new_zeros(1, of_edges.shape[1])])[row]  # the last row, -1, is of no edge
@@ -152,16 +152,17 @@ def _edges(example: Example, who: str) -> Tensor:
     return edges
 
 
-def _edge_rows(example: Example, first: Tensor, second: Tensor) -> Tensor:
-    """The numbers of the edges between nodes, -1 where there is none."""
-    total = max(example.structure.total_nodes, 1)
-    low, high = (ends(example.structure[_EDGES], 0) for ends in (torch.amin, torch.amax))
-    codes, order = (low * total + high).sort()
-    asked = torch.minimum(first, second) * total + torch.maximum(first, second)
-    if not len(codes):
+def edge_rows(structure: Structure, first: Tensor, second: Tensor) -> Tensor:
+    """The rows of `{i j}` between nodes, -1 where there is none; several times as fast as `Structure.locate`, which sorts what is asked."""
+    edges, total = structure[_EDGES], max(structure.total_nodes, 1)
+    known, asked = (torch.minimum(*ends) * total + torch.maximum(*ends) for ends in ((edges[0], edges[1]), (first, second)))
+    if not len(known):
         return torch.full_like(asked, -1)
-    place = torch.searchsorted(codes, asked).clamp_(max=len(codes) - 1)
-    return torch.where(codes[place] == asked, order[place], -1)
+    order = None
+    if bool((known[1:] < known[:-1]).any()):  # in the preferred order they are sorted
+        known, order = known.sort()
+    place = torch.searchsorted(known, asked).clamp_(max=len(known) - 1)
+    return torch.where(known[place] == asked, place if order is None else order[place], -1)
 
 
 def _features(example: Example, text: str) -> Tensor:
@@ -178,4 +179,4 @@ def _equal(sides: list[tuple[Tensor, Tensor]]) -> Tensor:
 
 def _joined(example: Example, sides: list[tuple[Tensor, Tensor]]) -> Tensor:
     """A column of 0 and 1 for each pair of nodes: whether an edge joins them."""
-    return torch.stack([(_edge_rows(example, u, v) >= 0).float() for u, v in sides], dim=1)
+    return torch.stack([(edge_rows(example.structure, u, v) >= 0).float() for u, v in sides], dim=1)

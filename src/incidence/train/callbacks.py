@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 import time
 from pathlib import Path
@@ -13,7 +11,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from tqdm import tqdm
 
-from incidence.train.folder import write_text
+from incidence.train.folder import csv_text, write_text
 
 __all__ = ["BestCheckpoint", "History", "Progress", "Stop"]
 
@@ -41,15 +39,8 @@ class History(Callback):
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         self.rows.append({"epoch": trainer.current_epoch + 1, **values, "lr": rate})
         if trainer.is_global_zero:
-            write_text(self.path, _table(self.rows))
-
-
-def _table(rows: list[dict[str, float]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+            columns = list(dict.fromkeys(key for row in self.rows for key in row))
+            write_text(self.path, csv_text([columns, *([row.get(key, "") for key in columns] for row in self.rows)]))
 
 
 class BestCheckpoint(ModelCheckpoint):

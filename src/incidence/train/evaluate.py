@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
@@ -17,6 +15,7 @@ from incidence.data.dataset import DataSet, Parts, Split, Task
 from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
+from incidence.train.folder import csv_text
 
 __all__ = ["Evaluation", "Scored", "baseline", "evaluate", "is_known", "metrics_of", "update"]
 
@@ -78,19 +77,17 @@ class Evaluation:
 
     def table(self) -> str:
         """Every prediction beside its target, as the text of a CSV file."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        names, is_class = list(self.task.names), self.task.kind == "classification"
+        names, is_class = self.task.names, self.task.kind == "classification"
         values = ["target", "predicted", *(f"p({name})" for name in names)]
         numbers = [f"{what} {name}" for what in ("target", "predicted") for name in names]
         place = ["name" if self.names else "example", *(["entry"] if self.task.at else [])]
-        writer.writerow(["part", *place, *(values if is_class else numbers)])
+        rows: list[list[object]] = [["part", *place, *(values if is_class else numbers)]]
         row = self._class_row if is_class else self._number_row
         for part, scored in self.parts.items():
             for (example, entry), y, t in zip(scored.places, scored.predicted.tolist(), scored.target.tolist(), strict=True):
                 origin = [self.names[example] if self.names else example, *([entry] if self.task.at else [])]
-                writer.writerow([part, *origin, *row(y, t)])
-        return text.getvalue()
+                rows.append([part, *origin, *row(y, t)])
+        return csv_text(rows)
 
     def _class_row(self, y: list[float], target: int) -> list[str]:
         names = self.task.names

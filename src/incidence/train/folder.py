@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import importlib.metadata
+import io
 import json
 import os
 import platform
 import re
 import shutil
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from incidence.structure.storage import whole_file
 from incidence.train.config import Config, read_config
 from incidence.train.spec import ModelSpec
 
-__all__ = ["RunFolder", "disk_trouble", "short", "write_text"]
+__all__ = ["RunFolder", "csv_text", "disk_trouble", "short", "write_text"]
 
 _HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
 
@@ -155,6 +158,13 @@ def environment(config: Config) -> dict[str, Any]:
         "accelerators": torch.cuda.device_count(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
     }
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Rows, the names of the columns first, as the text of a CSV file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def write_text(path: Path, text: str) -> None:

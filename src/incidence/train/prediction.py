@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,7 +17,7 @@ from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.train.evaluate import Evaluation, evaluate
-from incidence.train.folder import RunFolder
+from incidence.train.folder import RunFolder, csv_text
 from incidence.train.prepare import prepare
 from incidence.train.spec import ModelSpec
 
@@ -122,19 +120,13 @@ def _nodes(read: Read, at: str) -> list[str]:
 
 def table(task: Task, found: Sequence[Prediction]) -> str:
     """Predictions as the text of a CSV file."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    entry = ["entry", "nodes"] if task.at else []
-    if task.kind == "classification":
-        writer.writerow(["name", *entry, "class", *(f"p({name})" for name in task.names)])
-    else:
-        writer.writerow(["name", *entry, *task.names])
-    for name, rows, nodes in found:
-        for number, (row, own) in enumerate(zip(rows, nodes, strict=True)):
-            place = [number, own] if task.at else []
-            best = [task.names[max(range(len(row)), key=row.__getitem__)]] if task.kind == "classification" else []
-            writer.writerow([name, *place, *best, *(f"{value:.6g}" for value in row)])
-    return text.getvalue()
+    is_class, entry = task.kind == "classification", ["entry", "nodes"] if task.at else []
+    rows: list[list[object]] = [["name", *entry, *(["class", *(f"p({name})" for name in task.names)] if is_class else task.names)]]
+    for name, values, nodes in found:
+        for number, (row, own) in enumerate(zip(values, nodes, strict=True)):
+            best = [task.names[max(range(len(row)), key=row.__getitem__)]] if is_class else []
+            rows.append([name, *([number, own] if task.at else []), *best, *(f"{value:.6g}" for value in row)])
+    return csv_text(rows)
 
 
 def evaluate_run(run: Path, changes: dict[str, Any]) -> tuple[Evaluation, str]:

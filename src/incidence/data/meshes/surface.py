@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from incidence.data.lifts import edge_rows
 from incidence.errors import IncidenceError
 from incidence.geometry.orientation import agreeing_signs
 from incidence.structure import Structure
@@ -61,7 +62,13 @@ def surface_of(structure: Structure) -> Surface:
     """
     edges, faces = structure["{i j}"], structure["{i j k}"]
     tails, heads = faces[[1, 2, 0]], faces[[2, 0, 1]]  # (3, faces), side k opposite to corner k
-    sides = _rows(edges, tails.reshape(-1), heads.reshape(-1), structure.total_nodes).view(3, -1)
+    sides = edge_rows(structure, tails, heads)  # (3, faces)
+    if bool((sides < 0).any()):
+        one, other = (int(ends[sides < 0][0]) for ends in (tails, heads))
+        raise IncidenceError(
+            f"a triangle has the side {{{one} {other}}}, which is no entry of `{{i j}}`: all sides must be there. "
+            f"Build the structure with `geometry.mesh`."
+        )
     flat = sides.reshape(-1)
     num_faces = torch.bincount(flat, minlength=edges.shape[1])
     inner = (num_faces == 2).nonzero()[:, 0]
@@ -69,24 +76,6 @@ def surface_of(structure: Structure) -> Surface:
     first, last = (torch.zeros_like(num_faces).scatter_reduce(0, flat, place, which, include_self=False) for which in ("amin", "amax"))
     places = torch.stack([first[inner], last[inner]])
     return Surface(faces, sides, num_faces, inner, places, torch.where(tails < heads, 1, -1))
-
-
-def _rows(edges: Tensor, one: Tensor, other: Tensor, num_nodes: int) -> Tensor:
-    """The rows of edges by their nodes; `Structure.locate` sorts all that is asked, which would be half the time of an augmentation."""
-    known = torch.minimum(edges[0], edges[1]) * num_nodes + torch.maximum(edges[0], edges[1])
-    asked = torch.minimum(one, other) * num_nodes + torch.maximum(one, other)
-    order = None
-    if bool((known[1:] < known[:-1]).any()):
-        known, order = known.sort()
-    rows = torch.searchsorted(known, asked).clamp_(max=max(len(known) - 1, 0))
-    is_bad = known[rows] != asked if len(known) else torch.ones_like(asked, dtype=torch.bool)
-    if is_bad.any():
-        bad = int(is_bad.nonzero()[0])
-        raise IncidenceError(
-            f"a triangle has the side {{{int(one[bad])} {int(other[bad])}}}, which is no entry of `{{i j}}`: all sides must be there. "
-            f"Build the structure with `geometry.mesh`."
-        )
-    return rows if order is None else order[rows]
 
 
 def outward(surface: Surface, normals: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
