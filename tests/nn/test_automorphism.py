@@ -217,7 +217,7 @@ def test_outputs_start_with_the_variance_of_the_inputs():
 def test_the_layer_moves_with_its_structure():
     layer = AutomorphismLinear(solids.cube(), "i -> i", 2, 2).to("meta")
     assert layer.structure.device.type == "meta"
-    assert layer._lists[0, 0].pool.device.type == "meta"
+    assert layer._bags[0, 0].members.device.type == "meta"
     assert layer.to(torch.float64).weight.dtype == torch.float64
 
 

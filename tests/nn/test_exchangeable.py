@@ -106,6 +106,15 @@ def test_faces_are_numbered_as_the_structure_lists_them():
     assert layer(x, s)[:, 0].tolist() == [100.0, 11.0]
 
 
+def test_open_faces_are_numbered_as_the_structure_lists_them():
+    letters, members = torch.tensor([[0, 1, 2, 0]]), torch.tensor([[0, 1, 0, 1, 2, 3, 0], [0, 0, 1, 1, 2, 2, 3]])
+    s = Structure(4, {"i {i ...}": (letters, members), "{i ...}": torch.tensor([[2, 3, 0, 1, 0], [0, 0, 1, 1, 2]])})
+    layer = Exchangeable("i {i ...} -> {i ...}", 1, 1, bias=False, dtype=torch.float64)
+    layer.linear.weight.data = torch.tensor([[[0.0]], [[1.0]]], dtype=torch.float64)
+    x = torch.tensor([[1.0], [10.0], [100.0], [1000.0]], dtype=torch.float64)
+    assert layer(x, s)[:, 0].tolist() == [100.0, 11.0, 1000.0]
+
+
 def test_a_face_that_the_structure_does_not_list_is_refused():
     s = Structure(3, {"i {i j}": torch.tensor([[0, 1], [1, 2]]), "{i j}": torch.tensor([[0], [1]])})
     with pytest.raises(IncidenceError, match=r"entry 1 of `i \{i j\}` has a face that is not among the entries of `\{i j\}`"):

@@ -7,15 +7,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.errors import IncidenceError
+from incidence.kernels.bags import bag_sum
 from incidence.nn.linear import as_channels
-from incidence.nn.sharing import make_lists, moved
 from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, assert_structure, per_tensor
 from incidence.structure import Structure
 from incidence.symmetry import Group, automorphisms
-from incidence.symmetry.pairs import pair_orbits
+from incidence.symmetry.pairs import PairBags, pair_bags, pair_orbits
 
 __all__ = ["AutomorphismLinear"]
 
@@ -72,9 +73,10 @@ class AutomorphismLinear(nn.Module):
         self.entry_orbits = [self.group.orbits(q, structure) for q in self.map.outputs]
         self._pairs = [(s, t) for s in range(len(self.map.inputs)) for t in range(len(self.map.outputs))]
         self.pair_orbits = {(s, t): pair_orbits(self.group, self.map.inputs[s], self.map.outputs[t], structure) for s, t in self._pairs}
-        self._lists = {(s, t): make_lists(self.pair_orbits[s, t], self.entry_orbits[t]) for s, t in self._pairs}
+        self._bags = {(s, t): pair_bags(self.pair_orbits[s, t], self.entry_orbits[t]) for s, t in self._pairs}
+        self._copies = structure  # the last batch of copies that was given
         for s, t in self._pairs:
-            shape = len(self.pair_orbits[s, t]), self.in_channels[s], self.out_channels[t]
+            shape = len(self.pair_orbits[s, t].sizes), self.in_channels[s], self.out_channels[t]
             self.register_parameter(self.weight_name(s, t), nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
         for t, channels in enumerate(self.out_channels):
             rows = int(self.entry_orbits[t].max()) + 1 if len(self.entry_orbits[t]) else 0
@@ -126,7 +128,7 @@ class AutomorphismLinear(nn.Module):
         wide = [v.view(copies, -1, v.shape[1]).transpose(0, 1).flatten(1) for v in xs]
         ys = []
         for t, channels in enumerate(self.out_channels):
-            terms = [self._lists[s, t].apply(v, getattr(self, self.weight_name(s, t)), copies) for s, v in enumerate(wide)]
+            terms = [_shared_product(v, getattr(self, self.weight_name(s, t)), self._bags[s, t], copies) for s, v in enumerate(wide)]
             y = torch.stack(terms).sum(0) if len(terms) > 1 else terms[0]  # (entries, copies, out)
             bias = getattr(self, self.bias_name(t))
             y = y if bias is None else y + bias[self.entry_orbits[t]][:, None]
@@ -135,16 +137,13 @@ class AutomorphismLinear(nn.Module):
 
     def _num_copies(self, structure: Structure) -> int:
         assert_structure(structure)
-        if structure is self.structure:
-            return 1
-        key = f"copies {id(self.structure)}"
-        if structure.ready.get(key) is not self.structure:
+        if structure is not self._copies:
             if not all(part == self.structure for part in structure):
                 raise IncidenceError(
                     f"this layer belongs to one structure, {self.structure!r}, and takes features on it or on a batch of copies of it; "
                     f"got another: {structure!r}. Make a layer for that one, or use inc.nn.Linear, which fits all."
                 )
-            structure.ready[key] = self.structure
+            self._copies = structure
         return structure.num_structures
 
     def _assert_dtype(self, xs: list[Tensor]) -> None:
@@ -172,14 +171,14 @@ class AutomorphismLinear(nn.Module):
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         device = next(self.parameters()).device
         if device != self.structure.device:
-            self.structure = self.structure.to(device)
-            kept = (self.entry_orbits, self.pair_orbits, self._lists)
-            self.entry_orbits, self.pair_orbits, self._lists = (moved(value, device) for value in kept)
+            self.structure = self._copies = self.structure.to(device)
+            kept = (self.entry_orbits, self.pair_orbits, self._bags)
+            self.entry_orbits, self.pair_orbits, self._bags = tree_map_only(Tensor, lambda t: t.to(device), kept)
         return self
 
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""
-        count = sum(map(len, self.pair_orbits.values()))
+        count = sum(len(orbits.sizes) for orbits in self.pair_orbits.values())
         has_bias = getattr(self, self.bias_name(0)) is not None
         shown = [c[0] if len(set(c)) == 1 else c for c in (self.in_channels, self.out_channels)]
         return f"{str(self.map)!r}, {shown[0]}, {shown[1]}, bias={has_bias}, orbits={count}, group of order {self.group.order}"
@@ -199,3 +198,44 @@ def _as_group(structure: Structure, group: Group | Iterable[Any] | None) -> Grou
         for pattern in structure.patterns:
             group.permutations(pattern, structure)  # refuses generators that do not keep the entries
     return group
+
+
+def _shared_product(x: Tensor, weight: Tensor, bags: PairBags, copies: int) -> Tensor:
+    """The sum of every bag of inputs, times the weight of its orbit; shape (outputs, copies, out)."""
+    sums: Tensor = _BagSum.apply(x, bags)  # type: ignore[no-untyped-call]
+    num_in, num_out = weight.shape[1:]
+    parts, start = [sums.new_zeros(0, copies, num_out)], 0
+    for orbits, entries, slots, rows in bags.alike:
+        stop = start + orbits * entries * slots
+        rows_in = sums[start:stop].view(orbits, entries, slots, copies, num_in).transpose(2, 3)  # (orbits, entries, copies, slots, in)
+        matrices = weight.index_select(0, rows).view(orbits, slots * num_in, num_out)
+        parts.append(torch.bmm(rows_in.reshape(orbits, entries * copies, slots * num_in), matrices).view(-1, copies, num_out))
+        start = stop
+    return torch.cat(parts).index_select(0, bags.place)
+
+
+class _BagSum(torch.autograd.Function):
+    """Sums over bags. Their gradient is one too, of the transposed bags, so that all derivatives are there."""
+
+    @staticmethod
+    def forward(x: Tensor, bags: PairBags) -> Tensor:
+        return bag_sum(x.contiguous(), bags.members, bags.members_ptr)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, PairBags], output: Tensor) -> None:
+        ctx.bags = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _BagSum.apply(grad, ctx.bags.transposed()), None  # type: ignore[no-untyped-call]
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
+        return _BagSum.apply(tangent, ctx.bags)  # type: ignore[no-untyped-call, no-any-return]
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int, None], x: Tensor, bags: PairBags) -> tuple[Tensor, int]:
+        # What is mapped over becomes channels.
+        wide = x.movedim(in_dims[0], 1)
+        sums: Tensor = _BagSum.apply(wide.flatten(1), bags)  # type: ignore[no-untyped-call]
+        return sums.view(-1, *wide.shape[1:]), 1

@@ -3,6 +3,8 @@ r"""`Exchangeable`: the layer of relaxed symmetry, with every dimension of a ten
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import torch
@@ -65,7 +67,6 @@ class Exchangeable(nn.Module):
         self.order = _as_order(text)
         self.map = _as_map(text)
         self._relaxation = Relaxation(self.map.inputs + self.map.outputs, is_strict=self.order is not None)
-        self._is_table = self.order is None and self._relaxation.is_trivial
         split = len(self.map.inputs)
         inputs, outputs = self._relaxation.patterns[:split], self._relaxation.patterns[split:]
         widths_in = dict(zip(map(key_of, inputs), per_tensor(self.map.inputs, in_channels, "in_channels"), strict=True))
@@ -76,21 +77,14 @@ class Exchangeable(nn.Module):
     @property
     def num_operations(self) -> int:
         """The number of operations: 2^D for one tensor of order D to itself."""
-        return sum(map(len, self.linear._layout.kept.values()))
+        pairs = product(range(len(self.map.inputs)), range(len(self.map.outputs)))
+        return sum(len(self.linear.operations_of(s, t)) for s, t in pairs)
 
     def relax(self, structure: Structure) -> Structure:
         """The structure with a sort for each dimension, on which `linear` works; kept."""
         assert_structure(structure)
-        if self._is_table:
-            return structure
-        key = f"relaxed {self.map!r} {self.order}"
-        if key not in structure.ready:
-            relaxation = self._relaxation
-            if self.order is not None:
-                relaxation = Relaxation([self._tensor(structure)] * 2, is_strict=True)
-            structure.ready[key] = relaxation.apply(structure)
-        relaxed: Structure = structure.ready[key]
-        return relaxed
+        relaxation = self._relaxation if self.order is None else _strict(self._tensor(structure))
+        return relaxation.apply(structure)
 
     def plan(self, structure: Structure) -> Plan:
         """The index lists for a structure: see `Linear.plan`."""
@@ -113,15 +107,12 @@ class Exchangeable(nn.Module):
         Raises:
             IncidenceError: The features do not fit the structure or the layer.
         """
-        if self._is_table:
-            return self.linear(x, structure)
         relaxed = self.relax(structure)
-        if self.order is not None:
+        if relaxed is structure or self.order is not None:
             return self.linear(x, relaxed)
         xs = as_list(self.map.inputs, x, structure, [None if c < 0 else c for c in self.linear.in_channels])
-        given = dict(zip(self.linear._input_keys, xs, strict=True))
-        y = self.linear(given, relaxed)
-        return as_values(self.map.outputs, [y] if isinstance(y, Tensor) else [y[key] for key in self.linear._output_keys])
+        y = self.linear(dict(zip(map(key_of, self.linear.map.inputs), xs, strict=True)), relaxed)
+        return as_values(self.map.outputs, [y] if isinstance(y, Tensor) else [y[key_of(q)] for q in self.linear.map.outputs])
 
     def restrict_to(self, group: Group | str) -> Any:
         """The layer of a smaller group that computes the same map: see `incidence.nn.transfer.restrict`."""
@@ -129,15 +120,12 @@ class Exchangeable(nn.Module):
 
         return restrict(self, group)
 
-    def project(self, group: Group | str, structure: Structure | None = None) -> Any:
-        """Refused, for no group is larger than the product: see `incidence.nn.transfer.project`."""
-        from incidence.nn.transfer import project
-
-        return project(self, group, structure)
-
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""
         return f"{self.order if self.order is not None else str(self.map)!r}"
+
+
+_strict = lru_cache(maxsize=64)(lambda pattern: Relaxation([pattern] * 2, is_strict=True))
 
 
 def _as_order(text: object) -> int | None:

@@ -8,7 +8,7 @@ problem, each type weighted by the number of its pairs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -20,16 +20,14 @@ from incidence.nn.automorphism import AutomorphismLinear
 from incidence.nn.exchangeable import Exchangeable
 from incidence.nn.linear import Linear
 from incidence.nn.operator import operator_matrix
-from incidence.nn.tensors import assert_structure
-from incidence.nn.witnesses import Samples
+from incidence.nn.tensors import assert_structure, key_of
 from incidence.structure import Structure
 from incidence.structure.ragged import rank
 from incidence.symmetry import Group
+from incidence.symmetry.pairs import PairOrbits
+from incidence.symmetry.witnesses import OperationWitnesses
 
-__all__ = ["GROUPS", "project", "restrict"]
-
-GROUPS = ("symmetric", "product")
-"""Groups that are called by name: all relabellings of the nodes; every dimension of a tensor permuted on its own."""
+__all__ = ["project", "restrict"]
 
 Layer = Linear | Exchangeable | AutomorphismLinear
 
@@ -58,19 +56,14 @@ def restrict(layer: Layer, group: Group | str) -> Layer:
         (2, 5, True)
     """
     _assert_sum(layer)
-    return _restricted(layer, group).train(layer.training)
-
-
-def _restricted(layer: Layer, group: Group | str) -> Layer:
     if isinstance(group, Group):
-        return _to_group(layer, group)
+        return _to_group(layer, group).train(layer.training)
     if group != "symmetric":
         raise IncidenceError(f"a layer is restricted to a Group, or to 'symmetric'; got {group!r}. To a larger group it is projected.")
-    if isinstance(layer, Linear):
-        return deepcopy(layer)
     if isinstance(layer, AutomorphismLinear):
         raise IncidenceError("the symmetric group is larger than the group of this layer: use project('symmetric').")
-    return _to_symmetric(layer)
+    new = deepcopy(layer) if isinstance(layer, Linear) else _to_symmetric(layer)
+    return new.train(layer.training)
 
 
 def project(layer: Layer, group: Group | str, structure: Structure | None = None) -> Layer:
@@ -96,7 +89,7 @@ def project(layer: Layer, group: Group | str, structure: Structure | None = None
         raise IncidenceError("no group is larger than the product: there is nothing to project an Exchangeable layer to.")
     if isinstance(group, Group):
         return _to_larger(layer, group).train(layer.training)
-    if group not in GROUPS or (isinstance(layer, Linear) and group == "symmetric"):
+    if group not in ("symmetric", "product") or (isinstance(layer, Linear) and group == "symmetric"):
         to = "'product'" if isinstance(layer, Linear) else "a Group, 'symmetric' or 'product'"
         raise IncidenceError(f"a layer `{layer.map}` of this kind is projected to {to}; got {group!r}.")
     if isinstance(layer, AutomorphismLinear):
@@ -110,27 +103,21 @@ def project(layer: Layer, group: Group | str, structure: Structure | None = None
 # ---- what all kinds of layers have in common
 
 
-def _inner(layer: Linear | Exchangeable, structure: Structure) -> tuple[Linear, Structure]:
-    """The linear layer that does the work, and the structure it works on; rows are the same."""
-    return (layer.linear, layer.relax(structure)) if isinstance(layer, Exchangeable) else (layer, structure)
-
-
 def _assert_sum(layer: object) -> None:
     if not isinstance(layer, (Linear, Exchangeable, AutomorphismLinear)):
         raise IncidenceError(f"weights are carried between Linear, Exchangeable and AutomorphismLinear layers; got {type(layer).__name__}.")
-    inner = layer.linear if isinstance(layer, Exchangeable) else layer
-    if isinstance(inner, Linear) and (inner._is_list or inner.aggr != ("sum",)):
-        raise IncidenceError(f"weights are carried between layers that take sums; this one has aggr={list(inner.aggr)}.")
-    if isinstance(inner, Linear) and -1 in inner.in_channels:
+    inner = _inner(layer)
+    if -1 in inner.in_channels:
         raise IncidenceError(f"the layer `{inner.map}` has no weights yet: run it once, so that it knows its in_channels.")
+    if isinstance(inner, Linear) and (inner.aggr != ("sum",) or _weight(layer, 0, 0).ndim > 3):
+        raise IncidenceError(f"weights are carried between layers that take sums; this one has aggr={list(inner.aggr)}.")
     if isinstance(layer, Exchangeable) and layer.order is not None:
         raise IncidenceError(f"Exchangeable({layer.order}) does not say which tensor it means: write the tensor, as in 'i {{i j}}'.")
 
 
-def _values(inner: Linear, structure: Structure, pair: tuple[int, int], ys: Tensor, xs: Tensor) -> Tensor:
-    """What the operators from one tensor to another have at some pairs of entries; shape (pairs, operators)."""
-    found = [operator_matrix(inner.map, operation, structure).to_dense()[ys, xs] for operation in inner.operations_of(*pair)]
-    return torch.stack(found, dim=1) if found else torch.zeros(len(ys), 0, dtype=torch.float64, device=ys.device)
+def _inner(layer: Layer) -> Linear | AutomorphismLinear:
+    """The layer that has the parameters."""
+    return layer.linear if isinstance(layer, Exchangeable) else layer
 
 
 def _pairs(layer: Layer) -> list[tuple[int, int]]:
@@ -138,55 +125,73 @@ def _pairs(layer: Layer) -> list[tuple[int, int]]:
 
 
 def _weight(layer: Layer, s: int, t: int) -> Tensor:
-    inner = layer.linear if isinstance(layer, Exchangeable) else layer
-    name = inner.weight_name(s, t) if isinstance(inner, AutomorphismLinear) else inner._weight_name((s, t))
-    weight: Tensor = getattr(inner, name)
+    weight: Tensor = getattr(_inner(layer), "weight" if len(_pairs(layer)) == 1 else f"weight_{s}_{t}")
     return weight
 
 
 def _bias(layer: Layer, t: int) -> Tensor | None:
-    inner = layer.linear if isinstance(layer, Exchangeable) else layer
-    name = inner.bias_name(t) if isinstance(inner, AutomorphismLinear) else inner._bias_name(t)
-    bias: Tensor | None = getattr(inner, name)
+    bias: Tensor | None = getattr(_inner(layer), "bias" if len(_pairs(layer)) == 1 else f"bias_{t}")
     return bias
 
 
-def _classes(layer: Layer, t: int, structure: Structure) -> Tensor:
-    """Which bias every entry of an output has."""
-    if isinstance(layer, AutomorphismLinear):
-        return layer.entry_orbits[t]
-    inner, own = _inner(layer, structure)
-    number = torch.zeros(own.num_entries(inner.map.outputs[t]), dtype=torch.long, device=own.device)
-    for orbit, rows in enumerate(own.orbit_rows(inner.map.outputs[t])):
-        number[rows] = orbit
-    return number
-
-
 def _arguments(layer: Layer) -> dict[str, Any]:
-    inner = layer.linear if isinstance(layer, Exchangeable) else layer
-    parameter = next(layer.parameters())
-    keys = [[p.name or str(p) for p in side] for side in (layer.map.inputs, layer.map.outputs)]
+    inner, parameter = _inner(layer), next(layer.parameters())
     return {
-        "in_channels": dict(zip(keys[0], inner.in_channels, strict=True)),
-        "out_channels": dict(zip(keys[1], inner.out_channels, strict=True)),
+        "in_channels": dict(zip(map(key_of, layer.map.inputs), inner.in_channels, strict=True)),
+        "out_channels": dict(zip(map(key_of, layer.map.outputs), inner.out_channels, strict=True)),
         "bias": _bias(layer, 0) is not None,
         "device": parameter.device,
         "dtype": parameter.dtype,
     }
 
 
-@torch.no_grad()
+def _operators(layer: Linear | Exchangeable, structure: Structure, pair: tuple[int, int]) -> Iterator[Tensor]:
+    """The matrices of the operations from one tensor to another, (outputs, inputs)."""
+    inner, own = (layer.linear, layer.relax(structure)) if isinstance(layer, Exchangeable) else (layer, structure)
+    return (operator_matrix(inner.map, operation, own).to_dense() for operation in inner.operations_of(*pair))
+
+
+def _values(layer: Linear | Exchangeable, structure: Structure, pair: tuple[int, int], ys: Tensor, xs: Tensor) -> Tensor:
+    """What the operators from one tensor to another have at some pairs of entries; shape (pairs, operators)."""
+    none = torch.zeros(len(ys), 0, dtype=torch.float64, device=ys.device)
+    return torch.cat([none, *(matrix[ys, xs][:, None] for matrix in _operators(layer, structure, pair))], dim=1)
+
+
+def _matrices(layer: Layer, structure: Structure, pair: tuple[int, int], ys: Tensor, xs: Tensor) -> Tensor:
+    """What a layer multiplies inputs xs with for outputs ys; shape (pairs, in, out)."""
+    weight = _weight(layer, *pair).double()
+    if isinstance(layer, AutomorphismLinear):
+        return weight[layer.pair_orbits[pair].number[ys, xs]]
+    return torch.einsum("pk,kio->pio", _values(layer, structure, pair, ys, xs), weight)
+
+
+def _bias_rows(layer: Layer, t: int, structure: Structure) -> Tensor:
+    """Which bias every entry of an output has."""
+    if isinstance(layer, AutomorphismLinear):
+        return layer.entry_orbits[t]
+    own = layer.relax(structure) if isinstance(layer, Exchangeable) else structure
+    pattern = _inner(layer).map.outputs[t]
+    number = torch.zeros(own.num_entries(pattern), dtype=torch.long, device=own.device)
+    for orbit, rows in enumerate(own.orbit_rows(pattern)):
+        number[rows] = orbit
+    return number
+
+
 def _copy_biases(old: Layer, new: Layer, structure: Structure) -> None:
     """Every bias becomes the mean of the biases that its entries had; 0 where it has no entries."""
     for t in range(len(old.map.outputs)):
         bias, into = _bias(old, t), _bias(new, t)
-        if bias is None or into is None:
-            continue
-        number = _classes(new, t, structure)
-        counts = torch.bincount(number, minlength=len(into)).clamp(min=1)
-        values = bias.double()[_classes(old, t, structure)]
-        total = values.new_zeros(into.shape).index_add_(0, number, values)
-        into.copy_(total / counts[:, None])
+        if bias is not None and into is not None:
+            number = _bias_rows(new, t, structure)
+            into.copy_(_means(bias.double()[_bias_rows(old, t, structure)], number, torch.ones_like(number), len(into)))
+
+
+def _means(values: Tensor, number: Tensor, sizes: Tensor, count: int) -> Tensor:
+    """The mean of the values with each number, every one counted as often as its size says; 0 where there are none."""
+    weights = sizes[:, None].to(values)
+    parts = values.flatten(1) * weights, weights
+    total, counts = (part.new_zeros(count, part.shape[1]).index_add_(0, number, part) for part in parts)
+    return (total / counts.clamp(min=1)).view(count, *values.shape[1:])
 
 
 # ---- to smaller groups
@@ -194,25 +199,15 @@ def _copy_biases(old: Layer, new: Layer, structure: Structure) -> None:
 
 @torch.no_grad()
 def _to_group(layer: Layer, group: Group) -> AutomorphismLinear:
+    structure = group.structure
     if isinstance(layer, AutomorphismLinear):
         _assert_part(group, layer.group, "restrict_to takes a part of the group of the layer")
-        group = group._on(layer.structure)
-    structure = layer.structure if isinstance(layer, AutomorphismLinear) else group.structure
+        structure, group = layer.structure, group._on(layer.structure)
     small = AutomorphismLinear(structure, layer.map, group=group, **_arguments(layer))
-    for s, t in _pairs(layer):
-        orbits, weight = small.pair_orbits[s, t], _weight(layer, s, t)
-        if isinstance(layer, AutomorphismLinear):
-            values = weight[layer.pair_orbits[s, t].number[orbits.ys, orbits.xs]]
-        else:
-            values = _combined(_values(*_inner(layer, structure), (s, t), orbits.ys, orbits.xs), weight)
-        _weight(small, s, t).copy_(values)
+    for pair, orbits in small.pair_orbits.items():
+        _weight(small, *pair).copy_(_matrices(layer, structure, pair, orbits.ys, orbits.xs))
     _copy_biases(layer, small, structure)
     return small
-
-
-def _combined(values: Tensor, weight: Tensor) -> Tensor:
-    """The matrices of a layer at some pairs, (pairs, in, out), from the values of its operators there."""
-    return torch.einsum("pk,kio->pio", values, weight.double())
 
 
 def _assert_part(small: Group, large: Group, what: str) -> None:
@@ -228,15 +223,15 @@ def _to_symmetric(layer: Exchangeable) -> Linear:
         raise IncidenceError(f"`{layer.map}` has open faces, which have infinitely many operations: restrict to the group of a structure.")
     new = Linear(layer.map, **_arguments(layer))
     for s, t in _pairs(layer):
-        samples = Samples(layer.map.inputs[s], layer.map.outputs[t])
-        relaxed = Exchangeable(samples.map, 1, 1)
-        first = min(b.start for b in layer.linear.map.pairs if (b.source.tensor, b.target.tensor) == (s, t))
-        kept = [number - first for number in layer.linear._layout.kept[s, t]]
-        values = _values(*_inner(relaxed, samples.structure), (0, 0), samples.ys, samples.xs)[:, kept]
-        _weight(new, s, t).copy_(torch.einsum("ac,cio->aio", samples.to_pool(), _combined(values, _weight(layer, s, t))))
+        witnesses = OperationWitnesses(layer.map.inputs[s], layer.map.outputs[t])
+        relaxed = Exchangeable(witnesses.map, 1, 1)
+        every = [o for o in layer.linear.map.operations if (o.source.tensor, o.target.tensor) == (s, t)]
+        kept = [every.index(o) for o in layer.linear.operations_of(s, t)]
+        values = _values(relaxed, witnesses.structure, (0, 0), witnesses.ys, witnesses.xs)[:, kept]
+        _weight(new, s, t).copy_(torch.einsum("ap,pk,kio->aio", witnesses.to_pool(), values, _weight(layer, s, t).double()))
         bias, into = _bias(layer, t), _bias(new, t)
         if bias is not None and into is not None:
-            into[samples.orbits] = bias[_classes(relaxed, 0, samples.structure)[samples.ys]]
+            into[witnesses.orbits] = bias[_bias_rows(relaxed, 0, witnesses.structure)[witnesses.ys]]
     return new
 
 
@@ -249,48 +244,35 @@ def _to_larger(layer: Linear | AutomorphismLinear, group: Group) -> Automorphism
         raise IncidenceError("a Linear layer respects all relabellings: no group of nodes is larger. Use restrict_to, or 'product'.")
     _assert_part(layer.group, group, "project takes a group that has that of the layer as a part")
     large = AutomorphismLinear(layer.structure, layer.map, group=group._on(layer.structure), **_arguments(layer))
-    for s, t in _pairs(layer):
-        small, into = layer.pair_orbits[s, t], large.pair_orbits[s, t]
-        number = into.number[small.ys, small.xs]
-        weighted = _weight(layer, s, t).double() * small.sizes[:, None, None]
-        total = weighted.new_zeros(len(into), *weighted.shape[1:]).index_add_(0, number, weighted)
-        _weight(large, s, t).copy_(total / into.sizes[:, None, None])
+    for pair, orbits in layer.pair_orbits.items():
+        number, into = large.pair_orbits[pair].number[orbits.ys, orbits.xs], _weight(large, *pair)
+        into.copy_(_means(_weight(layer, *pair).double(), number, orbits.sizes, len(into)))
     _copy_biases(layer, large, layer.structure)
     return large
 
 
 @torch.no_grad()
 def _nearest(layer: Linear | AutomorphismLinear, group: str, structure: Structure) -> Linear | Exchangeable:
-    make: Any = {"symmetric": Linear, "product": Exchangeable}[group]
-    new: Linear | Exchangeable = make(layer.map, **_arguments(layer))
-    inner, own = _inner(new, structure)
-    for s, t in _pairs(layer):
-        if isinstance(layer, AutomorphismLinear):
-            orbits = layer.pair_orbits[s, t]
-            ys, xs, sizes, wanted = orbits.ys, orbits.xs, orbits.sizes, _weight(layer, s, t).double()
-        else:
-            ys, xs, sizes = _types([(layer, structure), (inner, own)], (s, t))
-            wanted = _combined(_values(layer, structure, (s, t), ys, xs), _weight(layer, s, t))
-        values = _values(inner, own, (s, t), ys, xs)
-        root = sizes.double().sqrt()
-        solved = torch.linalg.lstsq((root[:, None] * values).cpu(), (root[:, None] * wanted.flatten(1)).cpu(), driver="gelsd").solution
-        into = _weight(new, s, t)
+    new = Linear(layer.map, **_arguments(layer)) if group == "symmetric" else Exchangeable(layer.map, **_arguments(layer))
+    for pair in _pairs(layer):
+        types = layer.pair_orbits[pair] if isinstance(layer, AutomorphismLinear) else _types([layer, new], structure, pair)
+        root, into = types.sizes.double().sqrt()[:, None], _weight(new, *pair)
+        values = _values(new, structure, pair, types.ys, types.xs)
+        wanted = _matrices(layer, structure, pair, types.ys, types.xs).flatten(1)
+        solved = torch.linalg.lstsq((root * values).cpu(), (root * wanted).cpu(), driver="gelsd").solution
         into.copy_(solved.view(into.shape))
     _copy_biases(layer, new, structure)
     return new
 
 
-def _types(layers: Sequence[tuple[Linear, Structure]], pair: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
-    """The pairs of entries that no operator of the layers tells apart: one of each type, and how many there are."""
-    number: Tensor | None = None
-    width = 1
-    for inner, structure in layers:
-        for operation in inner.operations_of(*pair):
-            matrix = operator_matrix(inner.map, operation, structure).to_dense()
+def _types(layers: Sequence[Linear | Exchangeable], structure: Structure, pair: tuple[int, int]) -> PairOrbits:
+    """The pairs of entries in the place of their orbits: those that no operator of the layers tells apart are of one type."""
+    width = structure.num_entries(layers[0].map.inputs[pair[0]])
+    number = torch.zeros(structure.num_entries(layers[0].map.outputs[pair[1]]) * width, dtype=torch.long, device=structure.device)
+    for layer in layers:
+        for matrix in _operators(layer, structure, pair):
             values, count = rank(matrix.flatten())
-            number = values if number is None else rank(number * count + values)[0]
-            width = matrix.shape[1]
-    assert number is not None
-    types, sizes = torch.unique(number, return_counts=True)
-    first = torch.full_like(types, len(number)).scatter_reduce_(0, number, torch.arange(len(number), device=number.device), "amin")
-    return first // max(width, 1), first % max(width, 1), sizes
+            number = rank(number * count + values)[0]
+    sizes = torch.bincount(number)
+    first = torch.full_like(sizes, len(number)).scatter_reduce_(0, number, torch.arange(len(number), device=number.device), "amin")
+    return PairOrbits(number.view(-1, max(width, 1)), sizes, first // max(width, 1), first % max(width, 1))

@@ -12,14 +12,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from incidence.algebra.grammar import write_faces
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.entries import buckets, count_entries
+from incidence.structure.face_lookup import lone
 from incidence.structure.ragged import code, ranges, rank
 from incidence.structure.structure import Structure
 
 __all__ = ["Relaxation", "is_table"]
+
+Index = tuple[Tensor, ...]
+Dimension = tuple[Pattern, int]
+"""The faces that index a dimension, as a lone pattern, and how often they stood in the tensor before."""
 
 
 def is_table(pattern: Pattern) -> bool:
@@ -50,26 +54,25 @@ class Relaxation:
     def __init__(self, patterns: Sequence[Pattern], is_strict: bool = False) -> None:
         self.given = tuple(patterns)
         self.is_strict = is_strict
-        self._sorts: dict[tuple[Pattern, int], str] = {}
+        self._key = f"relaxed {is_strict} {self.given!r}"
+        self._sorts: dict[Dimension, str] = {}
         self._prefix = "dim"
         while not is_strict and any(sort.startswith(self._prefix) for pattern in patterns for sort in pattern.sorts.values()):
             self._prefix += "_"
         self._dimensions = [self._name(pattern) for pattern in patterns]
         self.patterns = tuple(map(self._relaxed, self.given, self._dimensions))
 
-    def _name(self, pattern: Pattern) -> list[tuple[Pattern, int]]:
-        """For every dimension its faces, as a lone pattern, and how often they stood in the tensor before."""
+    def _name(self, pattern: Pattern) -> list[Dimension]:
         seen: Counter[Pattern] = Counter()
         found = []
-        for face in pattern.faces:
-            lone = Pattern(write_faces([(face.kind, (f"{x.name}:{x.sort}" for x in face.letters), face.is_open)]))
-            found.append((lone, seen[lone]))
-            seen[lone] += 1
-            is_kept = not self.is_strict and not face.kind.opening and found[-1][1] == 0
-            self._sorts.setdefault(found[-1], face.letters[0].sort if is_kept else f"{self._prefix}{len(self._sorts)}")
+        for face in map(lone, pattern.faces):
+            found.append((face, seen[face]))
+            seen[face] += 1
+            is_kept = not self.is_strict and _is_node(face) and found[-1][1] == 0
+            self._sorts.setdefault(found[-1], face.faces[0].letters[0].sort if is_kept else f"{self._prefix}{len(self._sorts)}")
         return found
 
-    def _relaxed(self, pattern: Pattern, dimensions: Sequence[tuple[Pattern, int]]) -> Pattern:
+    def _relaxed(self, pattern: Pattern, dimensions: Sequence[Dimension]) -> Pattern:
         if not self.is_strict and is_table(pattern):
             return pattern
         name = f"{pattern.name}=" if pattern.name else ""
@@ -83,13 +86,19 @@ class Relaxation:
 
     @torch.inference_mode(False)
     def apply(self, structure: Structure) -> Structure:
-        """The structure of the relaxed tensors; entries keep their order.
+        """The structure of the relaxed tensors, kept on the structure; entries keep their order.
 
         Raises:
             IncidenceError: A face of an entry is absent from the list of faces that the structure has.
         """
         if self.is_trivial:
             return structure
+        if self._key not in structure.ready:
+            structure.ready[self._key] = self._make(structure)
+        made: Structure = structure.ready[self._key]
+        return made
+
+    def _make(self, structure: Structure) -> Structure:
         numbers, node_ptr = self._number_faces(structure)
         index: dict[Pattern, Index] = {}
         entry_ptr = {}
@@ -98,85 +107,75 @@ class Relaxation:
             if not self._is_all(pattern, dimensions, structure):
                 index[relaxed] = (torch.stack([numbers[given, d] for d in range(len(dimensions))]),)
                 entry_ptr[relaxed] = structure.entry_ptr(pattern)
-        kept = {} if self.is_strict else structure._node_ptr
+        kept = {} if self.is_strict else {sort: structure.node_ptr(sort) for sort in structure.counts}
         return Structure._of({**kept, **node_ptr}, index, entry_ptr)
 
     @staticmethod
-    def _is_all(pattern: Pattern, dimensions: Sequence[tuple[Pattern, int]], structure: Structure) -> bool:
+    def _is_all(pattern: Pattern, dimensions: Sequence[Dimension], structure: Structure) -> bool:
         """Whether the entries are all nodes of a relaxed sort, in order; or those of the empty pattern."""
         if len(dimensions) > 1 or pattern not in structure.patterns:
             return len(dimensions) < 2
-        return pattern == dimensions[0][0] and not _is_plain(pattern)
+        return pattern == dimensions[0][0] and not _is_node(pattern)
 
     def _number_faces(self, structure: Structure) -> tuple[dict[tuple[Pattern, int], Tensor], dict[str, Tensor]]:
         """The number of the face of every entry in every dimension; and where the faces of each structure start."""
         numbers: dict[tuple[Pattern, int], Tensor] = {}
         node_ptr: dict[str, Tensor] = {}
         for dimension, sort in self._sorts.items():
-            lone = dimension[0]
+            face = dimension[0]
             places = [(p, d) for p, own in zip(self.given, self._dimensions, strict=True) for d, x in enumerate(own) if x == dimension]
             parts = [_faces_of(structure, p, d) for p, d in places]
-            if _is_plain(lone):
-                node_ptr[sort] = structure.node_ptr(lone.faces[0].letters[0].sort)
+            if _is_node(face):
+                node_ptr[sort] = structure.node_ptr(face.faces[0].letters[0].sort)
                 found = [part[0][0] for part in parts]
-            elif lone in structure.patterns:
-                node_ptr[sort] = structure.entry_ptr(lone)
-                found = [_located(structure, lone, p, part) for (p, _), part in zip(places, parts, strict=True)]
+            elif face in structure.patterns:
+                node_ptr[sort] = structure.entry_ptr(face)
+                found = [_located(structure, face, p, part) for (p, _), part in zip(places, parts, strict=True)]
             else:
-                found, node_ptr[sort] = _ranked(structure, lone, parts)
+                home = torch.cat([structure.batch(p) for p, _ in places])
+                found, node_ptr[sort] = _ranked(structure, face, parts, home)
             numbers.update(zip(places, found, strict=True))
         return numbers, node_ptr
 
 
-def _is_plain(lone: Pattern) -> bool:
-    return not lone.faces[0].kind.opening
-
-
-Index = tuple[Tensor, ...]
+def _is_node(face: Pattern) -> bool:
+    return not face.faces[0].kind.opening
 
 
 def _faces_of(structure: Structure, pattern: Pattern, number: int) -> Index:
     """The faces of one dimension, told like the index of a lone face."""
-    kept = next((p for p in structure.patterns if p == pattern), structure.resolve(pattern))
-    letters, *members = structure._stored(kept)
-    face = kept.faces[number]
+    letters, *members = structure.index(pattern)
+    face = pattern.faces[number]
     if face.is_open:
-        before = sum(other.is_open for other in kept.faces[:number])
-        return torch.zeros(0, 0, dtype=torch.long, device=structure.device), members[before]
-    return (letters[[kept.fixed_letters.index(letter.name) for letter in face.letters]],)
+        return letters[:0], members[sum(other.is_open for other in pattern.faces[:number])]
+    return (letters[[pattern.fixed_letters.index(letter.name) for letter in face.letters]],)
 
 
-def _located(structure: Structure, lone: Pattern, pattern: Pattern, part: Index) -> Tensor:
-    rows = structure.locate(lone, part if lone.is_open else part[0])
+def _located(structure: Structure, face: Pattern, pattern: Pattern, part: Index) -> Tensor:
+    rows = structure.locate(face, part if face.is_open else part[0])
     if bool((rows < 0).any()):
         bad = int((rows < 0).nonzero()[0])
         raise IncidenceError(
-            f"entry {bad} of `{pattern}` has a face that is not among the entries of `{lone}`. Add it there, or leave `{lone}` out of "
+            f"entry {bad} of `{pattern}` has a face that is not among the entries of `{face}`. Add it there, or leave `{face}` out of "
             f"the structure: then the faces that occur are taken."
         )
     return rows
 
 
-def _ranked(structure: Structure, lone: Pattern, parts: Sequence[Index]) -> tuple[list[Tensor], Tensor]:
-    """Numbers the different faces of some dimensions together, structure by structure."""
-    counts = [count_entries(lone, part) for part in parts]
-    starts = [sum(counts[:k]) for k in range(len(counts))]
-    if lone.is_open:
+def _ranked(structure: Structure, face: Pattern, parts: Sequence[Index], home: Tensor) -> tuple[list[Tensor], Tensor]:
+    """Numbers the different faces of some dimensions together, structure by structure; `home` is the structure of every one."""
+    counts = [count_entries(face, part) for part in parts]
+    joined: Index = (torch.cat([part[0] for part in parts], dim=1),)
+    if face.is_open:
+        starts = [sum(counts[:k]) for k in range(len(counts))]
         shifted = [torch.stack([part[1][0], part[1][1] + start]) for part, start in zip(parts, starts, strict=True)]
-        joined: Index = (parts[0][0], torch.cat(shifted, dim=1))
-    else:
-        joined = (torch.cat([part[0] for part in parts], dim=1),)
-    number = torch.zeros(sum(counts), dtype=torch.long, device=structure.device)
-    home, total = torch.zeros_like(number), 0
-    for bucket in buckets(lone, joined, structure.node_offsets, max(structure.total_nodes, 1)):
-        size = bucket.nodes.shape[1]
-        ranks, count = rank(code(bucket.nodes.unbind(1), [structure.total_nodes] * size)[0])
+        joined = (*joined, torch.cat(shifted, dim=1))
+    number, total = torch.zeros_like(home), 0
+    num_nodes = sum(structure.counts.values())
+    for bucket in buckets(face, joined, structure.node_offsets, max(num_nodes, 1)):
+        ranks, count = rank(code(bucket.nodes.unbind(1), [num_nodes] * bucket.nodes.shape[1])[0])
         number[bucket.rows] = ranks + total
         total += count
-        sort = next(c.sort for c, n in zip(lone.orbits[bucket.orbit].classes, bucket.sizes, strict=True) if n)
-        first = bucket.nodes[:, 0] - structure.node_offsets[sort]
-        home[bucket.rows] = torch.bucketize(first, structure.node_ptr(sort)[1:], right=True)
     final, count = rank(code([home, number], [structure.num_structures, max(total, 1)])[0])
-    of_face = torch.zeros(count, dtype=torch.long, device=number.device).index_copy_(0, final, home)
-    ptr = ranges(torch.bincount(of_face, minlength=structure.num_structures))
-    return list(final.split(counts)), ptr
+    of_face = torch.zeros(count, dtype=torch.long, device=home.device).index_copy_(0, final, home)
+    return list(final.split(counts)), ranges(torch.bincount(of_face, minlength=structure.num_structures))

@@ -1,4 +1,4 @@
-"""One pair of entries for every operation: where the value of any equivariant map tells its weights."""
+"""Witnesses of operations: one pair of entries for each, where the value of any equivariant map tells its weights."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from incidence.algebra.basis import orbit_to_pool
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.orbit import placements
 from incidence.algebra.pattern import Pattern
-from incidence.structure import Structure
+from incidence.structure.structure import Structure
 
-__all__ = ["Samples"]
+__all__ = ["OperationWitnesses"]
 
 
-class Samples:
+class OperationWitnesses:
     """For every operation from one tensor to another, a pair of entries with exactly its overlap, all on different nodes.
 
     Attributes:
@@ -25,20 +25,20 @@ class Samples:
     """
 
     def __init__(self, source: Pattern, target: Pattern) -> None:
-        named = [Pattern(f"{name}={p.unnamed()}") for name, p in (("source", source), ("target", target))]
-        self.map = EquivariantMap.between(named[:1], named[1:])
+        sides = [Pattern(f"{name}={p.unnamed()}") for name, p in (("source", source), ("target", target))]
+        self.map = EquivariantMap.between(sides[:1], sides[1:])
         operations = list(self.map.operations)
         self.orbits = torch.tensor([operation.target.number for operation in operations])
         counts = dict.fromkeys(self.map.sorts or ("node",), 0)
         columns: tuple[list[list[int]], list[list[int]]] = [], []
         for operation in operations:
-            for column, place, nodes in zip(columns, (operation.source, operation.target), _nodes(operation, counts), strict=True):
-                pattern = (self.map.inputs if place is operation.source else self.map.outputs)[0]
-                column.append([nodes[k] for k in next(placements(pattern, place.orbit))])
-        sides = zip((*self.map.inputs, *self.map.outputs), columns, strict=True)
-        self.structure = Structure(counts, {str(p): torch.tensor(c).view(len(c), -1).T for p, c in sides if p.faces})
+            orbits = operation.source.orbit, operation.target.orbit
+            for column, pattern, orbit, nodes in zip(columns, sides, orbits, _nodes(operation, counts), strict=True):
+                column.append([nodes[k] for k in next(placements(pattern, orbit))])
+        index = {str(p): torch.tensor(c).view(len(c), -1).T for p, c in zip(sides, columns, strict=True) if p.faces}
+        self.structure = Structure(counts, index)
         rows = torch.arange(len(operations))
-        self.xs, self.ys = (rows if p.faces else torch.zeros_like(rows) for p in (*self.map.inputs, *self.map.outputs))
+        self.xs, self.ys = (rows if p.faces else torch.zeros_like(rows) for p in sides)
 
     def to_pool(self) -> Tensor:
         """The orbit basis in the pool-broadcast basis, which layers have; shape (operations, operations)."""
