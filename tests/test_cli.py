@@ -73,3 +73,23 @@ def test_a_reader_that_stops_early_is_no_error():
 def test_welcome_shows_the_fifteen(capsys):
     assert main(["welcome"]) == 0
     assert "15 operations" in capsys.readouterr().out
+
+
+def test_a_command_that_is_not_installed_is_told_and_the_others_work(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "incidence.train.commands", None)
+    assert main(["train"]) == 2
+    assert "this command needs incidence.train.commands, which is not installed: pip install 'incidence[train]'" in capsys.readouterr().err
+    assert main(["explain", "i -> i"]) == 0
+
+
+def test_a_library_that_is_missing_is_named():
+    code = "import sys; from incidence.cli import main; sys.modules['lightning'] = None; sys.exit(main(['train']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "training needs lightning, which is not installed: pip install 'incidence[train]'" in done.stderr
+
+
+def test_a_command_that_is_not_asked_for_is_not_loaded():
+    code = "import sys; from incidence.cli import main; main(['explain', 'i -> i']); print({'torch', 'incidence.train'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\nset()\n")
