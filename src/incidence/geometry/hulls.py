@@ -8,7 +8,7 @@ coordinates, and what is flat in the original is not flat in them: Qhull merges 
 
 from __future__ import annotations
 
-from math import gcd, prod
+from math import gcd, lcm
 from typing import Any
 
 import numpy as np
@@ -68,35 +68,37 @@ class ExactCloud:
 
     def spanned(self) -> ExactCloud:
         """The same points in as many coordinates as they span: leaving out the others loses nothing, and keeps integers."""
-        return ExactCloud(self.points[:, sorted(_echelon(self.points))])
+        return ExactCloud(self.points[:, sorted(_echelon(self.points.tolist()))])
 
     def facets(self) -> list[int]:
         """The facets of the hull of points that span their space and differ."""
         if self.dimension == 1:
             return _ends(self.points[:, 0])
-        exact = self.points.astype(object)  # Python's integers, which never overflow
-        found: list[int] = []
-        for corners in _hull(self.points.astype(np.float64) / float(np.abs(self.points).max())).simplices.tolist():
-            own = mask_of(corners)
-            if any(facet & own == own for facet in found):
-                continue
-            heights = (exact - exact[corners[0]]) @ _normal(exact[corners[1:]] - exact[corners[0]])
-            if heights.any() and ((heights >= 0).all() or (heights <= 0).all()):
-                found.append(mask_of(np.flatnonzero(heights == 0).tolist()))
-        return found
+        largest = int(np.abs(self.points).max())
+        found: dict[tuple[int, ...], int | None] = {}
+        for corners in _hull(self.points.astype(np.float64) / float(largest)).simplices.tolist():
+            first, *others = self.points[corners].tolist()
+            normal = _normal([[a - b for a, b in zip(other, first, strict=True)] for other in others])
+            plane = (*normal, sum(a * b for a, b in zip(normal, first, strict=True)))
+            if plane not in found and any(normal):
+                fits = self.dimension * largest * max(map(abs, normal)) < 2**61  # else Python's integers, which never overflow
+                heights = self.points.astype(np.int64 if fits else object) @ np.array(normal, dtype=None if fits else object) - plane[-1]
+                is_facet = (heights >= 0).all() or (heights <= 0).all()
+                found[plane] = mask_of(np.flatnonzero(heights == 0).tolist()) if is_facet else None
+        return [facet for facet in found.values() if facet is not None]
 
 
-def _echelon(vectors: NDArray[Any]) -> dict[int, list[int]]:
+def _echelon(vectors: list[list[int]]) -> dict[int, list[int]]:
     """The span of integer vectors as rows by the column in which each starts, all other rows 0 there; without fractions."""
     rows: dict[int, list[int]] = {}
-    for vector in vectors.tolist():
+    for vector in vectors:
+        if len(rows) == len(vector):
+            break
         for column, own in rows.items():
             vector = _cleared(vector, own, column)
         start = next((column for column, value in enumerate(vector) if value), None)
         if start is not None:
             rows = {column: _cleared(own, vector, start) for column, own in rows.items()} | {start: vector}
-        if len(rows) == vectors.shape[1]:
-            break
     return rows
 
 
@@ -109,17 +111,15 @@ def _cleared(row: list[int], other: list[int], column: int) -> list[int]:
     return [value // common for value in row]
 
 
-def _normal(vectors: NDArray[Any]) -> NDArray[Any]:
-    """A vector that is orthogonal to d - 1 integer vectors in dimension d; 0 if they are dependent."""
-    rows = _echelon(vectors)
-    normal = np.zeros(vectors.shape[1], dtype=object)
-    if len(rows) == vectors.shape[1] - 1:
-        [free] = set(range(vectors.shape[1])) - rows.keys()
-        scale = prod(own[column] for column, own in rows.items())
-        normal[free] = scale
-        for column, own in rows.items():
-            normal[column] = -own[free] * scale // own[column]
-    return normal
+def _normal(vectors: list[list[int]]) -> list[int]:
+    """The shortest integer vector, up to its sign, that is orthogonal to d - 1 integer vectors in dimension d; 0 if they are dependent."""
+    rows, dimension = _echelon(vectors), len(vectors[0])
+    if len(rows) < dimension - 1:
+        return [0] * dimension
+    [free] = set(range(dimension)) - rows.keys()
+    scale = lcm(*(own[column] for column, own in rows.items()))
+    normal = [-rows[column][free] * scale // rows[column][column] if column in rows else scale for column in range(dimension)]
+    return [value // gcd(*normal) for value in normal]
 
 
 class RoundedCloud:

@@ -17,13 +17,13 @@ from incidence.errors import IncidenceError
 from incidence.geometry.node_lists import as_count, different
 from incidence.structure import Structure
 
-__all__ = ["Table", "table"]
+__all__ = ["RelationalData", "table"]
 
 _COLUMN = re.compile(r"\s*(?:(?P<letter>[A-Za-z][0-9]*)\s*:)?\s*(?P<sort>[A-Za-z_]\w*)\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Table:
+class RelationalData:
     """Tables as a structure, and what is needed to go between values and nodes, and between rows and entries.
 
     Attributes:
@@ -49,7 +49,7 @@ class Table:
         return _numbers(f"nodes of sort `{sort}`", _as_list(values), number)
 
 
-def table(columns: Mapping[str, Any], nodes: Mapping[str, Any] | None = None) -> Table:
+def table(columns: Mapping[str, Any], nodes: Mapping[str, Any] | None = None) -> RelationalData:
     r"""Relational data as a structure: each row of a table is one entry of a pattern with one letter for each column.
 
     Entries stand in the preferred order; `rows` of the result tells which row each entry is.
@@ -87,7 +87,7 @@ def table(columns: Mapping[str, Any], nodes: Mapping[str, Any] | None = None) ->
         index[pattern] = letters
         rows[pattern.name or str(pattern)] = name
     ordered, order = Structure({sort: len(found) for sort, found in numbers.items()}, {str(p): t for p, t in index.items()}).canonical()
-    return Table(ordered, {sort: list(found) for sort, found in numbers.items()}, {name: order[key] for key, name in rows.items()})
+    return RelationalData(ordered, {sort: list(found) for sort, found in numbers.items()}, {name: order[key] for key, name in rows.items()})
 
 
 Columns = dict[str, list[Any]]  # the values of every letter
