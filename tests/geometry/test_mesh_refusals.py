@@ -2,12 +2,13 @@
 
 import gzip
 import io
+import sys
 
 import numpy as np
 import pytest
 
 from incidence import geometry
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, MissingExtraError
 from tests.geometry import mesh_writers as w
 
 V = b"v 0 0 0\nv 1 0 0\nv 0 1 0\n"  # three points of OBJ
@@ -202,6 +203,14 @@ def test_packed_files_that_are_broken_are_refused(tmp_path):
         path.write_bytes(data)
         with pytest.raises(IncidenceError, match=r"a\.obj\.gz cannot be read: "):
             geometry.mesh(path)
+
+
+def test_stl_without_trimesh_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "trimesh", None)
+    with pytest.raises(
+        MissingExtraError, match=r"reading an STL file needs trimesh, which is not installed: pip install 'incidence\[mesh\]'"
+    ):
+        geometry.mesh(io.BytesIO(FACET + b"endsolid\n"), format="stl")
 
 
 def test_a_file_open_as_text_is_refused():
