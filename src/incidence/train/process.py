@@ -18,16 +18,19 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["alone", "is_first", "quiet", "threads"]
+__all__ = ["is_first", "locked", "quiet", "threads"]
 
 
 def is_first() -> bool:
-    """Whether this is the first of several processes, as Lightning or torchrun started them."""
+    """Whether this is the first of several processes, as Lightning or torchrun started them.
+
+    Ours, as Lightning knows it when its trainer is made, and the folder of the run is made before.
+    """
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Holds a lock on a file that no run replaces; the kernel gives it back however the process ends.
 
     Raises:

@@ -22,7 +22,7 @@ from incidence.train.evaluate import Evaluation, evaluate, is_known
 from incidence.train.folder import RunFolder, disk_trouble, short, write_text
 from incidence.train.module import Training
 from incidence.train.prepare import Prepared, new_predictor, prepare
-from incidence.train.process import alone, is_first, quiet, threads
+from incidence.train.process import is_first, locked, quiet, threads
 from incidence.train.trainer import Loaders, new_trainer
 
 __all__ = ["Interrupted", "Run", "resume", "train"]
@@ -79,7 +79,7 @@ def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | Non
             if is_first():
                 folder.discard()
             raise
-        with _alone(folder):
+        with _locked(folder):
             return job.run()
 
 
@@ -97,7 +97,7 @@ def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False
     """
     folder = RunFolder.open(Path(path))
     config = folder.read_config()
-    with threads(config.threads), _alone(folder):
+    with threads(config.threads), _locked(folder):
         prepared = prepare(config, data)
         told = folder.read_spec().plain()
         prepared.spec.assert_same(told, f"the data or the version of the library has changed since {folder.path} was begun")
@@ -109,9 +109,9 @@ def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False
         return _Job(folder, prepared, is_shown, start=folder.last if folder.last.exists() else None).run()
 
 
-def _alone(folder: RunFolder) -> AbstractContextManager[None]:
+def _locked(folder: RunFolder) -> AbstractContextManager[None]:
     """Keeps other runs out of a folder; the processes of one run share it."""
-    return alone(folder.environment) if is_first() else nullcontext()
+    return locked(folder.environment) if is_first() else nullcontext()
 
 
 class _Job:
