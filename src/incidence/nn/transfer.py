@@ -57,7 +57,10 @@ def restrict(layer: Layer, group: Group | str) -> Layer:
     """
     _assert_sum(layer)
     if isinstance(group, Group):
-        return _to_group(layer, group).train(layer.training)
+        if isinstance(layer, AutomorphismLinear):
+            _assert_part(group, layer.group, "restrict_to takes a part of the group of the layer")
+            group = group._on(layer.structure)
+        return _fitted(layer, AutomorphismLinear(group.structure, layer.map, group=group, **_arguments(layer)), group.structure)
     if group != "symmetric":
         raise IncidenceError(f"a layer is restricted to a Group, or to 'symmetric'; got {group!r}. To a larger group it is projected.")
     if isinstance(layer, AutomorphismLinear):
@@ -88,7 +91,11 @@ def project(layer: Layer, group: Group | str, structure: Structure | None = None
     if isinstance(layer, Exchangeable):
         raise IncidenceError("no group is larger than the product: there is nothing to project an Exchangeable layer to.")
     if isinstance(group, Group):
-        return _to_larger(layer, group).train(layer.training)
+        if isinstance(layer, Linear):
+            raise IncidenceError("a Linear layer respects all relabellings: no group of nodes is larger. Use restrict_to, or 'product'.")
+        _assert_part(layer.group, group, "project takes a group that has that of the layer as a part")
+        large = AutomorphismLinear(layer.structure, layer.map, group=group._on(layer.structure), **_arguments(layer))
+        return _fitted(layer, large, layer.structure)
     if group not in ("symmetric", "product") or (isinstance(layer, Linear) and group == "symmetric"):
         to = "'product'" if isinstance(layer, Linear) else "a Group, 'symmetric' or 'product'"
         raise IncidenceError(f"a layer `{layer.map}` of this kind is projected to {to}; got {group!r}.")
@@ -97,7 +104,8 @@ def project(layer: Layer, group: Group | str, structure: Structure | None = None
     if structure is None:
         raise IncidenceError("give project the structure whose entries count: on another one another layer may be nearest.")
     assert_structure(structure, "structure=", f"layer.project({group!r}, structure)")
-    return _nearest(layer, group, structure).train(layer.training)
+    new = Linear(layer.map, **_arguments(layer)) if group == "symmetric" else Exchangeable(layer.map, **_arguments(layer))
+    return _fitted(layer, new, structure)
 
 
 # ---- what all kinds of layers have in common
@@ -177,15 +185,6 @@ def _bias_rows(layer: Layer, t: int, structure: Structure) -> Tensor:
     return number
 
 
-def _copy_biases(old: Layer, new: Layer, structure: Structure) -> None:
-    """Every bias becomes the mean of the biases that its entries had; 0 where it has no entries."""
-    for t in range(len(old.map.outputs)):
-        bias, into = _bias(old, t), _bias(new, t)
-        if bias is not None and into is not None:
-            number = _bias_rows(new, t, structure)
-            into.copy_(_means(bias.double()[_bias_rows(old, t, structure)], number, torch.ones_like(number), len(into)))
-
-
 def _means(values: Tensor, number: Tensor, sizes: Tensor, count: int) -> Tensor:
     """The mean of the values with each number, every one counted as often as its size says; 0 where there are none."""
     weights = sizes[:, None].to(values)
@@ -194,26 +193,45 @@ def _means(values: Tensor, number: Tensor, sizes: Tensor, count: int) -> Tensor:
     return (total / counts.clamp(min=1)).view(count, *values.shape[1:])
 
 
-# ---- to smaller groups
-
-
-@torch.no_grad()
-def _to_group(layer: Layer, group: Group) -> AutomorphismLinear:
-    structure = group.structure
-    if isinstance(layer, AutomorphismLinear):
-        _assert_part(group, layer.group, "restrict_to takes a part of the group of the layer")
-        structure, group = layer.structure, group._on(layer.structure)
-    small = AutomorphismLinear(structure, layer.map, group=group, **_arguments(layer))
-    for pair, orbits in small.pair_orbits.items():
-        _weight(small, *pair).copy_(_matrices(layer, structure, pair, orbits.ys, orbits.xs))
-    _copy_biases(layer, small, structure)
-    return small
-
-
 def _assert_part(small: Group, large: Group, what: str) -> None:
     for number, generator in enumerate(small.generators):
         if small.structure.counts != large.structure.counts or generator not in large:
             raise IncidenceError(f"{what}; generator {number} of {small!r} is not in {large!r}.")
+
+
+@torch.no_grad()
+def _fitted(old: Layer, new: Layer, structure: Structure) -> Layer:
+    """Gives a layer the weights by which it is nearest to another on a structure; the same, if its group is smaller."""
+    for pair in _pairs(old):
+        known = [layer.pair_orbits[pair] for layer in (old, new) if isinstance(layer, AutomorphismLinear)]
+        types = max(known, key=lambda orbits: len(orbits.sizes)) if known else _types([old, new], structure, pair)
+        wanted, into = _matrices(old, structure, pair, types.ys, types.xs), _weight(new, *pair)
+        if isinstance(new, AutomorphismLinear):
+            into.copy_(_means(wanted, new.pair_orbits[pair].number[types.ys, types.xs], types.sizes, len(into)))
+        else:
+            root = types.sizes.double().sqrt()[:, None]
+            values = _values(new, structure, pair, types.ys, types.xs)
+            solved = torch.linalg.lstsq((root * values).cpu(), (root * wanted.flatten(1)).cpu(), driver="gelsd").solution
+            into.copy_(solved.view(into.shape))
+    for t in range(len(old.map.outputs)):
+        bias, other = _bias(old, t), _bias(new, t)
+        if bias is not None and other is not None:
+            number = _bias_rows(new, t, structure)
+            other.copy_(_means(bias.double()[_bias_rows(old, t, structure)], number, torch.ones_like(number), len(other)))
+    return new.train(old.training)
+
+
+def _types(layers: Sequence[Any], structure: Structure, pair: tuple[int, int]) -> PairOrbits:
+    """The pairs of entries in the place of their orbits: those that no operator of the layers tells apart are of one type."""
+    width = structure.num_entries(layers[0].map.inputs[pair[0]])
+    number = torch.zeros(structure.num_entries(layers[0].map.outputs[pair[1]]) * width, dtype=torch.long, device=structure.device)
+    for layer in layers:
+        for matrix in _operators(layer, structure, pair):
+            values, count = rank(matrix.flatten())
+            number = rank(number * count + values)[0]
+    sizes = torch.bincount(number)
+    first = torch.full_like(sizes, len(number)).scatter_reduce_(0, number, torch.arange(len(number), device=number.device), "amin")
+    return PairOrbits(number.view(-1, max(width, 1)), sizes, first // max(width, 1), first % max(width, 1))
 
 
 @torch.no_grad()
@@ -233,46 +251,3 @@ def _to_symmetric(layer: Exchangeable) -> Linear:
         if bias is not None and into is not None:
             into[witnesses.orbits] = bias[_bias_rows(relaxed, 0, witnesses.structure)[witnesses.ys]]
     return new
-
-
-# ---- to larger groups
-
-
-@torch.no_grad()
-def _to_larger(layer: Linear | AutomorphismLinear, group: Group) -> AutomorphismLinear:
-    if isinstance(layer, Linear):
-        raise IncidenceError("a Linear layer respects all relabellings: no group of nodes is larger. Use restrict_to, or 'product'.")
-    _assert_part(layer.group, group, "project takes a group that has that of the layer as a part")
-    large = AutomorphismLinear(layer.structure, layer.map, group=group._on(layer.structure), **_arguments(layer))
-    for pair, orbits in layer.pair_orbits.items():
-        number, into = large.pair_orbits[pair].number[orbits.ys, orbits.xs], _weight(large, *pair)
-        into.copy_(_means(_weight(layer, *pair).double(), number, orbits.sizes, len(into)))
-    _copy_biases(layer, large, layer.structure)
-    return large
-
-
-@torch.no_grad()
-def _nearest(layer: Linear | AutomorphismLinear, group: str, structure: Structure) -> Linear | Exchangeable:
-    new = Linear(layer.map, **_arguments(layer)) if group == "symmetric" else Exchangeable(layer.map, **_arguments(layer))
-    for pair in _pairs(layer):
-        types = layer.pair_orbits[pair] if isinstance(layer, AutomorphismLinear) else _types([layer, new], structure, pair)
-        root, into = types.sizes.double().sqrt()[:, None], _weight(new, *pair)
-        values = _values(new, structure, pair, types.ys, types.xs)
-        wanted = _matrices(layer, structure, pair, types.ys, types.xs).flatten(1)
-        solved = torch.linalg.lstsq((root * values).cpu(), (root * wanted).cpu(), driver="gelsd").solution
-        into.copy_(solved.view(into.shape))
-    _copy_biases(layer, new, structure)
-    return new
-
-
-def _types(layers: Sequence[Linear | Exchangeable], structure: Structure, pair: tuple[int, int]) -> PairOrbits:
-    """The pairs of entries in the place of their orbits: those that no operator of the layers tells apart are of one type."""
-    width = structure.num_entries(layers[0].map.inputs[pair[0]])
-    number = torch.zeros(structure.num_entries(layers[0].map.outputs[pair[1]]) * width, dtype=torch.long, device=structure.device)
-    for layer in layers:
-        for matrix in _operators(layer, structure, pair):
-            values, count = rank(matrix.flatten())
-            number = rank(number * count + values)[0]
-    sizes = torch.bincount(number)
-    first = torch.full_like(sizes, len(number)).scatter_reduce_(0, number, torch.arange(len(number), device=number.device), "amin")
-    return PairOrbits(number.view(-1, max(width, 1)), sizes, first // max(width, 1), first % max(width, 1))
