@@ -10,7 +10,7 @@ MODULES = sorted(TESTS.rglob("*.py"))
 
 
 def assertions(tree: ast.AST) -> bool:
-    """Whether a piece of code asserts something: `assert`, `raises`, `warns`, or a call of `assert_...` or `check_...`."""
+    """Whether a piece of code asserts something: `assert`, `raises`, `warns`, `gradcheck`, or a call of `assert_...`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
             return True

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import pytest
@@ -10,13 +9,10 @@ import torch
 from torch import Tensor
 
 import incidence as inc
-from incidence.algebra import Pattern
 from incidence.errors import IncidenceError
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
-from incidence.testing import assert_equivariant, random_features, random_structure
-from incidence.testing.rewriting import rewritten
-from tests.structure.listing import entry_of
+from incidence.testing import assert_equivariant, random_features
 
 EDGES = torch.tensor([[0, 1, 2, 4, 3], [1, 2, 3, 0, 1]])
 
@@ -290,47 +286,6 @@ def test_a_single_edge_is_enough_to_find_it():
         assert_equivariant(sends_the_first_to_the_second, torch.tensor([[1.0], [2.0]]), structure, inputs="i", trials=1)
 
 
-REWRITTEN = {
-    "{i j}": [[0, 1, 3], [1, 2, 2]],
-    "{i j k}": [[0], [1], [2]],
-    "[i j k]": [[0, 1, 2, 3], [0, 2, 2, 3], [1, 3, 2, 1]],
-    "i {i j k}": [[0, 3], [1, 2], [2, 1]],
-    "i {j k}": [[0, 3], [1, 3], [2, 1]],
-    "(i j) {j k l}": [[0, 1], [1, 2], [3, 0], [0, 3]],
-    "{i j} {i k}": [[1, 0, 2, 0], [0, 1, 3, 3], [2, 1, 3, 1]],
-    "{i j} {k l}": [[0, 1], [1, 2], [2, 2], [3, 1]],
-    "{i ...}": [[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]],
-    "{i j} {i ...}": ([[0, 1], [1, 2]], [[0, 1, 3, 1], [0, 0, 0, 1]]),
-}
-
-
-@pytest.mark.parametrize("text", REWRITTEN)
-def test_rewriting_keeps_every_entry(text):
-    structure = Structure(4, {text: REWRITTEN[text]})
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(10):
-        assert rewritten(structure, generator) == structure
-
-
-@pytest.mark.parametrize("text", [text for text in REWRITTEN if not Pattern(text).is_open])
-def test_rewriting_finds_every_assignment_of_an_entry(text):
-    pattern = Pattern(text)
-    for column in zip(*REWRITTEN[text], strict=True):
-        structure = Structure(4, {text: [[node] for node in column]})
-        generator = torch.Generator().manual_seed(0)
-        found = {tuple(rewritten(structure, generator)[text][:, 0].tolist()) for _ in range(100)}
-        every = product(range(4), repeat=len(pattern.letters))
-        same = {other for other in every if entry_of(pattern, list(other)) == entry_of(pattern, list(column))}
-        assert found == (same - {column} or {column})  # a lone entry is never left as it was, if it can be helped
-
-
-def test_rewriting_keeps_sorts_apart_and_leaves_ordered_faces_alone():
-    structure = Structure({"a": 3, "b": 3}, {"{u:a v:a m:b}": [[0], [1], [1]], "(u:a v:a)": [[0, 1], [2, 0]]})
-    new = rewritten(structure, torch.Generator().manual_seed(0))
-    assert new["{u:a v:a m:b}"].T.tolist() == [[1, 0, 1]]
-    assert torch.equal(new["(u:a v:a)"], structure["(u:a v:a)"])
-
-
 # ---- how it is asked
 
 
@@ -374,39 +329,3 @@ def test_an_output_of_other_rows_asks_for_its_pattern():
         assert_equivariant(lambda x, s: x.sum(0, keepdim=True), nodes(graph()), graph(), inputs="i")
     with pytest.raises(IncidenceError, match="a module gives a tensor or a dict of tensors; got tuple"):
         assert_equivariant(lambda x, s: (x, x), nodes(graph()), graph(), inputs="i")
-
-
-# ---- random structures and features
-
-
-def test_random_structures_have_entries_with_the_given_probability():
-    generator = torch.Generator().manual_seed(0)
-    structure = random_structure(12, ["(i j)", "{i j k}"], density=0.25, generator=generator)
-    assert structure.num_entries("(i j)") == pytest.approx(132 / 4, rel=0.4)
-    assert structure.num_entries("{i j k}") == pytest.approx(220 / 4, rel=0.4)
-    assert random_structure(4, ["i j"], density=0.0).num_entries("i j") == 0
-    assert random_structure(4, ["i j"], density=1.0).num_entries("i j") == 16
-
-
-def test_random_structures_have_open_faces_sorts_and_names():
-    structure = random_structure({"a": 4, "b": 3}, ["u:a m:b", "{u:a ...}", "x_y={u:a v:a ...}", ""], 0.6, torch.Generator().manual_seed(1))
-    assert set(structure.counts) == {"a", "b"}
-    assert structure.num_entries("{u:a ...}") > 0
-    assert [str(p) for p in structure.patterns] == ["u:a m:b", "{u:a ...}", "x_y={u:a v:a ...}"]
-
-
-def test_random_structures_and_features_are_the_same_for_the_same_generator():
-    made = []
-    for _ in range(2):
-        generator = torch.Generator().manual_seed(5)
-        structure = random_structure(5, ["(i j)", "{i ...}"], generator=generator)
-        made.append((structure, random_features("i, (i j)", structure, generator=generator)))
-    assert made[0][0] == made[1][0]
-    assert all(torch.equal(made[0][1][key], made[1][1][key]) for key in ("i", "(i j)"))
-
-
-def test_random_features_are_one_tensor_or_a_dict():
-    assert random_features("i", graph(), 4).shape == (6, 4)
-    assert random_features("i", graph()).dtype == torch.float64
-    xs = random_features("i, edge=(i j), ", Structure(3, {"edge=(i j)": EDGES[:, :2]}), 1, torch.float32)
-    assert {key: tuple(v.shape) for key, v in xs.items()} == {"i": (3, 1), "edge": (2, 1), "": (1, 1)}

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
 from incidence.structure import Structure
 
 __all__ = ["random_features", "random_structure"]
@@ -40,20 +41,13 @@ def random_structure(
 def _random_sets(pattern: Pattern, counts: Mapping[str, int], density: float, generator: torch.Generator | None) -> object:
     [face, *others] = pattern.faces
     if others or not face.is_open:
-        raise NotImplementedError(f"random structures have lone open faces; `{pattern}` has more")
+        raise IncidenceError(f"random structures have lone open faces, such as `{{i ...}}`; `{pattern}` has more: give its index yourself.")
     n = counts[face.letters[0].sort]
-    is_in = torch.rand(max(1, n), n, generator=generator) < density
+    is_in = torch.rand(max(1, n), n, generator=generator) < density  # (sets, nodes)
     is_in = is_in[is_in.sum(1) >= len(face.letters)]
-    _, kept = _first_of_each(is_in)
-    entry, node = is_in[kept].nonzero().unbind(1)
+    different = list(dict.fromkeys(map(tuple, is_in.tolist())))
+    entry, node = torch.tensor(different, dtype=torch.bool).view(len(different), n).nonzero().unbind(1)
     return torch.stack([node, entry])
-
-
-def _first_of_each(rows: Tensor) -> tuple[Tensor, Tensor]:
-    seen: dict[tuple[bool, ...], int] = {}
-    for number, row in enumerate(rows.tolist()):
-        seen.setdefault(tuple(row), number)
-    return rows, torch.tensor(sorted(seen.values()), dtype=torch.long)
 
 
 def random_features(
