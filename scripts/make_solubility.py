@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from incidence.data.molecules.features import Tables, tell
+from incidence.data.molecules.features import Tables, describe
 from incidence.geometry.convert import Molecule, read_sdf
 
 PARTS = ("train", "test")
@@ -73,9 +73,9 @@ def plain(molecule: Molecule, nodes: list[int]) -> tuple[Any, Any, Any]:
 def arrays(parts: list[list[Molecule]]) -> dict[str, Any]:
     """All that is kept, in the smallest types that hold it."""
     every = [molecule for part in parts for molecule in part]
-    told = [tell(molecule) for molecule in every]
-    tables = Tables.of(told)
-    nodes = [one.nodes for one in told]
+    described = [describe(molecule) for molecule in every]
+    tables = Tables.of(described)
+    nodes = [one.nodes for one in described]
     atoms, positions, orders = (np.concatenate(rows) for rows in zip(*map(plain, every, nodes), strict=True))
     assert not positions[:, 2].any(), "no place for a third coordinate in the file"
     return {

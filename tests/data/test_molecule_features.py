@@ -104,6 +104,10 @@ def test_acetic_acid_has_a_donor_and_a_carbonyl():
     assert acid.features["{i j}"][:, BOND_FEATURES.index("electronegativity_difference")].tolist() == pytest.approx([0, 0.89, 0.89])
 
 
+def test_an_oxygen_with_another_neighbour_is_no_carbonyl():
+    assert not atoms_with(features_of("C=[O+]C"), "carbonyl_carbon")
+
+
 def test_aspirin_has_the_features_of_the_textbook():
     example = features_of("CC(=O)Oc1ccccc1C(=O)O")
     assert (atoms_with(example, "carbonyl_carbon"), atoms_with(example, "carbonyl_oxygen")) == ({1, 10}, {2, 11})

@@ -118,6 +118,7 @@ IN_SPACE = {
     "sulfur dioxide": ([("S", 0, 0), ("O", 1.24, 0.72), ("O", -1.24, 0.72)], {"single": 1, "double": 1}),  # O=[S+][O-]
     "formaldehyde": ([("C", 0, 0), ("O", 1.21, 0), ("H", -0.59, 0.94), ("H", -0.59, -0.94)], {"single": 2, "double": 1}),
     "neon": ([("Ne", 0, 0)], {}),
+    "carbons too far apart": ([("C", 0, 0), ("C", 1.8, 0)], {}),
     "carbon that lacks hydrogens": ([("C", 0, 0), ("C", 1.5, 0), ("C", 3.0, 0)], None),
 }
 

@@ -22,13 +22,13 @@ __all__ = [
     "ATOM_FEATURES",
     "BOND_FEATURES",
     "RING_FEATURES",
+    "Description",
     "Tables",
-    "Told",
     "as_mol",
     "assert_hydrogens",
+    "describe",
     "features_of",
     "features_of_all",
-    "tell",
 ]
 
 _ELEMENTS = {"H": 1, "B": 5, "C": 6, "N": 7, "O": 8, "F": 9, "Si": 14, "P": 15, "S": 16, "Cl": 17, "Br": 35, "I": 53}
@@ -101,7 +101,7 @@ def features_of(molecule: Any, *, hydrogens: str = "count", lengths: bool = Fals
 
 def features_of_all(molecules: Sequence[Any], *, hydrogens: str = "count", lengths: bool = False) -> list[Example]:
     """`features_of` for many molecules, at a tenth of the time each."""
-    return uncollate(Tables.of([tell(one, hydrogens) for one in molecules], lengths).batch()) if molecules else []
+    return uncollate(Tables.of([describe(one, hydrogens) for one in molecules], lengths).batch()) if molecules else []
 
 
 def assert_hydrogens(hydrogens: str) -> None:
@@ -130,7 +130,7 @@ def as_mol(given: Any) -> Any:
     return found
 
 
-class Told(NamedTuple):
+class Description(NamedTuple):
     """What RDKit tells about a molecule; hydrogens that are only counted are left out."""
 
     atoms: Sequence[tuple[int, ...]]  # number, charge, hydrogens, aromatic, in a ring
@@ -160,12 +160,12 @@ class Tables:
     positions: Tensor
 
     @classmethod
-    def of(cls, told: Sequence[Told], lengths: bool = False) -> Tables:
+    def of(cls, described: Sequence[Description], lengths: bool = False) -> Tables:
         """What RDKit tells about several molecules; with the lengths of bonds, if they are wanted."""
-        num_atoms, num_bonds = torch.tensor([len(one.atoms) for one in told]), torch.tensor([len(one.bonds) for one in told])
-        atoms = torch.tensor([row for one in told for row in one.atoms], dtype=torch.long).view(-1, 5)
-        rows = torch.tensor([row for one in told for row in one.bonds], dtype=torch.long).view(-1, 6)
-        positions = torch.cat([one.positions for one in told])
+        num_atoms, num_bonds = torch.tensor([len(one.atoms) for one in described]), torch.tensor([len(one.bonds) for one in described])
+        atoms = torch.tensor([row for one in described for row in one.atoms], dtype=torch.long).view(-1, 5)
+        rows = torch.tensor([row for one in described for row in one.bonds], dtype=torch.long).view(-1, 6)
+        positions = torch.cat([one.positions for one in described])
         ends = rows[:, :2].T + _starts(num_atoms)[:-1].repeat_interleave(num_bonds)
         atom_features, bond_features = _columns(atoms, ends, rows[:, 2:])
         if lengths:
@@ -210,10 +210,10 @@ def _ring_features(structure: Structure, atoms: Tensor, bonds: Tensor) -> tuple[
     return counts, found
 
 
-def tell(molecule: Any, hydrogens: str = "count") -> Told:
+def describe(molecule: Any, hydrogens: str = "count") -> Description:
     """Asks RDKit about a molecule; arguments and errors are those of `features_of`."""
     assert_hydrogens(hydrogens)
-    mol, counts = _worked_out(as_mol(molecule)), hydrogens == "count"
+    mol, counts = _sanitised(as_mol(molecule)), hydrogens == "count"
     atoms = [atom for atom in mol.GetAtoms() if not (counts and _is_counted(atom))]
     place = {atom.GetIdx(): row for row, atom in enumerate(atoms)}
     orders = {kind: order for order, kind in enumerate(("SINGLE", "DOUBLE", "TRIPLE"), 1)}
@@ -229,10 +229,10 @@ def tell(molecule: Any, hydrogens: str = "count") -> Told:
         positions = torch.from_numpy(mol.GetConformer().GetPositions())[list(place)]
     if not bool(positions.isfinite().all()):
         raise IncidenceError("the molecule has a position that is not a finite number. Correct the file.")
-    return Told(atom_rows, bond_rows, positions, list(place))
+    return Description(atom_rows, bond_rows, positions, list(place))
 
 
-def _worked_out(mol: Any) -> Any:
+def _sanitised(mol: Any) -> Any:
     """A copy with aromatic atoms and bonds, rings and hydrogens; double bonds of aromatic rings are written out."""
     chem, base = (need(f"rdkit.{part}", "a feature of molecules", "molecules") for part in ("Chem", "rdBase"))
     if not mol.GetNumAtoms():
@@ -240,7 +240,6 @@ def _worked_out(mol: Any) -> Any:
     found = chem.Mol(mol)
     try:
         with base.BlockLogs():
-            chem.Cleanup(found)
             found.UpdatePropertyCache(strict=False)  # files have atoms with more bonds than they should: those get no hydrogens
             chem.SanitizeMol(found, chem.SANITIZE_ALL ^ chem.SANITIZE_PROPERTIES)
             chem.Kekulize(found)

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from incidence.data.molecules.features import Tables, Told, as_mol, assert_hydrogens, tell
+from incidence.data.molecules.features import Description, Tables, as_mol, assert_hydrogens, describe
 from incidence.data.readers import Read, Reader, legible
 from incidence.errors import IncidenceError, need
 from incidence.geometry.convert.sdf import Molecule, records
@@ -60,21 +60,21 @@ def _read(
 
     number, numbered = 0, enumerate(_FORMATS[suffix](path), 1)
     while some := list(islice(numbered, _TOGETHER)):
-        sound: list[tuple[str, Molecule, Told]] = []
+        sound: list[tuple[str, Molecule, Description]] = []
         for number, found in some:
             try:
                 if isinstance(found, IncidenceError):
                     raise found
-                told = tell(bonded(found.mol) if by_distance else found, hydrogens)
-                sound.append((f"{path.name}:{number} {found.name}".rstrip(), found, told))
+                described = describe(bonded(found.mol) if by_distance else found, hydrogens)
+                sound.append((f"{path.name}:{number} {found.name}".rstrip(), found, described))
             except IncidenceError as problem:
                 error = problem if str(path) in str(problem) else IncidenceError(f"{path}, record {number}: {problem}")
                 if errors is None:
                     raise error from None
                 errors.append(error)
-        examples = uncollate(Tables.of([told for *_, told in sound], lengths).batch()) if sound else []
-        for (name, molecule, told), example in zip(sound, examples, strict=True):
-            yield Read(name, example, tuple(str(k + 1) for k in told.nodes), molecule.properties)
+        examples = uncollate(Tables.of([described for *_, described in sound], lengths).batch()) if sound else []
+        for (name, molecule, described), example in zip(sound, examples, strict=True):
+            yield Read(name, example, tuple(str(k + 1) for k in described.nodes), molecule.properties)
     if not number:
         raise IncidenceError(f"{path} has no record: a file has at least one molecule.")
 
