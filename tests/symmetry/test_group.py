@@ -118,6 +118,13 @@ def test_all_permutations_are_known_by_any_generators_without_a_chain(n, monkeyp
     assert swaps(n)[0] not in even
 
 
+def test_automorphisms_of_large_structures_know_their_elements_without_a_chain(monkeypatch):
+    monkeypatch.setattr("sympy.combinatorics.PermutationGroup.schreier_sims", None)
+    ring = automorphisms(solids.directed_cycle(2000))
+    assert [*range(3, 2000), 0, 1, 2] in ring
+    assert [1, 0, *range(2, 2000)] not in ring
+
+
 def test_members_of_all_permutations_keep_their_sorts():
     group = Group.symmetric({"user": 300, "movie": 200})
     assert group.order == factorial(300) * factorial(200)
