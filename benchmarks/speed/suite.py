@@ -52,7 +52,7 @@ class Bench:
 
 
 def _plan(layer: Linear, structure: Structure) -> Plan:
-    """The index lists alone, without what tracing needs beside them. All that is here of the library's inside, but for `bag_sum`."""
+    """The index lists of a batch alone: `layer.plan` also makes what tracing needs, as much again. With `bag_sum` all of the inside here."""
     return structure.plan(layer.map)
 
 
@@ -185,7 +185,7 @@ def _planning(bench: Bench, graph: Structure) -> Figure:
     work = Work("(i j) -> (i j)", graph, 64)
 
     def plan() -> None:
-        _plan(work.layer, copy(graph))  # which has no plans yet
+        work.layer.plan(copy(graph))  # which has no plans yet
 
     times = bench.timer("K = 64").run({"plan": plan, "step": work.ours})
     return Figure("plan over one step", ratio(times, "plan", "step"), bar=0.7)
