@@ -1,14 +1,6 @@
-"""Which path layers take in the tests, and what is said of those that were left out."""
-
-import pytest
+"""What is said of tests that were left out."""
 
 from tests.data_folder import ABSENT
-
-
-@pytest.fixture(autouse=True)
-def engine_only(monkeypatch):
-    """Turns the path for small structures off: tests are small, and about the engine. `test_small.py` compares the two."""
-    monkeypatch.setattr("incidence.kernels.small.MAX_SIZE", 0)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -18,7 +18,7 @@ from benchmarks.speed.composition import Composition, Scatter
 from benchmarks.speed.timing import Figure, Time, Timer, rates, ratio
 from incidence.kernels.bags import bag_sum
 from incidence.nn import Linear
-from incidence.plans.plan import Plan
+from incidence.plans import Plan, plan_of
 from incidence.structure import Structure, collate, pack
 
 __all__ = ["BENCHMARKS", "Bench", "Work"]
@@ -53,7 +53,7 @@ class Bench:
 
 def _plan(layer: Linear, structure: Structure) -> Plan:
     """The index lists of a batch alone: `layer.plan` also makes what tracing needs, as much again. With `bag_sum` all of the inside here."""
-    return structure.plan(layer.map)
+    return plan_of(structure, layer.map)
 
 
 class Work:

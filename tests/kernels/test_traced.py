@@ -7,6 +7,8 @@ from torch import Tensor
 from incidence.kernels.traced import _layer, traced_apply
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
+from incidence.structure.data import cache_of
+from incidence.structure.pytree import Flat
 from tests.nn.sparse_maps import ALL, EVERY, IDS, features_for, gradients, layer_for, outputs, structure_for
 
 
@@ -24,7 +26,7 @@ def test_the_operator_gives_values_and_gradients_of_the_engine(text, max_overlap
     structure = collate([structure_for(layer.map, n, seed=n) for n in (4, 0, 3)]) if has_bias else structure_for(layer.map, 4)
     xs, weights, biases = operands(layer, structure)
     layer.plan(structure)
-    [flat] = structure.flat.values()
+    [flat] = cache_of(structure, Flat).values()
     found = traced_apply(flat, xs, weights, biases)
     expected = outputs(layer(dict(zip(features_for(layer.map, structure), xs, strict=True)), structure))
     leaves = [*xs, *layer.parameters()]
@@ -40,7 +42,7 @@ def test_the_operator_keeps_the_contract_of_torch(text):
     structure = structure_for(layer.map, 4)
     xs, weights, biases = operands(layer, structure)
     layer.plan(structure)
-    [flat] = structure.flat.values()
+    [flat] = cache_of(structure, Flat).values()
     detached = [w.detach().requires_grad_() for w in weights]
     checks = torch.library.opcheck(_layer, (xs, detached, biases, flat.tensors, flat.spec))
     assert set(checks.values()) == {"SUCCESS"}

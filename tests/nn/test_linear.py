@@ -15,6 +15,7 @@ import incidence as inc
 from incidence.algebra import EquivariantMap
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
+from incidence.structure.data import orbit_rows
 from tests.nn.definition import choices
 from tests.nn.sparse_maps import ALL, EVERY, IDS, features_for, layer_for, outputs, structure_for
 
@@ -319,7 +320,7 @@ def terms(layer: Linear, x: dict[str, Tensor], structure: Structure) -> list[tup
     for k, o in enumerate(m.operations):
         name = "weight" if len(m.inputs) == len(m.outputs) == 1 else f"weight_{o.source.tensor}_{o.target.tensor}"
         term = layer.operator(k, structure).to_dense() @ list(x.values())[o.source.tensor]
-        at = structure.orbit_rows(m.outputs[o.target.tensor])[o.target.number]
+        at = orbit_rows(structure, m.outputs[o.target.tensor])[o.target.number]
         found.append(((name, rows.get(name, 0)), float(term[at].square().mean().sqrt()) if len(at) else 0.0))
         rows[name] = rows.get(name, 0) + 1
     return found
@@ -433,11 +434,16 @@ def test_a_plan_knows_its_memory(path):
     assert 100 < plan.num_bytes < 10_000
 
 
-def test_a_plan_says_whether_entries_are_in_canonical_order(path):
-    structure = Structure(5, {"(i j)": PATH.flip(1)})
+def test_a_plan_says_whether_rows_are_looked_up():
+    structure = Structure(4, {"(i j)": torch.tensor([[0, 2, 1, 3], [1, 3, 0, 2]])})  # partners are not side by side
     layer = Linear("(i j) -> (i j)", 2, 3)
-    assert "permuted in and out" in str(layer.plan(structure))
-    assert "in canonical order" in str(layer.plan(structure.canonical()[0]))
+    assert "rows looked up" in str(layer.plan(structure))
+    assert "rows in order" in str(layer.plan(structure.canonical()[0]))
+
+
+def test_rows_are_in_order_however_entries_stand_that_are_alone_on_their_nodes():
+    structure = Structure(5, {"(i j)": PATH.flip(1), "{i j}": PATH.flip(1)})
+    assert "rows looked up" not in str(Linear("i, (i j), {i j} -> i, (i j), {i j}", 2, 3).plan(structure))
 
 
 # ---- copies and files

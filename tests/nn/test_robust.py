@@ -13,12 +13,6 @@ from incidence.structure import Structure
 EDGES = torch.tensor([[0, 2], [1, 3]])
 
 
-@pytest.fixture(params=[0, 1 << 17], ids=["engine", "small"])
-def path(request, monkeypatch):
-    monkeypatch.setattr("incidence.kernels.small.MAX_SIZE", request.param)
-
-
-@pytest.mark.usefixtures("path")
 def test_evaluating_in_inference_mode_leaves_a_structure_fit_for_training():
     s = Structure(4, {"{i j}": EDGES, "i j": EDGES})
     net = Sequential(Linear("i -> i, {i j}, i j", 2, 4), inc.nn.BatchNorm("i, {i j}, i j", 4), Linear("i, {i j}, i j -> i j", 4, 1))
@@ -30,7 +24,6 @@ def test_evaluating_in_inference_mode_leaves_a_structure_fit_for_training():
     assert x.grad is not None
 
 
-@pytest.mark.usefixtures("path")
 def test_what_is_not_finite_stays_where_it_is_read():
     s = Structure(4, {"(i j)": EDGES})
     x = torch.ones(4, 1)
@@ -124,7 +117,7 @@ def test_few_entries_among_very_many_nodes_are_a_small_structure():
     wide = Structure(2**60, {"(i j)": far})
     torch.testing.assert_close(layer(x, wide), layer(x, Structure(3, {"(i j)": near})))
     both = inc.collate([wide, wide])
-    assert layer.plan(both).num_keys[1] == 6
+    assert layer.plan(both).num_keys[1].tolist() == [3, 3]
 
 
 REFUSED = {
@@ -210,5 +203,5 @@ def test_a_layer_that_met_many_masks_stays_small():
     for seed in range(80):
         s = inc.testing.random_structure(4, ["(i j k)"], density=0.2 + seed / 200, generator=torch.Generator().manual_seed(seed))
         layer(torch.ones(s.num_entries("(i j k)"), 1), s)
-    assert len(layer._layout.terms) <= 64
+    assert len(layer._layout._products) <= 64
     assert len(pickle.dumps(layer)) == before

@@ -9,8 +9,10 @@ from torch.utils.data import DataLoader
 
 import incidence as inc
 from incidence.algebra import EquivariantMap
+from incidence.plans import plan_of
 from incidence.structure import Structure
 from tests.nn.sparse_maps import features_for, layer_for, outputs
+from tests.plans.comparing import assert_same_plan
 from tests.structure.random_structures import random_structure
 
 MAPS = [
@@ -40,9 +42,9 @@ def assert_close(one: object, other: object) -> None:
 def test_these_structures_have_several_masks():
     for text, least in [("(i j)", 2), ("(i j k)", 4)]:
         m = EquivariantMap(f"{text} -> {text}")
-        [[lists]] = inc.collate(structures(m)).plan(m).orbits
+        [[lists]] = plan_of(inc.collate(structures(m)), m).orbits
         assert len(lists.masks) >= least
-        assert lists.stop == sum(n * len(mask) for n, mask in zip(lists.num_sets, lists.masks, strict=True))
+        assert lists.num_entries == sum(n * len(mask) for n, mask in zip(lists.num_sets, lists.masks, strict=True))
 
 
 @maps
@@ -51,11 +53,11 @@ def test_collated_plans_of_many_masks_give_what_built_ones_give(text, max_overla
     layer = layer_for(text, max_overlap, aggr)
     planned, bare = structures(layer.map), structures(layer.map)
     for s in planned:
-        s.plan(layer.map)
+        plan_of(s, layer.map)
     x = features_for(layer.map, inc.collate(bare))
     expected = layer(x, inc.collate(bare))
     assert_close(layer(x, inc.collate(planned)), expected)
-    monkeypatch.setattr("incidence.structure.structure.build", lambda *args: pytest.fail("the plan was built again"))
+    monkeypatch.setattr("incidence.plans.build_plan", lambda *args: pytest.fail("the plan was built again"))
     nested = inc.collate([inc.collate(planned[:3]), planned[3]])
     assert_close(layer(x, nested), expected)
 
@@ -74,18 +76,12 @@ def test_a_batch_of_many_masks_gives_what_its_structures_give(text, max_overlap)
 
 
 @maps
-def test_collated_and_built_plans_cost_the_same(text, max_overlap):
+def test_collated_and_built_plans_are_the_same(text, max_overlap):
     m = EquivariantMap(text, max_overlap)
     planned = structures(m)
     for s in planned:
-        s.plan(m)
-    one, other = inc.collate(planned).plan(m), inc.collate(structures(m)).plan(m)
-    assert one.num_keys == other.num_keys
-    assert one.num_entries == other.num_entries
-    for ours, theirs in zip(one.orbits, other.orbits, strict=True):
-        assert [(o.start, o.stop, o.offsets, len(o.read), len(o.pool)) for o in ours] == [
-            (o.start, o.stop, o.offsets, len(o.read), len(o.pool)) for o in theirs
-        ]
+        plan_of(s, m)
+    assert_same_plan(plan_of(inc.collate(planned), m), plan_of(inc.collate(structures(m)), m))
 
 
 @maps

@@ -143,7 +143,7 @@ def test_plans_are_carried_over_and_not_rebuilt(monkeypatch):
     parts = parts_for(layer.map)
     for structure in parts:
         layer.plan(structure)
-    monkeypatch.setattr("incidence.structure.structure.build", lambda *args: pytest.fail("the plan was built again"))
+    monkeypatch.setattr("incidence.plans.build_plan", lambda *args: pytest.fail("the plan was built again"))
     batch = collate([collate(parts[:2]), *parts[2:]])
     x = features_for(layer.map, batch)
     found = outputs(layer(x, batch))

@@ -8,6 +8,7 @@ from torch.utils._pytree import tree_leaves
 
 from incidence.algebra import EquivariantMap, Pattern
 from incidence.errors import IncidenceError
+from incidence.plans import plan_of
 from incidence.structure import Structure
 from tests.nn.sparse_maps import ALL
 from tests.structure.listing import entries_of
@@ -60,7 +61,7 @@ def test_the_index_of_the_caller_is_not_changed_by_what_happens_later():
     structure = Structure(4, {"(i j)": index, "{i j}": index})
     structure.canonical()
     structure.relabel([3, 2, 1, 0])
-    structure.plan(EquivariantMap("(i j) -> {i j}"))
+    plan_of(structure, EquivariantMap("(i j) -> {i j}"))
     assert torch.equal(index, edges)
 
 

@@ -8,7 +8,9 @@ import torch
 
 import incidence as inc
 from incidence.errors import IncidenceError, PatternError, TooLargeError
+from incidence.plans import plan_of
 from incidence.structure import Structure
+from incidence.structure.data import orbit_rows
 
 T = torch.tensor
 PATH = T([[0, 1, 2], [1, 2, 3]])
@@ -284,8 +286,8 @@ NAMED = Structure(4, {"bond={i j}": PATH, "(i j)": PATH})
         ("number of entries", lambda: edges().num_entries("{i j}"), r"no index for `\{i j\}` here"),
         ("batch", lambda: edges().batch("{i j}"), r"no index for `\{i j\}` here"),
         ("pointers", lambda: edges().entry_ptr("bond"), r"no tensor is called `bond` here"),
-        ("orbits", lambda: edges().orbit_rows("i j"), r"no index for `i j` here"),
-        ("plan", lambda: edges().plan(inc.EquivariantMap("(i j) -> {i j}")), r"no index for `\{i j\}` here"),
+        ("orbits", lambda: orbit_rows(edges(), "i j"), r"no index for `i j` here"),
+        ("plan", lambda: plan_of(edges(), inc.EquivariantMap("(i j) -> {i j}")), r"no index for `\{i j\}` here"),
         ("ones", lambda: inc.ones(edges(), "{i j}"), r"no index for `\{i j\}` here"),
         ("open face", lambda: edges()["{i ...}"], r"no index for `\{i \.\.\.\}` here"),
         ("something that is no text", lambda: edges().num_entries(3), r"text"),

@@ -8,6 +8,7 @@ from incidence.algebra import EquivariantMap, Pattern
 from incidence.errors import IncidenceError
 from incidence.nn import Linear
 from incidence.structure import Structure, carry, collate, face_patterns, from_faces, to_faces
+from incidence.structure.data import arranged
 from incidence.testing import random_structure
 
 PATTERNS = [
@@ -56,7 +57,7 @@ def test_features_go_to_the_face_vectors_and_come_back(text):
     assert sum(map(len, values.values())) == len(x)
     assert torch.equal(from_faces(structure, text, values), x)
     for pattern in faces.patterns:
-        faces.arranged(pattern)  # no duplicates, nothing out of order
+        arranged(faces, pattern)  # no duplicates, nothing out of order
 
 
 @pytest.mark.parametrize("text", ["i j", "i j k", "i {j k}"])

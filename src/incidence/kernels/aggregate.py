@@ -1,69 +1,110 @@
-r"""Aggregations: how the entries of a bag become one row. Each is one class with its adjoint; a new one is one new entry.
+r"""Aggregations: how the entries of a bag become one row. Each is one class with its sparse form, its adjoint and its dense form.
 
-All aggregations run over present entries, and an empty bag gives 0. The members of an orbit's bags come as `OrbitPlan`: the bags
-of whole structures (`whole`) apart from all others (`pool`), as there may be a single one with all entries in it.
+All aggregations run over present entries, and an empty bag gives 0. A new one is a class with `reduce`, registered by
+`register_aggregation`; the others override what they know a faster way for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from incidence.kernels.bags import bag_sum
-from incidence.plans.orbit_plan import BySize, OrbitPlan
+from incidence.errors import IncidenceError
+from incidence.kernels.bags import add_rows, bag_sum, side_by_side, take_rows
+from incidence.kernels.dense import DenseBags
+from incidence.plans.orbit_plan import BagsBySize, OrbitPlan
 
-__all__ = ["AGGREGATIONS", "Aggregation", "gather", "levels_of", "pool_sum", "side_by_side"]
+__all__ = [
+    "AGGREGATIONS",
+    "Aggregation",
+    "LinearAggregation",
+    "Pooled",
+    "as_aggregations",
+    "assert_linear",
+    "levels_of",
+    "pool_sum",
+    "read_back",
+    "register_aggregation",
+]
 
-_FEW = 1 << 13  # entries that one call pools into all bags; of many, those of structures would be added up by one thread
+_FEW = 1 << 13  # rows that one call pools into all bags; of many, those of structures would be added up by one thread
 _BLOCK = 1 << 20  # numbers of a temporary: half of it is a third slower, and so is twice of it
 
 
-def gather(z: Tensor, lists: OrbitPlan) -> Tensor:
-    """For every entry, the sum of its bags: broadcasting, and the adjoint of pooling by sums."""
-    return bag_sum(z, lists.read, lists.read_ptr)
+class Pooled(NamedTuple):
+    """What pooling gives: for every level a matrix of keys by (words x channels); and what else the adjoint needs."""
+
+    levels: Sequence[Tensor]
+    kept: Tensor
 
 
-def side_by_side(rows: Tensor, words: int) -> Tensor:
-    """As many rows at a time as one; a view."""
-    return rows if words == 1 else rows.view(-1, words * rows.shape[1])
+class Aggregation:
+    """How the entries of a bag become one row. A subclass defines `reduce`; all else follows, and may be overridden by something faster.
+
+    Attributes:
+        name: Its name, once it is registered.
+        keeps_entry: Whether a bag of one entry gives that entry; else it gives 0. Found out when it is registered.
+
+    Example:
+        >>> class Range(Aggregation):
+        ...     def reduce(self, entries):
+        ...         return entries.amax(1) - entries.amin(1)
+        >>> Range().reduce(torch.tensor([[[1.0], [5.0], [3.0]]]))
+        tensor([[4.]])
+    """
+
+    name = ""
+    keeps_entry = True
+
+    def reduce(self, entries: Tensor) -> Tensor:
+        """The rows of bags with as many entries each: from (bags, entries each, channels) to (bags, channels), differentiable."""
+        raise NotImplementedError(f"{type(self).__name__} must define reduce(entries).")
+
+    # ---- sparse
+
+    def pool(self, x: Tensor, orbit: OrbitPlan) -> Pooled:
+        """The rows of all bags of an orbit, from the features of its tensor, shape (rows, channels)."""
+        parts = [self._reduce_all(x, by_size) for by_size in (orbit.structures_by_size, orbit.others_by_size)]
+        return Pooled(levels_of(torch.cat(parts).to(x.dtype), orbit), x.new_empty(0))
+
+    def _reduce_all(self, x: Tensor, by_size: BagsBySize) -> Tensor:
+        """The rows of all bags. Those of one size are reduced along an axis: scattering is much slower."""
+        found = x.new_zeros(by_size.num_bags, x.shape[1], dtype=wide_of(x.dtype))  # (bags, channels)
+        for bags, rows in _blocks(by_size, x.shape[1]):
+            found.index_copy_(0, bags, self.reduce(_entries(x, rows)))
+        return found
+
+    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, orbit: OrbitPlan) -> None:
+        """Adds the gradient of the features, from that of all bags, shape (bags, channels), the features and what `pool` gave."""
+        first = 0
+        for by_size in (orbit.structures_by_size, orbit.others_by_size):
+            for bags, rows in _blocks(by_size, x.shape[1]):
+                with torch.enable_grad():
+                    entries = _entries(x, rows).detach().requires_grad_()  # (bags, entries each, channels)
+                    [d_entries] = torch.autograd.grad(self.reduce(entries), entries, grad[first + bags].to(entries.dtype))
+                d_x.index_add_(0, rows.flatten(), d_entries.flatten(0, 1).to(d_x.dtype))
+            first += by_size.num_bags
+
+    # ---- dense
+
+    def dense(self, bags: DenseBags) -> Tensor:
+        """The same on a complete structure, [batch, an axis for each matched node, channels]; differentiable by torch."""
+        return bags.reduce(self.reduce)
 
 
-def levels_of(rows: Tensor, lists: OrbitPlan, first: int = 0) -> list[Tensor]:
-    """The rows of the bags of all levels from the first on, by level: matrices of keys by (words x channels); views."""
-    parts = rows.split_with_sizes(lists.num_bags_at[first:])
-    return [side_by_side(part, slots) for part, slots in zip(parts, lists.num_slots[first:], strict=True)]
+def _blocks(by_size: BagsBySize, channels: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """All bags that have entries, in blocks of one size: their numbers (bags,) and the rows of their entries (bags, entries each)."""
+    for bags, rows in by_size.filled:
+        step = max(1, _BLOCK // max(1, rows.shape[1] * channels))
+        yield from zip(bags.split(step), rows.split(step), strict=True)
 
 
-def pool_sum(x: Tensor, lists: OrbitPlan) -> list[Tensor]:
-    """For every bag the sum of its entries, by level."""
-    return _by_level(_sums(x, lists), lists)
-
-
-def _by_level(parts: tuple[Tensor, ...], lists: OrbitPlan) -> list[Tensor]:
-    """The rows of all bags by level, from those of structures and of others; or from all of them."""
-    *whole, others = parts
-    return [*whole, *levels_of(others, lists, len(whole))]
-
-
-def _sums(x: Tensor, lists: OrbitPlan) -> tuple[Tensor, ...]:
-    """For every bag the sum of its entries: those of structures and others apart, where there are many entries."""
-    if x.shape[0] <= _FEW:
-        return (bag_sum(x, lists.pool, lists.pool_ptr),)
-    local = bag_sum(x, *lists.local)
-    return _whole_sum(x, local, lists), local
-
-
-def _whole_sum(x: Tensor, local: Tensor, lists: OrbitPlan) -> Tensor:
-    if lists.offsets[1] == 1:  # one huge bag would be summed by one thread
-        if lists.nodes_at is None or x.dtype != wide_of(x.dtype):
-            return x.sum(0, keepdim=True, dtype=wide_of(x.dtype)).to(x.dtype)
-        at, slot, size = lists.nodes_at  # the sums at nodes are there already, and far fewer than the entries
-        level = local[lists.offsets[at] - lists.offsets[1] : lists.offsets[at + 1] - lists.offsets[1]]
-        return level.view(-1, lists.num_slots[at], x.shape[1])[:, slot].sum(0, keepdim=True).div_(size)
-    return bag_sum(x, *lists.whole)
+def _entries(x: Tensor, rows: Tensor) -> Tensor:
+    """The entries of bags, in a type in which they can be added up: (bags, entries each, channels)."""
+    return x.index_select(0, rows.flatten()).view(*rows.shape, x.shape[1]).to(wide_of(x.dtype))
 
 
 def wide_of(dtype: torch.dtype) -> torch.dtype:
@@ -71,118 +112,153 @@ def wide_of(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype == torch.float64 else torch.float32
 
 
-def _counts(lists: OrbitPlan, like: Tensor) -> Tensor:
-    """The number of entries of every bag, as a column."""
-    return lists.pool_ptr.diff().to(wide_of(like.dtype))[:, None]
+def levels_of(z: Tensor, orbit: OrbitPlan, first: int = 0) -> list[Tensor]:
+    """The rows of the bags of all levels from the first on, by level: matrices of keys by (words x channels); views."""
+    parts = z.split_with_sizes(orbit.bags_at[first:])
+    return [side_by_side(part, slots) for part, slots in zip(parts, orbit.num_slots[first:], strict=True)]
 
 
-Pooled = tuple[Sequence[Tensor], Tensor]
-"""The rows of the bags by level, each a matrix of keys by (words x channels); and what else the adjoint needs."""
+# ---- linear ones
 
 
-class Aggregation(Protocol):
-    """Turns the entries of every bag into one row.
-
-    Attributes:
-        is_linear: Whether the adjoint is `gather` of the scaled gradient, whatever the entries are.
-    """
-
-    is_linear: bool
-
-    def pool(self, x: Tensor, lists: OrbitPlan) -> Pooled:
-        """The rows of the bags by level; and what else the adjoint needs, a row for every bag or for none."""
-        ...
-
-    def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
-        """For a linear aggregation: what to gather."""
-        ...
-
-    def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, lists: OrbitPlan) -> None:
-        """Adds the gradient of the entries, from that of all bags, the entries and what `pool` gave."""
-        ...
+def read_back(z: Tensor, orbit: OrbitPlan) -> Tensor:
+    """For every entry of an orbit, in the order of the plan, the sum of its bags: also the adjoint of pooling by sums."""
+    return bag_sum(z, orbit.bags_of_entries, orbit.bags_ptr)  # (entries, channels)
 
 
-class _Linear:
-    is_linear = True
+def pool_sum(x: Tensor, orbit: OrbitPlan) -> list[Tensor]:
+    """For every bag the sum of its entries, by level."""
+    return _by_level(_sums(x, orbit), orbit)
 
-    def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
+
+def _by_level(parts: tuple[Tensor, ...], orbit: OrbitPlan) -> list[Tensor]:
+    """The rows of all bags by level, from those of structures and of others; or from all of them."""
+    *of_structures, others = parts
+    return [*of_structures, *levels_of(others, orbit, len(of_structures))]
+
+
+def _sums(x: Tensor, orbit: OrbitPlan) -> tuple[Tensor, ...]:
+    """For every bag the sum of its entries: those of structures and others apart, where there are many rows."""
+    if x.shape[0] <= _FEW:
+        return (bag_sum(x, orbit.rows_of_bags, orbit.rows_ptr),)
+    others = bag_sum(x, *orbit.rows_of_others)
+    return _structure_sums(x, others, orbit), others
+
+
+def _structure_sums(x: Tensor, others: Tensor, orbit: OrbitPlan) -> Tensor:
+    if orbit.num_structures > 1:
+        return bag_sum(x, *orbit.rows_of_structures)
+    if orbit.single_nodes is None or x.dtype != wide_of(x.dtype):  # one huge bag would be summed by one thread
+        return take_rows(x, orbit, 0, orbit.num_entries).sum(0, keepdim=True, dtype=wide_of(x.dtype)).to(x.dtype)
+    # The sums at nodes are there already, and far fewer than the entries.
+    return _at_nodes(others, orbit).sum(0, keepdim=True).div_(orbit.single_nodes.size)
+
+
+def _at_nodes(others: Tensor, orbit: OrbitPlan) -> Tensor:
+    """Of what all bags but those of structures have: that of the class which every entry has nodes of, shape (nodes, channels)."""
+    assert orbit.single_nodes is not None
+    level, slot, _ = orbit.single_nodes
+    start, stop = (orbit.level_ptr[at] - orbit.num_structures for at in (level, level + 1))
+    return others[start:stop].view(-1, orbit.num_slots[level], others.shape[1])[:, slot]
+
+
+def _counts(orbit: OrbitPlan, like: Tensor) -> Tensor:
+    """The number of entries of every bag, as a column; 1 for an empty one."""
+    return orbit.rows_ptr.diff().to(wide_of(like.dtype))[:, None].clamp_(min=1)
+
+
+class LinearAggregation(Aggregation):
+    """A multiple of the sum, by a number that depends on the bag alone. What is linear can be differentiated again."""
+
+    def scale(self, grad: Tensor, orbit: OrbitPlan) -> Tensor:
+        """The gradient of all bags as entries read it back."""
         return grad
 
-    def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, lists: OrbitPlan) -> None:
-        out += gather(self.scale(grad, lists), lists)
+    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, orbit: OrbitPlan) -> None:
+        add_rows(d_x, orbit, 0, orbit.num_entries, read_back(self.scale(grad, orbit), orbit))
 
 
-class Sum(_Linear):
+class Sum(LinearAggregation):
     """The sum: the paper's pooling."""
 
-    def pool(self, x: Tensor, lists: OrbitPlan) -> Pooled:
-        return pool_sum(x, lists), x.new_empty(0)
+    def reduce(self, entries: Tensor) -> Tensor:
+        return entries.sum(1)
+
+    def pool(self, x: Tensor, orbit: OrbitPlan) -> Pooled:
+        return Pooled(pool_sum(x, orbit), x.new_empty(0))
+
+    def dense(self, bags: DenseBags) -> Tensor:
+        return bags.sum()
 
 
-class Mean(_Linear):
+class Mean(LinearAggregation):
     """The mean over present entries."""
 
-    def pool(self, x: Tensor, lists: OrbitPlan) -> Pooled:
-        sums = _sums(x.to(wide_of(x.dtype)), lists)
-        counts = _counts(lists, x).clamp_(min=1).split_with_sizes([len(part) for part in sums])
+    def reduce(self, entries: Tensor) -> Tensor:
+        return entries.mean(1)
+
+    def pool(self, x: Tensor, orbit: OrbitPlan) -> Pooled:
+        sums = _sums(x.to(wide_of(x.dtype)), orbit)
+        counts = _counts(orbit, x).split_with_sizes([len(part) for part in sums])
         means = tuple(part.div_(n).to(x.dtype) for part, n in zip(sums, counts, strict=True))
-        return _by_level(means, lists), x.new_empty(0)
+        return Pooled(_by_level(means, orbit), x.new_empty(0))
 
-    def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
-        return (grad / _counts(lists, grad).clamp_(min=1)).to(grad.dtype)
+    def scale(self, grad: Tensor, orbit: OrbitPlan) -> Tensor:
+        return (grad / _counts(orbit, grad)).to(grad.dtype)
+
+    def dense(self, bags: DenseBags) -> Tensor:
+        return bags.sum() / bags.count().clamp(min=1)
 
 
-class _NotLinear:
+# ---- others
+
+
+class _Product(Aggregation):
     """A statistic whose gradient at an entry is a product: a factor that the entry and its bag make, times a factor of the bag.
 
-    Both factors stand side by side in one table with a row for each bag, so that an entry finds them together.
+    Both factors stand side by side in one table with a row for each bag, so that an entry finds them together: several times faster
+    than going through the bags by size again.
     """
 
-    is_linear = False
+    def pool(self, x: Tensor, orbit: OrbitPlan) -> Pooled:
+        others, kept = self._statistics(x, orbit.others_by_size)
+        at_once = self._from_nodes(others, kept, orbit)
+        whole, of_whole = at_once if at_once is not None else self._statistics(x, orbit.structures_by_size)
+        return Pooled(_by_level((whole.to(x.dtype), others.to(x.dtype)), orbit), torch.cat([of_whole, kept]))
 
-    def pool(self, x: Tensor, lists: OrbitPlan) -> Pooled:
-        local, of_local = self._statistics(x, lists.bags_by_size)
-        one = self._from_nodes(local, of_local, lists)
-        whole, of_whole = one if one is not None else self._statistics(x, lists.structures_by_size)
-        return _by_level((whole.to(x.dtype), local.to(x.dtype)), lists), torch.cat([of_whole, of_local])
-
-    def _statistics(self, x: Tensor, by_size: BySize) -> tuple[Tensor, Tensor]:
-        """The statistic of every bag, and what to keep of it. Bags of one size are reduced along an axis: scattering is much slower."""
-        channels, wide = x.shape[1], wide_of(x.dtype)
-        found, kept = (x.new_empty(by_size.num_bags, channels, dtype=wide).index_fill_(0, by_size.empty, 0) for _ in range(2))
-        for bags, entries in by_size.filled:
-            step = max(1, _BLOCK // max(1, entries.shape[1] * channels))
-            for part, at in zip(entries.split(step), bags.split(step), strict=True):
-                members = x.index_select(0, part.flatten()).view(*part.shape, channels).to(wide)
-                for whole, rows in zip((found, kept), self._reduce(members), strict=True):
-                    whole.index_copy_(0, at, rows)
+    def _statistics(self, x: Tensor, by_size: BagsBySize) -> tuple[Tensor, Tensor]:
+        """The statistic of every bag, and what to keep of it; (bags, channels) each."""
+        found, kept = (x.new_empty(by_size.num_bags, x.shape[1], dtype=wide_of(x.dtype)).index_fill_(0, by_size.empty, 0) for _ in range(2))
+        for bags, rows in _blocks(by_size, x.shape[1]):
+            for table, values in zip((found, kept), self._reduce_and_keep(_entries(x, rows)), strict=True):
+                table.index_copy_(0, bags, values)
         return found, kept
 
-    def _from_nodes(self, local: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor] | None:
+    def _from_nodes(self, others: Tensor, kept: Tensor, orbit: OrbitPlan) -> tuple[Tensor, Tensor] | None:
         """Where there is one structure: its statistic from those at nodes, if it can be had from them."""
         return None
 
-    def scale(self, grad: Tensor, lists: OrbitPlan) -> Tensor:
-        raise NotImplementedError("only linear aggregations scale")
-
-    def add_adjoint(self, out: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, lists: OrbitPlan) -> None:
-        channels, is_one = x.shape[1], lists.offsets[1] == 1
-        statistic = torch.cat([level.view(-1, channels) for level in pooled[0]])
-        one, other = (part.to(x.dtype) for part in self._factors(grad, statistic, pooled[1], lists))
+    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, orbit: OrbitPlan) -> None:
+        channels, is_one = x.shape[1], orbit.num_structures == 1
+        statistic = torch.cat([level.view(-1, channels) for level in pooled.levels])  # (bags, channels)
+        one, other = (part.to(x.dtype) for part in self._factors(grad, statistic, pooled.kept, orbit))
         table = torch.cat([one, other], dim=1)  # (bags, 2 x channels)
-        for rows, bags in _by_entry(lists, channels):
+        for start, stop, bags in _by_entry(orbit, channels):
+            entries = take_rows(x, orbit, start, stop)  # (block, channels)
+            total = torch.zeros_like(entries)
             if is_one:  # all read the same row
-                out[rows].addcmul_(self._compare(one[0], x[rows], torch.empty_like(x[rows])), other[0])
+                total.addcmul_(self._compare(one[0], entries, torch.empty_like(entries)), other[0])
             for bag in bags.unbind(1)[is_one:]:
-                found = table.index_select(0, bag)
+                found = table.index_select(0, bag)  # (block, 2 x channels)
                 mine = found[:, :channels]
-                out[rows].addcmul_(self._compare(mine, x[rows], mine), found[:, channels:])
+                total.addcmul_(self._compare(mine, entries, mine), found[:, channels:])
+            add_rows(d_x, orbit, start, stop, total)
 
-    def _reduce(self, members: Tensor) -> tuple[Tensor, Tensor]:
-        """The statistic of bags of one size, (bags, size, channels), and what to keep of it. May overwrite the members."""
+    def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
+        """The statistic of bags of one size, (bags, entries each, channels), and what to keep of it. May overwrite the entries."""
         raise NotImplementedError
 
-    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
+    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, orbit: OrbitPlan) -> tuple[Tensor, Tensor]:
         """For every bag: what its entries are compared with, and the factor of the bag."""
         raise NotImplementedError
 
@@ -191,68 +267,143 @@ class _NotLinear:
         raise NotImplementedError
 
 
-def _by_entry(lists: OrbitPlan, channels: int) -> Iterator[tuple[slice, Tensor]]:
-    """All entries with their bags, in blocks with as many bags each: the rows, and a matrix (entries, bags each)."""
+def _by_entry(orbit: OrbitPlan, channels: int) -> Iterator[tuple[int, int, Tensor]]:
+    """All entries with their bags, in blocks with as many bags each: from, to, and a matrix (entries, bags each)."""
     step = max(1, _BLOCK // max(1, channels))
-    for start, stop, first, width in lists.entries_by_width:
-        bags = lists.read[first : first + (stop - start) * width].view(-1, width)
+    for start, stop, first, width in orbit.entry_runs:
+        bags = orbit.bags_of_entries[first : first + (stop - start) * width].view(-1, width)
         for a in range(start, stop, step):
             b = min(a + step, stop)
-            yield slice(a, b), bags[a - start : b - start]
+            yield a, b, bags[a - start : b - start]
 
 
-class Extremum(_NotLinear):
+class Extremum(_Product):
     """The maximum or the minimum; ties share the gradient equally, so that gradients are equivariant too."""
 
     def __init__(self, is_max: bool) -> None:
-        self._is_max = is_max
+        self._is_max, self._worst = is_max, float("-inf") if is_max else float("inf")
 
-    def _reduce(self, members: Tensor) -> tuple[Tensor, Tensor]:
-        found = members.amax(1) if self._is_max else members.amin(1)
-        return found, members.eq_(found[:, None]).sum(1)  # how many share it
+    def _best(self, x: Tensor, axes: list[int]) -> Tensor:
+        return x.amax(axes) if self._is_max else x.amin(axes)
 
-    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
+    def reduce(self, entries: Tensor) -> Tensor:
+        return self._best(entries, [1])
+
+    def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
+        found = self.reduce(entries)
+        return found, entries.eq_(found[:, None]).sum(1)  # how many share it
+
+    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, orbit: OrbitPlan) -> tuple[Tensor, Tensor]:
         return pooled, grad / kept.clamp(min=1)
 
     def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
         return torch.eq(x, of_bag, out=out)
 
-    def _from_nodes(self, local: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor] | None:
-        if lists.offsets[1] != 1 or lists.nodes_at is None or lists.start == lists.stop:
+    def _from_nodes(self, others: Tensor, kept: Tensor, orbit: OrbitPlan) -> tuple[Tensor, Tensor] | None:
+        if orbit.num_structures != 1 or orbit.single_nodes is None or not orbit.num_entries:
             return None
-        at, slot, size = lists.nodes_at  # every entry stands in `size` of these bags
-        part = slice(lists.offsets[at] - 1, lists.offsets[at + 1] - 1)
-        counts = lists.local[1].diff()[:, None]
-        best, ties, count = (v[part].view(-1, lists.num_slots[at], v.shape[1])[:, slot] for v in (local, kept, counts))
-        filled = best.masked_fill(count == 0, float("-inf") if self._is_max else float("inf"))
-        whole = filled.amax(0, keepdim=True) if self._is_max else filled.amin(0, keepdim=True)
-        return whole, ties.masked_fill(filled != whole, 0).sum(0, keepdim=True).div_(size)
+        counts = orbit.rows_of_others[1].diff()[:, None]
+        best, ties, count = (_at_nodes(v, orbit) for v in (others, kept, counts))  # (nodes, channels)
+        filled = best.masked_fill(count == 0, self._worst)
+        whole = self._best(filled, [0])[None]
+        return whole, ties.masked_fill(filled != whole, 0).sum(0, keepdim=True).div_(orbit.single_nodes.size)
+
+    def dense(self, bags: DenseBags) -> Tensor:
+        best = self._best(bags.filled_with(self._worst), bags.axes) if bags.axes else bags.filled_with(self._worst)
+        return torch.where(bags.count() > 0, best, torch.zeros_like(best))
 
 
-class Std(_NotLinear):
+class Std(_Product):
     """The standard deviation of the present entries (population); 0 with gradient 0 where they are all equal.
 
     The entries are centred before they are squared: differences of large sums would lose all digits. Before that, one of them is taken
     from all: the mean of equal numbers need not be that number, but the mean of zeros is 0.
     """
 
-    def _reduce(self, members: Tensor) -> tuple[Tensor, Tensor]:
-        first = members[:, :1].clone()
-        mean = members.sub_(first).mean(1)
-        return members.sub_(mean[:, None]).square_().mean(1).sqrt_(), mean + first[:, 0]
+    def reduce(self, entries: Tensor) -> Tensor:
+        return self._reduce_and_keep(entries.clone())[0]
 
-    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, lists: OrbitPlan) -> tuple[Tensor, Tensor]:
-        scale = pooled * _counts(lists, grad).to(pooled.dtype)
+    def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
+        first = entries[:, :1].clone()
+        mean = entries.sub_(first).mean(1)
+        return entries.sub_(mean[:, None]).square_().mean(1).sqrt_(), mean + first[:, 0]
+
+    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, orbit: OrbitPlan) -> tuple[Tensor, Tensor]:
+        scale = pooled * _counts(orbit, grad).to(pooled.dtype)
         return kept, torch.where(scale > 0, grad / scale.masked_fill(scale == 0, 1), 0)
 
     def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
         return torch.sub(x, of_bag, out=out)
 
+    def dense(self, bags: DenseBags) -> Tensor:
+        count = bags.count().clamp(min=1)
+        variance = bags.sum(bags.centred(bags.sum() / count).square()) / count
+        is_flat = variance == 0
+        return torch.where(is_flat, torch.zeros_like(variance), variance.masked_fill(is_flat, 1).sqrt())
 
-AGGREGATIONS: dict[str, Aggregation] = {
-    "sum": Sum(),
-    "mean": Mean(),
-    "max": Extremum(is_max=True),
-    "min": Extremum(is_max=False),
-    "std": Std(),
-}
+
+# ---- the table of all
+
+
+AGGREGATIONS: dict[str, Aggregation] = {}
+
+
+def register_aggregation(name: str, aggregation: Aggregation) -> None:
+    """Makes an aggregation known under a name, for `aggr=` of every layer and readout.
+
+    Args:
+        name: An identifier that is not taken.
+        aggregation: An instance of a subclass of `Aggregation`. Of a single entry it must give that entry, or 0.
+
+    Raises:
+        IncidenceError: The name is taken or no identifier, or it is no aggregation.
+
+    Example:
+        >>> class Range(Aggregation):
+        ...     def reduce(self, entries):
+        ...         return entries.amax(1) - entries.amin(1)
+        >>> register_aggregation("range", Range())
+        >>> AGGREGATIONS.pop("range").keeps_entry  # and away with it again
+        False
+    """
+    if not isinstance(name, str) or not name.isidentifier():
+        raise IncidenceError(f"the name of an aggregation is an identifier, such as 'range'; got {name!r}.")
+    if name in AGGREGATIONS:
+        raise IncidenceError(f"there is an aggregation {name!r} already: use another name.")
+    if not isinstance(aggregation, Aggregation):
+        raise IncidenceError(f"an aggregation is an instance of a subclass of inc.nn.Aggregation; got {aggregation!r}.")
+    aggregation.name, aggregation.keeps_entry = name, _keeps_entry(name, aggregation)
+    AGGREGATIONS[name] = aggregation
+
+
+def _keeps_entry(name: str, aggregation: Aggregation) -> bool:
+    """Whether a bag of one entry gives that entry; layers use entries themselves where all their nodes are matched."""
+    entry = torch.tensor([[3.0, -2.0]])
+    found = aggregation.reduce(entry[:, None])
+    if not isinstance(found, Tensor) or found.shape != entry.shape:
+        came = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise IncidenceError(
+            f"reduce of {name!r} must turn (bags, entries each, channels) into (bags, channels); of [1, 1, 2] it made {came}."
+        )
+    if not torch.equal(found, entry) and bool(found.any()):
+        raise IncidenceError(
+            f"of a single entry an aggregation gives that entry, or 0; {name!r} makes {found.tolist()} of {entry.tolist()}."
+        )
+    return bool(found.any())
+
+
+def assert_linear(aggregations: Sequence[Aggregation]) -> None:
+    """Refuses to differentiate again what is not linear."""
+    for aggregation in aggregations:
+        if not isinstance(aggregation, LinearAggregation):
+            known = " and ".join(repr(name) for name, own in AGGREGATIONS.items() if isinstance(own, LinearAggregation))
+            raise IncidenceError(f"aggr={aggregation.name!r} has no second derivative; {known} have one.")
+
+
+def as_aggregations(names: Sequence[str]) -> tuple[Aggregation, ...]:
+    """Aggregations by name."""
+    return tuple(AGGREGATIONS[name] for name in names)
+
+
+for _name, _aggregation in (("sum", Sum()), ("mean", Mean()), ("max", Extremum(True)), ("min", Extremum(False)), ("std", Std())):
+    register_aggregation(_name, _aggregation)

@@ -1,11 +1,13 @@
-"""Sums over bags of rows: the one primitive behind pooling, broadcasting and both of their adjoints."""
+"""Sums over bags of rows: the one primitive behind pooling, reading back and both of their adjoints; and rows where a plan finds them."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-__all__ = ["bag_numbers", "bag_sum", "transposed_product"]
+from incidence.plans.orbit_plan import OrbitPlan
+
+__all__ = ["add_rows", "bag_numbers", "bag_sum", "put_rows", "side_by_side", "some_rows", "take_rows", "transposed_product"]
 
 _SUM = 0  # the mode of `embedding_bag`
 _BLOCK = 1 << 22  # elements of a temporary
@@ -46,3 +48,36 @@ def transposed_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tenso
     product = torch.bmm(a[:head].view(chunks, length, -1).transpose(1, 2), b[:head].view(chunks, length, -1))
     product = torch.sum(product, 0, out=out)
     return product.addmm_(a[head:].t(), b[head:]) if head < a.shape[0] else product
+
+
+def some_rows(x: Tensor, start: int, stop: int) -> Tensor:
+    """Consecutive rows; a view."""
+    return x if stop - start == x.shape[0] else x[start:stop]
+
+
+def side_by_side(x: Tensor, words: int) -> Tensor:
+    """As many rows at a time as one, shape (rows / words, words x channels); a view."""
+    return x if words == 1 else x.view(-1, words * x.shape[1])
+
+
+def take_rows(x: Tensor, orbit: OrbitPlan, start: int, stop: int) -> Tensor:
+    """The features of some entries of an orbit, shape (stop - start, channels); a view where they follow each other."""
+    if orbit.rows is None:
+        return some_rows(x, orbit.first_row + start, orbit.first_row + stop)
+    return x.index_select(0, some_rows(orbit.rows, start, stop))
+
+
+def put_rows(y: Tensor, orbit: OrbitPlan, start: int, stop: int, values: Tensor) -> None:
+    """Writes the features of some entries of an orbit."""
+    if orbit.rows is None:
+        some_rows(y, orbit.first_row + start, orbit.first_row + stop).copy_(values)
+    else:
+        y.index_copy_(0, some_rows(orbit.rows, start, stop), values)
+
+
+def add_rows(y: Tensor, orbit: OrbitPlan, start: int, stop: int, values: Tensor) -> None:
+    """Adds to the features of some entries of an orbit."""
+    if orbit.rows is None:
+        some_rows(y, orbit.first_row + start, orbit.first_row + stop).add_(values)
+    else:
+        y.index_add_(0, some_rows(orbit.rows, start, stop), values)

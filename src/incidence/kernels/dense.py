@@ -9,16 +9,17 @@ test of the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import factorial, prod
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-__all__ = ["Choices", "DenseOrbit", "Overlap", "Source", "choices", "spread", "write_orbits"]
+__all__ = ["Choices", "DenseAggregation", "DenseBags", "DenseOrbit", "Overlap", "Source", "choices", "spread", "write_orbits"]
 
 Overlap = tuple[tuple[int, ...], ...]
 Choices = tuple[tuple[int, ...], ...]
@@ -75,64 +76,102 @@ class Source:
     """The entries of one orbit of a dense input, and what is pooled from them."""
 
     def __init__(self, x: Tensor, orbit: DenseOrbit, num_nodes: dict[str, int]) -> None:
-        self._values = _on_diagonal(x, orbit.placements[0])
-        self._orbit = orbit
-        self._is_there = _distinct(orbit, num_nodes, x.device)
-        self._pooled: dict[tuple[tuple[int, ...], str], Tensor] = {}
+        self.values = _on_diagonal(x, orbit.placements[0])
+        self.orbit = orbit
+        self.is_there = _distinct(orbit, num_nodes, x.device)
+        self._pooled: dict[tuple[tuple[int, ...], DenseAggregation], Tensor] = {}
 
     @cached_property
-    def _filled(self) -> Tensor:
+    def filled(self) -> Tensor:
         """The entries, with 0 where there is none."""
-        same = [pair for pair in combinations(range(len(self._orbit.sorts)), 2) if len({self._orbit.sorts[p] for p in pair}) == 1]
-        filled = self._values.clone() if same else self._values
+        same = [pair for pair in combinations(range(len(self.orbit.sorts)), 2) if len({self.orbit.sorts[p] for p in pair}) == 1]
+        filled = self.values.clone() if same else self.values
         for p, q in same:  # faster than a mask
             filled.diagonal(dim1=1 + p, dim2=1 + q).zero_()
         return filled
 
-    def pool(self, counts: tuple[int, ...], aggr: str) -> Tensor:
+    def pool(self, counts: tuple[int, ...], aggregation: DenseAggregation) -> Tensor:
         """The pooled values p(U), with an axis for each matched node, class by class; 0 where no entry contains them.
 
         Args:
             counts: How many nodes of each class are matched.
-            aggr: How entries become one value.
+            aggregation: How entries become one value.
         """
-        if (counts, aggr) not in self._pooled:
-            self._pooled[counts, aggr] = self._pool(counts, aggr)
-        return self._pooled[counts, aggr]
+        if (counts, aggregation) not in self._pooled:
+            bags = DenseBags(self, counts)
+            self._pooled[counts, aggregation] = aggregation.dense(bags) if bags.has_entries else bags.sum()
+        return self._pooled[counts, aggregation]
 
-    def _pool(self, counts: Sequence[int], aggr: str) -> Tensor:
-        orbit, is_there = self._orbit, self._is_there
-        summed = [start + n for start, size, a in zip(orbit.starts, orbit.sizes, counts, strict=True) for n in range(a, size)]
-        axes = [1 + node for node in summed]
-        repeats = prod(factorial(size - a) for size, a in zip(orbit.sizes, counts, strict=True))
-        total = _reduce(self._filled, axes)
-        if aggr == "sum":
-            return total / repeats if repeats > 1 else total
-        count = _reduce(is_there.to(total.dtype), axes).expand_as(total)
-        if not count.any():
-            return torch.zeros_like(total)
-        if aggr in ("max", "min"):
-            worst = float("-inf") if aggr == "max" else float("inf")
-            filled = self._values.masked_fill(~is_there, worst)
-            best = (filled.amax(axes) if aggr == "max" else filled.amin(axes)) if axes else filled
-            return torch.where(count > 0, best, torch.zeros_like(best))
-        mean = total / count.clamp(min=1)
-        if aggr == "mean":
-            return mean
-        centred = (self._values - _restore_axes(mean, axes)).masked_fill(~is_there, 0)
-        variance = _reduce(centred.square(), axes) / count.clamp(min=1)
-        is_flat = variance == 0
-        return torch.where(is_flat, torch.zeros_like(variance), variance.masked_fill(is_flat, 1).sqrt())
+
+class DenseAggregation(Protocol):
+    """What the dense layer needs of an aggregation."""
+
+    def dense(self, bags: DenseBags) -> Tensor:
+        """The pooled values, [batch, an axis for each matched node, channels]."""
+        ...
+
+
+class DenseBags:
+    """The bags of one pooling on a complete structure: a bag for every choice of the matched nodes.
+
+    Attributes:
+        axes: The axes of the nodes that are not matched, along which entries become one value.
+        repeats: How often every entry of a bag stands there, once for each order of the nodes of a class.
+    """
+
+    def __init__(self, source: Source, counts: Sequence[int]) -> None:
+        orbit = source.orbit
+        self._source = source
+        by_class = [[start + n for n in range(a, size)] for start, size, a in zip(orbit.starts, orbit.sizes, counts, strict=True)]
+        self._unmatched = by_class
+        self.axes = [1 + node for nodes in by_class for node in nodes]
+        self.repeats = prod(factorial(len(nodes)) for nodes in by_class)
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether any bag has an entry."""
+        return bool(self._source.is_there.any())
+
+    def sum(self, values: Tensor | None = None) -> Tensor:
+        """The sum over the entries of every bag, of their values or of others that are 0 where there is no entry."""
+        total = _reduce(self._source.filled if values is None else values, self.axes)
+        return total / self.repeats if self.repeats > 1 else total
+
+    def count(self) -> Tensor:
+        """The number of entries of every bag, [1, an axis for each matched node, 1]."""
+        return self.sum(self._source.is_there.to(self._source.values.dtype))
+
+    def filled_with(self, value: float) -> Tensor:
+        """The entries, with a value where there is none."""
+        return self._source.values.masked_fill(~self._source.is_there, value)
+
+    def centred(self, mean: Tensor) -> Tensor:
+        """The entries less a value of their bag; 0 where there is none."""
+        for axis in sorted(self.axes):
+            mean = mean.unsqueeze(axis)
+        return (self._source.values - mean).masked_fill(~self._source.is_there, 0)
+
+    def reduce(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Any function from (bags, entries each, channels) to (bags, channels) of the entries of every bag, each of them once."""
+        is_first = self._source.is_there
+        shape = is_first.shape[1:-1]
+        for nodes in self._unmatched:
+            for p, q in pairwise(nodes):
+                is_first = is_first & (_axis(shape, p, is_first.device) < _axis(shape, q, is_first.device))
+        kept = [axis for axis in range(1, 1 + len(shape)) if axis not in self.axes]
+        order = [0, *kept, *self.axes, 1 + len(shape)]
+        values = self._source.values.permute(order).flatten(1 + len(kept), -2)  # [batch, kept nodes, others, channels]
+        listed = is_first.permute(order).flatten(1 + len(kept), -2)[..., 0]  # [1, kept nodes, others]
+        size = listed.sum(-1, keepdim=True)  # as many for all choices of different nodes, and none for others
+        each = int(size.max())
+        where = listed.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[..., :each, None]
+        entries = values.gather(-2, where.expand(*values.shape[:-2], each, values.shape[-1]))
+        found = function(entries.flatten(0, -3)).view(*values.shape[:-2], values.shape[-1])
+        return torch.where(size > 0, found, torch.zeros_like(found))
 
 
 def _reduce(f: Tensor, axes: Sequence[int]) -> Tensor:
     return f.sum(list(axes)) if axes else f
-
-
-def _restore_axes(p: Tensor, axes: Sequence[int]) -> Tensor:
-    for axis in sorted(axes):
-        p = p.unsqueeze(axis)
-    return p
 
 
 def choices(overlap: Overlap, target: DenseOrbit) -> Choices:

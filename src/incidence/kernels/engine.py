@@ -2,74 +2,100 @@ r"""The one engine behind every layer: write to subsets, one product for each le
 
 With $P_k$ the pooled rows of the keys of level k, words side by side,
 
-    P_k = pool of X over (entry, key, word)            (keys, words x channels)
-    Z_k = sum over input orbits of P_k @ Big_k         Big_k[u, w] = weight of the operation that the words u, w determine
-    Y   = sum over k of Z_k read back over (entry, key, word)
+    P_k = pool of X over (entry, key, word)            (keys, words x in)
+    Z_k = sum over input orbits of P_k @ Big_k         (keys, words x out)    Big_k[u, w] = weight of the operation of the words u, w
+    Y   = sum over k of Z_k read back                  (entries, out)
 
 An orbit that meets itself needs no key for all its nodes: entries on one node set lie side by side, and those operations are a
 product of blocks of rows. Backward is the same with Big transposed and the two sides swapped; every adjoint is written out, as
-torch's own are several times slower.
+torch's own are several times slower. `docs/engine.md` carries an example through by hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import AGGREGATIONS, Pooled, gather, levels_of, pool_sum, side_by_side
-from incidence.kernels.bags import bag_sum, transposed_product
+from incidence.kernels.aggregate import Aggregation, LinearAggregation, Pooled, assert_linear, levels_of, pool_sum, read_back
+from incidence.kernels.bags import bag_sum, put_rows, side_by_side, some_rows, take_rows, transposed_product
 from incidence.plans.orbit_plan import OrbitPlan
-from incidence.plans.terms import Own, Product, Terms
+from incidence.plans.program import BigIndex, LevelProduct, MatrixRef, OrbitRef, SelfProduct, Side
+from incidence.plans.program import Program as AnyProgram
 
-__all__ = ["Program", "Side", "apply", "run", "run_backward"]
+__all__ = ["Program", "apply", "run", "run_backward"]
 
 _BLOCK = 1 << 19  # floats of the output that are made at a time: small enough to stay in the cache
+_CHUNK = 1 << 24  # floats of rows that are looked up for the gradient of a weight at a time
 
-
-@dataclass(frozen=True)
-class Side:
-    """A tensor of the input or the output: its rows in canonical order (None if they are), and the lists of its orbits."""
-
-    order: Tensor | None
-    num_entries: int
-    orbits: tuple[OrbitPlan, ...]
-
-
-@dataclass(frozen=True)
-class Program:
-    """What to do: the sides, the terms and the aggregations."""
-
-    inputs: tuple[Side, ...]
-    outputs: tuple[Side, ...]
-    terms: Terms
-    aggr: tuple[str, ...]
-
-
-Levels = list[list[Pooled]]
-"""The pooled rows by tensor and orbit."""
-Read = list[list[list[Tensor]]]
+Program = AnyProgram[Aggregation]
+PooledTensors = list[list[list[Pooled]]]
+"""The pooled rows by aggregation, tensor and orbit."""
+ReadGradients = list[list[list[Tensor]]]
 """The gradients of the outputs, added up in the bags that they read: by tensor, orbit and level."""
-Big = list[list[Tensor]]
-"""The matrices of every weight; views."""
-
-
 Gradients = tuple[Sequence[Tensor | None], Sequence[Tensor], Sequence[Tensor | None]]
 """The gradients of inputs, weights and biases."""
 
 
-class Made(NamedTuple):
-    """What backward needs: the inputs in canonical order, the matrices of every weight and their rows, and the pooled rows."""
+class Big:
+    """The matrices of every weight, (words x in, words x out) each: gathered from its rows, or their gradients before they go back."""
+
+    def __init__(self, index: Sequence[BigIndex], rows: Sequence[Tensor]) -> None:
+        self.rows = rows
+        self._index = index
+        self._matrices = [
+            [
+                part if part.shape == shape else part.view(shape)
+                for part, shape in zip(own.split_with_sizes(at.lengths), at.shapes, strict=True)
+            ]
+            for own, at in zip(rows, index, strict=True)
+        ]  # views
+
+    @classmethod
+    def of(cls, program: Program, weights: Sequence[Tensor]) -> Big:
+        """Gathers the matrices from the weights, ([aggregations,] operations, in, out) each."""
+        index = program.products.big_index([weight.shape for weight in weights])
+        return cls(index, [_gathered(weight, at) for weight, at in zip(weights, index, strict=True)])
+
+    def empty_like(self) -> Big:
+        """Matrices of the same shapes, to be written."""
+        return Big(self._index, [torch.empty_like(rows) for rows in self.rows])
+
+    def __getitem__(self, ref: MatrixRef) -> Tensor:
+        return self._matrices[ref.weight][ref.number]
+
+    def to_weights(self, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
+        """The gradients of the weights from those of the matrices: every row of a weight is the sum of where it stands."""
+        return [
+            (rows if at.is_plain else bag_sum(rows, at.block_rows, at.block_ptr)).view(shape)
+            for rows, at, shape in zip(self.rows, self._index, shapes, strict=True)
+        ]
+
+
+def _matrices(rows: Tensor, at: BigIndex) -> list[Tensor]:
+    """The matrices of one weight, one after the other; views."""
+    parts = rows.split_with_sizes(at.lengths)
+    return [part if part.shape == shape else part.view(shape) for part, shape in zip(parts, at.shapes, strict=True)]
+
+
+def _gathered(weight: Tensor, at: BigIndex) -> Tensor:
+    rows = weight.detach().reshape(-1, weight.shape[-1])  # (operations x in, out)
+    if at.is_plain:
+        return rows
+    if not at.is_full:
+        rows = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
+    return rows.index_select(0, at.weight_rows)  # (rows of blocks, out)
+
+
+class Forward(NamedTuple):
+    """What backward needs of the way forward: the inputs, the matrices, and the pooled rows."""
 
     xs: Sequence[Tensor]
-    rows: Sequence[Tensor]
     big: Big
-    pooled: Sequence[Levels]
+    pooled: PooledTensors
 
 
 def apply(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
@@ -77,58 +103,245 @@ def apply(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], bia
 
     Args:
         program: What to do.
-        xs: The inputs, (entries, channels) each.
+        xs: The inputs, (entries, in) each.
         weights: ([aggregations,] operations, in, out) each.
         biases: (orbits, out) for every output, or None.
     """
     return list(_Layer.apply(program, len(xs), len(weights), *xs, *weights, *biases))  # type: ignore[no-untyped-call]
 
 
-def run(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> tuple[list[Tensor], Made]:
+def run(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> tuple[list[Tensor], Forward]:
     """The outputs, and what backward needs."""
-    made = _make(program, xs, weights)
-    widths = [weights[number].shape[-1] for number in program.terms.weight_into]
-    return [_output(program, t, width, made, biases[t]) for t, width in enumerate(widths)], made
+    forward = _pool(program, xs, weights)
+    widths = [weights[number].shape[-1] for number in program.products.weight_into]
+    return [_output(program, t, width, forward, biases[t]) for t, width in enumerate(widths)], forward
 
 
 def run_backward(
     program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], grads: Sequence[Tensor], has_bias: Sequence[bool]
 ) -> Gradients:
     """The gradients of the inputs, weights and biases, from the inputs alone: the pooled rows are made again."""
-    return _backward(program, _make(program, xs, weights), [w.shape for w in weights], grads, [True] * len(xs), has_bias)
+    return _backward(program, _pool(program, xs, weights), [w.shape for w in weights], grads, [True] * len(xs), has_bias)
 
 
-def _make(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor]) -> Made:
-    arranged = [_arrange(x, side) for x, side in zip(xs, program.inputs, strict=True)]
-    sides = list(zip(arranged, program.inputs, strict=True))
-    pooled = [[[AGGREGATIONS[name].pool(_part(x, o.start, o.stop), o) for o in side.orbits] for x, side in sides] for name in program.aggr]
-    rows = program.terms.make(weights)
-    return Made(arranged, rows, program.terms.split(rows, [w.shape for w in weights]), pooled)
+def _pool(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor]) -> Forward:
+    """Every entry writes to its bags."""
+    inputs = [x.detach().contiguous() for x in xs]
+    sides = list(zip(inputs, program.inputs, strict=True))
+    pooled = [[[aggregation.pool(x, orbit) for orbit in side.orbits] for x, side in sides] for aggregation in program.aggregations]
+    return Forward(inputs, Big.of(program, weights), pooled)
+
+
+# ---- forward
+
+
+def _output(program: Program, t: int, width: int, forward: Forward, bias: Tensor | None) -> Tensor:
+    """An output from the products of all levels, and of entries that lie side by side."""
+    side, products = program.outputs[t], program.products
+    y = forward.xs[0].new_empty(side.num_entries, width)  # (entries, out)
+    for b, orbit in enumerate(side.orbits):
+        ref = OrbitRef(t, b)
+        factors = (_Factor(p.target_level, _pooled_level(forward, p), forward.big[p.matrix]) for p in products.into.get(ref, ()))
+        z = _sum_products(orbit, width, y, factors, None if bias is None else bias[b])  # (bags, out)
+        own = products.self_into.get(ref)
+        x = None if own is None else forward.xs[own.source.tensor]
+        _read_into(y, z, orbit, x, () if own is None else _self_blocks(orbit, own, forward.big, False))
+    return y
+
+
+def _pooled_level(forward: Forward, product: LevelProduct) -> Tensor:
+    """The pooled rows that a product starts from, (keys, words x in)."""
+    return forward.pooled[product.aggr][product.source.tensor][product.source.orbit].levels[product.source_level]
+
+
+class _Factor(NamedTuple):
+    """A product into a level: rows (keys, words x in) times a matrix (words x in, words x out)."""
+
+    level: int
+    rows: Tensor
+    matrix: Tensor
+
+
+def _sum_products(orbit: OrbitPlan, channels: int, like: Tensor, factors: Iterable[_Factor], bias: Tensor | None = None) -> Tensor:
+    """What the bags of an orbit hold: for every level the sum of the products; and at structures the bias, as every entry reads one."""
+    z = like.new_empty(orbit.num_bags, channels)  # (bags, channels)
+    levels = levels_of(z, orbit)  # (keys, words x channels) each
+    blank = set(range(len(levels)))
+    for level, rows, matrix in factors:
+        if level in blank:
+            torch.mm(rows, matrix, out=levels[level])
+            blank.remove(level)
+        else:
+            levels[level].addmm_(rows, matrix)
+    for level in blank:
+        levels[level].zero_()
+    if bias is not None:
+        levels[0] += bias
+    return z
+
+
+class _SelfBlock(NamedTuple):
+    """Entries that are multiplied as they lie side by side, num_words at a time."""
+
+    start: int
+    stop: int
+    num_words: int
+    matrix: Tensor
+
+
+def _self_blocks(orbit: OrbitPlan, product: SelfProduct, big: Big, is_adjoint: bool) -> Iterator[_SelfBlock]:
+    """The entries of every mask with their matrix: the sum of those of all aggregations."""
+    for (start, stop, num_words), refs in zip(orbit.mask_slices, product.matrices, strict=True):
+        first, *others = (big[ref] for ref in refs)
+        matrix = sum(others, first)
+        yield _SelfBlock(start, stop, num_words, matrix.t() if is_adjoint else matrix)
+
+
+def _read_into(y: Tensor, z: Tensor | None, orbit: OrbitPlan, x: Tensor | None, blocks: Iterable[_SelfBlock]) -> None:
+    """Sets the entries of an orbit in y to the sums of their bags in z, if any, plus the products of those of x that lie side by side.
+
+    In blocks that stay in the cache, so that rows which have to be looked up are never copied as a whole.
+    """
+    channels, done = y.shape[1], 0
+    for start, stop, num_words, matrix in blocks:
+        assert x is not None
+        step = max(1, _BLOCK // (num_words * channels)) * num_words
+        for a in range(start, stop, step):
+            b = min(a + step, stop)
+            rows = side_by_side(take_rows(x, orbit, a, b), num_words)  # (sets, words x in)
+            sums = None if z is None else side_by_side(_read_some(z, orbit, a, b), num_words)  # (sets, words x out)
+            if orbit.rows is None:
+                into = side_by_side(take_rows(y, orbit, a, b), num_words)
+                torch.mm(rows, matrix, out=into) if sums is None else torch.addmm(sums, rows, matrix, out=into)
+            else:
+                found = torch.mm(rows, matrix) if sums is None else sums.addmm_(rows, matrix)
+                put_rows(y, orbit, a, b, found.view(-1, channels))
+        done = stop
+    if done == 0 and orbit.num_entries:
+        put_rows(
+            y, orbit, 0, orbit.num_entries, y.new_zeros(1, 1).expand(orbit.num_entries, channels) if z is None else read_back(z, orbit)
+        )
+
+
+def _read_some(z: Tensor, orbit: OrbitPlan, start: int, stop: int) -> Tensor:
+    """The sums of the bags of some entries, which have as many bags as all others."""
+    width = orbit.bags_of_entries.shape[0] // orbit.num_entries
+    bags, ptr = some_rows(orbit.bags_of_entries, start * width, stop * width), some_rows(orbit.bags_ptr, 0, stop - start + 1)
+    return bag_sum(z, bags, ptr)
+
+
+# ---- backward
+
+
+def _backward(
+    program: Program,
+    forward: Forward,
+    shapes: Sequence[tuple[int, ...]],
+    grads: Sequence[Tensor],
+    needs_x: Sequence[bool],
+    has_bias: Sequence[bool],
+) -> Gradients:
+    grads = [g.detach().contiguous() for g in grads]
+    read = [[pool_sum(g, orbit) for orbit in side.orbits] for g, side in zip(grads, program.outputs, strict=True)]
+    d_weights = _weight_gradients(program, forward, shapes, grads, read)
+    d_xs = [_input_gradient(program, s, forward, grads, read) if need else None for s, need in enumerate(needs_x)]
+    d_biases = [torch.cat([levels[0].sum(0, keepdim=True) for levels in read[t]]) if has else None for t, has in enumerate(has_bias)]
+    return d_xs, d_weights, d_biases
+
+
+def _weight_gradients(
+    program: Program, forward: Forward, shapes: Sequence[tuple[int, ...]], grads: Sequence[Tensor], read: ReadGradients
+) -> list[Tensor]:
+    d_big = forward.big.empty_like()
+    for product in program.products.of_levels:
+        into = read[product.target.tensor][product.target.orbit][product.target_level]  # (keys, words x out)
+        transposed_product(_pooled_level(forward, product), into, out=d_big[product.matrix])
+    for own in program.products.self_into.values():
+        x, g = forward.xs[own.source.tensor], grads[own.target.tensor]
+        orbit = program.outputs[own.target.tensor].orbits[own.target.orbit]
+        for (start, stop, num_words), refs in zip(orbit.mask_slices, own.matrices, strict=True):
+            first, *others = (d_big[ref] for ref in refs)
+            _self_weight_gradient(first, x, g, orbit, start, stop, num_words)
+            for copy in others:
+                copy.copy_(first)
+    return d_big.to_weights(shapes)
+
+
+def _self_weight_gradient(d_matrix: Tensor, x: Tensor, g: Tensor, orbit: OrbitPlan, start: int, stop: int, num_words: int) -> None:
+    """The gradient of a matrix that entries of one mask are multiplied with; rows that have to be looked up are in chunks."""
+    step = stop - start if orbit.rows is None else max(1, _CHUNK // (num_words * (x.shape[1] + g.shape[1]))) * num_words
+    for a in range(start, stop, max(step, 1)):
+        b = min(a + step, stop)
+        one, other = (side_by_side(take_rows(v, orbit, a, b), num_words) for v in (x, g))  # (sets, words x channels)
+        if a == start:
+            transposed_product(one, other, out=d_matrix)
+        else:
+            d_matrix += transposed_product(one, other)
+    if start == stop:
+        d_matrix.zero_()
+
+
+def _input_gradient(program: Program, s: int, forward: Forward, grads: Sequence[Tensor], read: ReadGradients) -> Tensor:
+    side, x, products = program.inputs[s], forward.xs[s], program.products
+    d_x = torch.empty_like(x)  # (entries, in)
+    for a, orbit in enumerate(side.orbits):
+        ref = OrbitRef(s, a)
+        d_pooled = [
+            _sum_products(orbit, x.shape[1], x, _backward_factors(products.out_of.get(ref, ()), aggr, read, forward.big))
+            for aggr in range(len(program.aggregations))
+        ]  # (bags, in) each
+        linear = [own.scale(d, orbit) for own, d in zip(program.aggregations, d_pooled, strict=True) if isinstance(own, LinearAggregation)]
+        own = products.self_out_of.get(ref)
+        g = None if own is None else grads[own.target.tensor]
+        blocks = () if own is None else _self_blocks(orbit, own, forward.big, True)
+        _read_into(d_x, sum(linear[1:], linear[0]) if linear else None, orbit, g, blocks)
+        for aggr, aggregation in enumerate(program.aggregations):
+            if not isinstance(aggregation, LinearAggregation):
+                aggregation.add_adjoint(d_x, d_pooled[aggr], x, forward.pooled[aggr][s][a], orbit)
+    return d_x
+
+
+def _backward_factors(products: Iterable[LevelProduct], aggr: int, read: ReadGradients, big: Big) -> Iterator[_Factor]:
+    for product in products:
+        if product.aggr == aggr:
+            rows = read[product.target.tensor][product.target.orbit][product.target_level]
+            yield _Factor(product.source_level, rows, big[product.matrix].t())
+
+
+# ---- autograd
 
 
 class _Layer(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, program: Program, num_inputs: int, num_weights: int, *tensors: Any) -> tuple[Tensor, ...]:
         given, biases = tensors[: num_inputs + num_weights], tensors[num_inputs + num_weights :]
-        ys, made = run(program, given[:num_inputs], given[num_inputs:], biases)
-        ctx.program, ctx.big, ctx.has_bias = program, made.big, [b is not None for b in biases]
-        ctx.save_for_backward(*given, *made.rows, *(part for a in made.pooled for x in a for rows, kept in x for part in (*rows, kept)))
+        ys, forward = run(program, given[:num_inputs], given[num_inputs:], biases)
+        ctx.program, ctx.big, ctx.has_bias = program, forward.big, [b is not None for b in biases]
+        pooled = (part for tensors in forward.pooled for orbits in tensors for one in orbits for part in (*one.levels, one.kept))
+        ctx.save_for_backward(*given, *pooled)
         return tuple(ys)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         program: Program = ctx.program
         flat, num_inputs = iter(ctx.saved_tensors), len(program.inputs)
-        xs, weights, rows = (list(islice(flat, count)) for count in (num_inputs, len(ctx.big), len(ctx.big)))
+        xs, weights = list(islice(flat, num_inputs)), list(islice(flat, len(ctx.big.rows)))
         if torch.is_grad_enabled():  # to be differentiated again
             return None, None, None, *chain(*_gradients(program, xs, weights, grads, ctx.has_bias))
-        pooled: list[Levels] = [
-            [[([next(flat) for _ in o.levels], next(flat)) for o in side.orbits] for side in program.inputs] for _ in program.aggr
-        ]
-        made = Made([_arrange(x, side) for x, side in zip(xs, program.inputs, strict=True)], rows, ctx.big, pooled)
+        forward = Forward([x.detach().contiguous() for x in xs], ctx.big, _restore_pooled(program, flat))
         needs_x = ctx.needs_input_grad[3 : 3 + num_inputs]
-        found = _backward(program, made, [w.shape for w in weights], grads, needs_x, ctx.has_bias)
+        found = _backward(program, forward, [w.shape for w in weights], grads, needs_x, ctx.has_bias)
         return None, None, None, *chain(*found)
+
+
+def _restore_pooled(program: Program, flat: Iterator[Tensor]) -> PooledTensors:
+    def one(orbit: OrbitPlan) -> Pooled:
+        return Pooled([next(flat) for _ in orbit.levels], next(flat))
+
+    def tensor(side: Side) -> list[Pooled]:
+        return [one(orbit) for orbit in side.orbits]
+
+    return [[tensor(side) for side in program.inputs] for _ in program.aggregations]
 
 
 def _gradients(
@@ -157,9 +370,7 @@ class _Gradients(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *seconds: Any) -> tuple[Any, ...]:
         program: Program = ctx.program
-        curved = [name for name in program.aggr if not AGGREGATIONS[name].is_linear]
-        if curved:
-            raise IncidenceError(f"a layer with aggr={curved[0]!r} has no second derivative; those with 'sum' and 'mean' have.")
+        assert_linear(program.aggregations)
         given, again = iter(ctx.saved_tensors), iter(seconds)
         xs, weights = (list(islice(given, count)) for count in ctx.counts)
         us, vs = (list(islice(again, count)) for count in ctx.counts)
@@ -170,157 +381,3 @@ class _Gradients(torch.autograd.Function):
         d_xs, _, _ = _gradients(program, xs, vs, grads, ctx.has_bias)
         _, d_weights, _ = _gradients(program, us, weights, grads, ctx.has_bias)
         return None, None, None, *d_xs, *d_weights, *d_grads
-
-
-def _arrange(x: Tensor, side: Side) -> Tensor:
-    x = x.detach().contiguous()
-    return x if side.order is None else x.index_select(0, side.order)
-
-
-def _restore(y: Tensor, side: Side) -> Tensor:
-    return y if side.order is None else torch.empty_like(y).index_copy_(0, side.order, y)
-
-
-def _part(rows: Tensor, start: int, stop: int) -> Tensor:
-    """Some rows; a view."""
-    return rows if stop - start == rows.shape[0] else rows[start:stop]
-
-
-Factor = tuple[int, Tensor, Tensor]
-"""A level, and two matrices to multiply."""
-
-
-def _products(lists: OrbitPlan, channels: int, like: Tensor, factors: Iterable[Factor], bias: Tensor | None = None) -> Tensor:
-    """What the bags of an orbit hold: for every level the sum of the products; and at structures the bias, as every entry reads one."""
-    z = like.new_empty(lists.num_bags, channels)
-    levels = levels_of(z, lists)
-    blank = set(range(len(levels)))
-    for at, a, b in factors:
-        if at in blank:
-            torch.mm(a, b, out=levels[at])
-            blank.remove(at)
-        else:
-            levels[at].addmm_(a, b)
-    for at in blank:
-        levels[at].zero_()
-    if bias is not None:
-        levels[0] += bias
-    return z
-
-
-Block = tuple[int, int, int, Tensor]
-"""Rows that are multiplied as they lie side by side: start, stop, how many at a time, and the matrix."""
-
-
-def _spread(out: Tensor, z: Tensor | None, lists: OrbitPlan, x: Tensor | None, blocks: Iterable[Block]) -> None:
-    """Sets every entry of out to the sum of its bags, if there are any, plus the products of the rows of x side by side."""
-    channels, done = out.shape[1], 0
-    for start, stop, words, matrix in blocks:
-        assert x is not None
-        step = max(1, _BLOCK // (words * channels)) * words
-        for a in range(start, stop, step):
-            b = min(a + step, stop)
-            own, into = side_by_side(_part(x, a, b), words), side_by_side(_part(out, a, b), words)
-            if z is None:
-                torch.mm(own, matrix, out=into)
-            else:
-                torch.addmm(side_by_side(_gather_part(z, lists, a, b), words), own, matrix, out=into)
-        done = stop
-    if done == 0 and out.shape[0]:
-        out.copy_(gather(z, lists)) if z is not None else out.zero_()
-
-
-def _gather_part(z: Tensor, lists: OrbitPlan, start: int, stop: int) -> Tensor:
-    """The sums of the bags of some entries; all entries have the same number of bags."""
-    width = lists.read.shape[0] // (lists.stop - lists.start)
-    return bag_sum(z, _part(lists.read, start * width, stop * width), _part(lists.read_ptr, 0, stop - start + 1))
-
-
-def _blocks(lists: OrbitPlan, own: Own, big: Big, is_adjoint: bool) -> Iterator[Block]:
-    """The rows of every mask with their matrix: the sum of those of all aggregations."""
-    for (start, stop, words), places in zip(lists.slices, own.matrices, strict=True):
-        first, *others = (big[w][k] for w, k in places)
-        matrix = sum(others, first)
-        yield start, stop, words, matrix.t() if is_adjoint else matrix
-
-
-def _output(program: Program, t: int, width: int, made: Made, bias: Tensor | None) -> Tensor:
-    side, terms = program.outputs[t], program.terms
-    y = made.xs[0].new_empty(side.num_entries, width)
-    for b, lists in enumerate(side.orbits):
-        factors = _forward_factors(terms.into.get((t, b), ()), made.pooled, made.big)
-        z = _products(lists, width, y, factors, None if bias is None else bias[b])
-        own = terms.own_into.get((t, b))
-        x = None if own is None else _orbit(program.inputs, made.xs, own.source)
-        _spread(_part(y, lists.start, lists.stop), z, lists, x, () if own is None else _blocks(lists, own, made.big, False))
-    return _restore(y, side)
-
-
-def _orbit(sides: Sequence[Side], rows: Sequence[Tensor], place: tuple[int, int]) -> Tensor:
-    """The rows of an orbit of a tensor; a view."""
-    lists = sides[place[0]].orbits[place[1]]
-    return _part(rows[place[0]], lists.start, lists.stop)
-
-
-def _forward_factors(products: Iterable[Product], pooled: Sequence[Levels], big: Big) -> Iterator[Factor]:
-    for (s, a), _, number, (i, j), (w, k) in products:
-        yield j, pooled[number][s][a][0][i], big[w][k]
-
-
-def _backward_factors(products: Iterable[Product], number: int, read: Read, big: Big) -> Iterator[Factor]:
-    for _, (t, b), own, (i, j), (w, k) in products:
-        if own == number:
-            yield i, read[t][b][j], big[w][k].t()
-
-
-def _backward(
-    program: Program,
-    made: Made,
-    shapes: Sequence[tuple[int, ...]],
-    grads: Sequence[Tensor],
-    needs_x: Sequence[bool],
-    has_bias: Sequence[bool],
-) -> Gradients:
-    arranged = [_arrange(g, side) for g, side in zip(grads, program.outputs, strict=True)]
-    read = [[pool_sum(_part(g, o.start, o.stop), o) for o in side.orbits] for g, side in zip(arranged, program.outputs, strict=True)]
-    d_weights = _weight_gradients(program, made, shapes, arranged, read)
-    d_xs = [_input_gradient(program, s, made, arranged, read) if need else None for s, need in enumerate(needs_x)]
-    d_biases = [torch.cat([q[0].sum(0, keepdim=True) for q in read[t]]) if has else None for t, has in enumerate(has_bias)]
-    return d_xs, d_weights, d_biases
-
-
-def _weight_gradients(program: Program, made: Made, shapes: Sequence[tuple[int, ...]], grads: Sequence[Tensor], read: Read) -> list[Tensor]:
-    terms = program.terms
-    rows = [torch.empty_like(own) for own in made.rows]
-    d_big = terms.split(rows, shapes)
-    for (s, a), (t, b), number, (i, j), (w, k) in terms.products:
-        transposed_product(made.pooled[number][s][a][0][i], read[t][b][j], out=d_big[w][k])
-    for own in terms.own_into.values():
-        x, g = _orbit(program.inputs, made.xs, own.source), _orbit(program.outputs, grads, own.target)
-        lists = program.outputs[own.target[0]].orbits[own.target[1]]
-        for (start, stop, words), places in zip(lists.slices, own.matrices, strict=True):
-            first, *others = (d_big[w][k] for w, k in places)
-            one, other = (side_by_side(_part(v, start, stop), words) for v in (x, g))
-            transposed_product(one, other, out=first)
-            for copy in others:
-                copy.copy_(first)
-    return terms.adjoint(rows, shapes)
-
-
-def _input_gradient(program: Program, s: int, made: Made, grads: Sequence[Tensor], read: Read) -> Tensor:
-    side, x, terms = program.inputs[s], made.xs[s], program.terms
-    d_x = torch.empty_like(x)
-    for a, lists in enumerate(side.orbits):
-        out, rows = _part(d_x, lists.start, lists.stop), _part(x, lists.start, lists.stop)
-        products = terms.out_of.get((s, a), ())
-        names = [AGGREGATIONS[name] for name in program.aggr]
-        d_pooled = [_products(lists, x.shape[1], x, _backward_factors(products, k, read, made.big)) for k in range(len(names))]
-        linear = [aggregation.scale(d, lists) for aggregation, d in zip(names, d_pooled, strict=True) if aggregation.is_linear]
-        own = terms.own_out_of.get((s, a))
-        g = None if own is None else _orbit(program.outputs, grads, own.target)
-        blocks = () if own is None else _blocks(lists, own, made.big, True)
-        _spread(out, sum(linear[1:], linear[0]) if linear else None, lists, g, blocks)
-        for number, aggregation in enumerate(names):
-            if not aggregation.is_linear:
-                aggregation.add_adjoint(out, d_pooled[number], rows, made.pooled[number][s][a], lists)
-    return _restore(d_x, side)

@@ -7,20 +7,23 @@ Whatever depends on the data, sizes and masks included, is in the tensors, so th
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from incidence.errors import IncidenceError
-from incidence.kernels.engine import Program, Side, run, run_backward
-from incidence.plans.orbit_plan import OrbitPlan
-from incidence.plans.tables import Table
-from incidence.plans.terms import Term, Terms
+from incidence.kernels.aggregate import as_aggregations
+from incidence.kernels.engine import Program, run, run_backward
+from incidence.plans.orbit_plan import NodeSlot, OrbitPlan
+from incidence.plans.program import OrbitRef, OrbitTerm, Products, Side, TermLevel, WordTable
 from incidence.structure.pytree import Flat
 
 __all__ = ["flatten", "traced_apply"]
+
+
+_PER_ORBIT = 6  # tensors
 
 
 def flatten(program: Program) -> Flat:
@@ -31,55 +34,75 @@ def flatten(program: Program) -> Flat:
     for side in program.inputs + program.outputs:
         # Tracing takes sizes 0 and 1 for constants, so nothing is left empty that may be filled in another structure. A tensor of
         # shape (entries, 0) takes no memory and tells the size of the output while tracing.
-        every = torch.arange(side.num_entries, device=side.orbits[0].read.device)
-        tensors += [every if side.order is None else side.order, every.new_zeros(side.num_entries, 0)]
+        tensors.append(torch.zeros(side.num_entries, 0, device=program.device))
         orbits = []
-        for o in side.orbits:
-            sizes += [o.start, o.stop, *o.offsets]
-            masks = [v for mask, n in zip(o.masks, o.num_sets, strict=True) for v in (n, len(mask))]
-            tensors += [o.read, o.read_ptr, o.pool, o.pool_ptr, torch.tensor(masks, dtype=torch.long)]
-            orbits.append({"levels": o.levels, "num_slots": o.num_slots, "nodes_at": o.nodes_at})
+        for orbit in side.orbits:
+            sizes += [orbit.num_entries, orbit.first_row, orbit.rows is None, *orbit.level_ptr]
+            rows = torch.arange(orbit.num_entries, device=program.device) if orbit.rows is None else orbit.rows
+            masks = [v for mask, n in zip(orbit.masks, orbit.num_sets, strict=True) for v in (n, len(mask))]
+            tensors += [
+                rows,
+                orbit.bags_of_entries,
+                orbit.bags_ptr,
+                orbit.rows_of_bags,
+                orbit.rows_ptr,
+                torch.tensor(masks, dtype=torch.long),
+            ]
+            orbits.append({"levels": orbit.levels, "num_slots": orbit.num_slots, "single_nodes": orbit.single_nodes})
         sides.append(orbits)
     terms = []
-    for term in program.terms.all:
-        blocks = [table.flat.cpu() for table in term.blocks or ()]
+    for term in program.products.terms:
+        blocks = [table.operations.flatten().cpu() for table in term.blocks or ()]
         tensors.append(torch.cat([torch.zeros(2, dtype=torch.long), *blocks]))
-        levels = [(i, j, table.operations.tolist()) for i, j, table in term.levels]
+        levels = [(level.source_level, level.target_level, level.table.operations.tolist()) for level in term.levels]
         terms.append([term.source, term.target, term.weight, levels, term.blocks is not None])
     tensors.insert(0, torch.tensor(sizes, dtype=torch.long))
-    spec = {"aggr": program.aggr, "num_inputs": len(program.inputs), "sides": sides, "terms": terms}
-    return Flat(tensors, json.dumps(spec))
+    aggr = [aggregation.name for aggregation in program.aggregations]
+    return Flat(tensors, json.dumps({"aggr": aggr, "num_inputs": len(program.inputs), "sides": sides, "terms": terms}))
 
 
 def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
     static = json.loads(spec)
     flat = iter(tensors)
     sizes = iter(next(flat).tolist())
-    sides = []
-    for orbits in static["sides"]:
-        order, entries = next(flat), next(flat)
-        lists = []
-        for orbit in orbits:
-            start, stop = next(sizes), next(sizes)
-            offsets = tuple(next(sizes) for _ in range(len(orbit["levels"]) + 1))
-            read, read_ptr, pool, pool_ptr = (next(flat) for _ in range(4))
-            masks = next(flat).tolist()
-            nodes_at = tuple(orbit["nodes_at"]) if orbit["nodes_at"] else None
-            shapes = tuple(orbit["levels"]), tuple(orbit["num_slots"]), offsets
-            blank = tuple(((),) * length for length in masks[1::2])  # the words are in the tables already
-            lists.append(OrbitPlan(start, stop, *shapes, read, read_ptr, pool, pool_ptr, blank, tuple(masks[::2]), nodes_at))
-        sides.append(Side(order, entries.shape[0], tuple(lists)))
-    inputs, outputs = sides[: static["num_inputs"]], sides[static["num_inputs"] :]
-    device = tensors[1].device
-    terms = []
-    for source, target, weight, levels, has_blocks in static["terms"]:
-        tables = next(flat)[2:]
-        lengths = [len(mask) for mask in inputs[source[0]].orbits[source[1]].masks] if has_blocks else []
-        pieces = tables.to(device).split([length**2 for length in lengths])
-        blocks = tuple(Table(piece.view(length, length)) for piece, length in zip(pieces, lengths, strict=True))
-        found = tuple((i, j, Table(torch.tensor(table, device=device))) for i, j, table in levels)
-        terms.append(Term(tuple(source), tuple(target), weight, found, blocks if has_blocks else None))
-    return Program(tuple(inputs), tuple(outputs), Terms(terms, static["aggr"]), tuple(static["aggr"]))
+    sides = [Side(next(flat).shape[0], tuple(_restore_orbit(orbit, sizes, flat) for orbit in orbits)) for orbits in static["sides"]]
+    inputs, outputs = tuple(sides[: static["num_inputs"]]), tuple(sides[static["num_inputs"] :])
+    terms = [_restore_term(term, inputs, next(flat), tensors[1].device) for term in static["terms"]]
+    aggregations = as_aggregations(static["aggr"])
+    return Program(inputs, outputs, Products(terms, [own.keeps_entry for own in aggregations]), aggregations)
+
+
+def _restore_orbit(static: dict[str, Any], sizes: Iterator[int], flat: Iterator[Tensor]) -> OrbitPlan:
+    num_entries, first_row, is_range = next(sizes), next(sizes), next(sizes)
+    level_ptr = tuple(next(sizes) for _ in range(len(static["levels"]) + 1))
+    rows, bags_of_entries, bags_ptr, rows_of_bags, rows_ptr, masks = (next(flat) for _ in range(_PER_ORBIT))
+    num_sets, lengths = masks.tolist()[::2], masks.tolist()[1::2]
+    return OrbitPlan(
+        num_entries=num_entries,
+        first_row=first_row,
+        rows=None if is_range else rows,
+        levels=tuple(static["levels"]),
+        num_slots=tuple(static["num_slots"]),
+        level_ptr=level_ptr,
+        bags_of_entries=bags_of_entries,
+        bags_ptr=bags_ptr,
+        rows_of_bags=rows_of_bags,
+        rows_ptr=rows_ptr,
+        masks=tuple(((),) * length for length in lengths),  # the words are in the tables already
+        num_sets=tuple(num_sets),
+        single_nodes=NodeSlot(*static["single_nodes"]) if static["single_nodes"] else None,
+    )
+
+
+def _restore_term(static: Sequence[Any], inputs: Sequence[Side], tables: Tensor, device: torch.device) -> OrbitTerm:
+    source, target, weight, levels, has_blocks = static
+    found = tuple(TermLevel(i, j, WordTable(torch.tensor(table, device=device))) for i, j, table in levels)
+    blocks = None
+    if has_blocks:
+        lengths = [len(mask) for mask in inputs[source[0]].orbits[source[1]].masks]
+        parts = tables[2:].to(device).split([length**2 for length in lengths])
+        blocks = tuple(WordTable(part.view(length, length)) for part, length in zip(parts, lengths, strict=True))
+    return OrbitTerm(OrbitRef(*source), OrbitRef(*target), weight, found, blocks)
 
 
 @torch.library.custom_op("incidence::layer", mutates_args=())
@@ -102,8 +125,8 @@ def _outputs(tensors: Sequence[Tensor], spec: str) -> list[tuple[Tensor, int]]:
     static = json.loads(spec)
     at, places = 1, []
     for orbits in static["sides"]:
-        places.append(at + 1)
-        at += 2 + 5 * len(orbits)
+        places.append(at)
+        at += 1 + _PER_ORBIT * len(orbits)
     outputs = places[static["num_inputs"] :]
     return [
         (tensors[place], next(weight for _, target, weight, _, _ in static["terms"] if target[0] == t)) for t, place in enumerate(outputs)

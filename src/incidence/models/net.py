@@ -15,8 +15,7 @@ from incidence.errors import IncidenceError, PatternError
 from incidence.models.parts import NORMS, PerTensor, Rescale, Sum, activation
 from incidence.nn import Activation, Dropout, Linear, Readout, Residual, Sequential
 from incidence.nn.linear import as_channels
-from incidence.nn.tensors import Values, as_list, as_values, key_of, per_tensor
-from incidence.plans.ordered import Ordered, ordered
+from incidence.nn.tensors import Values, key_of, per_tensor
 from incidence.structure import Structure
 
 __all__ = ["IncidenceNet", "side"]
@@ -100,15 +99,9 @@ class IncidenceNet(nn.Module):
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
         """The outputs: a tensor, or a dict of tensors if the map has several. Features of other tensors are left alone."""
         given = self._inputs(x)
-        inner = structure if torch.compiler.is_compiling() else self._ordered(structure)
-        hidden = self.blocks(self.encoder(_permuted(self.map.inputs, given, structure, inner), inner), inner)
-        ys = [_restored(p, head(hidden, inner), inner) for p, head in zip(self.map.outputs, self.heads, strict=True)]
+        hidden = self.blocks(self.encoder(given, structure), structure)
+        ys = [head(hidden, structure) for head in self.heads]
         return ys[0] if len(ys) == 1 else {key_of(p): y for p, y in zip(self.map.outputs, ys, strict=True)}
-
-    def _ordered(self, structure: Structure) -> Structure:
-        """The structure in the order in which layers keep their rows, so that none of them permutes."""
-        first = next(module for module in self.encoder.modules() if isinstance(module, Linear))
-        return ordered(structure, first.map) if isinstance(structure, Structure) else structure
 
     def _inputs(self, x: Values | Mapping[str, Tensor]) -> Any:
         if not isinstance(x, Mapping):
@@ -211,18 +204,3 @@ def _has_whole(text: str, max_overlap: int) -> bool:
 
 def _calibrate(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
     layer.calibrate(*arguments)  # type: ignore[operator]
-
-
-def _permuted(patterns: Sequence[Pattern], x: Any, structure: Structure, inner: Structure) -> Any:
-    """The features of a structure in another order of its rows."""
-    if not isinstance(inner, Ordered):
-        return x
-    xs = as_list(patterns, x, structure, [None] * len(patterns))
-    orders = [inner.order(p) for p in patterns]
-    return as_values(patterns, [v if order is None else v.index_select(0, order) for v, order in zip(xs, orders, strict=True)])
-
-
-def _restored(pattern: Pattern, y: Tensor, inner: Structure) -> Tensor:
-    """An output in the order of the rows of the structure."""
-    order = inner.order(pattern) if isinstance(inner, Ordered) and pattern.faces else None
-    return y if order is None else y.new_empty(y.shape).index_copy(0, order, y)

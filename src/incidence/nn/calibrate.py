@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from incidence.kernels.aggregate import as_aggregations
 from incidence.kernels.engine import apply
 from incidence.nn.tensors import Values, as_list
-from incidence.plans.program import Layout, make_program
+from incidence.plans import plan_of
+from incidence.plans.program import Layout, compile_map
 
 if TYPE_CHECKING:
     from incidence.nn.linear import Linear
@@ -31,7 +33,7 @@ def calibrate(layer: Linear, x: Values | Mapping[str, Tensor], structure: Struct
     """
     xs = as_list(layer.map.inputs, x, structure, [None if c < 0 else c for c in layer.in_channels])
     layer._materialize(xs)
-    plan = structure.plan(layer.map)
+    plan = plan_of(structure, layer.map)
     for pair, weight in zip(layer._layout.pairs, layer._weights(), strict=True):
         for row, number in enumerate(layer._layout.kept[pair]):
             for a, name in enumerate(layer.aggr):
@@ -46,13 +48,13 @@ def _scale(layer: Linear, plan: Plan, pair: tuple[int, int], number: int, aggr: 
     s, t = pair
     width = xs[s].shape[1]
     kept: dict[tuple[int, int], tuple[int, ...]] = {other: (number,) if other == pair else () for other in layer._layout.pairs}
-    program = make_program(Layout(layer.map, kept), plan, (aggr,))
+    program = compile_map(Layout(layer.map, kept), plan, as_aggregations((aggr,)))
     eye = torch.eye(width, dtype=xs[s].dtype, device=xs[s].device)[None, None]
     weights = [eye if other == pair else xs[other[0]].new_zeros(1, 0, xs[other[0]].shape[1], width) for other in kept]
     ys = apply(program, xs, weights, [None] * len(layer.map.outputs))
     target = layer.map.operations[number].target.number
-    lists = plan.orbits[plan.tensors.index(layer.map.outputs[t])][target]
-    return _rms(ys[t], (lists.stop - lists.start) * width)
+    orbit = plan.orbits[plan.tensors.index(layer.map.outputs[t])][target]
+    return _rms(ys[t], orbit.num_entries * width)
 
 
 def _rms(x: Tensor, count: int) -> float:

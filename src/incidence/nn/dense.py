@@ -13,6 +13,7 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import placements
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.kernels.aggregate import as_aggregations
 from incidence.kernels.dense import Choices, DenseOrbit, Source, choices, spread, write_orbits
 from incidence.nn.tensors import Values, as_values, key_of, per_tensor
 
@@ -61,8 +62,8 @@ def _terms(layer: Linear, sources: list[list[Source]], t: int, num_orbits: int) 
         every = weight.transpose(1, 2).index_select(2, order).flatten(2)  # (aggregations, in, operations x out), group by group
         matrices = every.split([len(members) * weight.shape[-1] for _, _, members in groups], dim=2)
         for (source, counts, members), own in zip(groups, matrices, strict=True):
-            for aggr, matrix in zip(layer.aggr, own, strict=True):
-                products = (parts[source].pool(counts, aggr) @ matrix).split(weight.shape[-1], dim=-1)
+            for aggregation, matrix in zip(as_aggregations(layer.aggr), own, strict=True):
+                products = (parts[source].pool(counts, aggregation) @ matrix).split(weight.shape[-1], dim=-1)
                 for (_, target, chosen), product in zip(members, products, strict=True):
                     terms[target].append((chosen, product))
     return terms

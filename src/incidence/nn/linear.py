@@ -3,38 +3,26 @@ r"""`Linear`: the complete equivariant linear layer of a map."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import comb, isfinite, sqrt
+from math import comb, sqrt
 from operator import index as index_of
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import AGGREGATIONS
-from incidence.kernels.engine import Program, apply
-from incidence.kernels.small import Small, apply_small, make_small
+from incidence.kernels.aggregate import AGGREGATIONS, Aggregation, as_aggregations
+from incidence.kernels.engine import apply
 from incidence.kernels.traced import flatten, traced_apply
 from incidence.nn.tensors import Values, as_list, assert_distinct, assert_structure, key_of, keys_in_order, per_tensor
-from incidence.plans import Plan
-from incidence.plans.program import Layout, make_program
+from incidence.plans import Plan, plan_of
+from incidence.plans.program import Layout, Program, compile_map
 from incidence.structure import Structure
+from incidence.structure.data import cache_of
+from incidence.structure.pytree import Flat
 
 __all__ = ["Linear", "as_aggr", "as_channels", "num_reads"]
-
-
-class _Ready(NamedTuple):
-    """A layer on a structure, ready to run: the program, the small path if there is one for a type, and what the inputs look like."""
-
-    program: Program
-    small: dict[torch.dtype, Small | None]
-    rows: tuple[int, ...]
-    device: torch.device
-
-
-_Given = tuple[_Ready, Sequence[Tensor], Sequence[Tensor], Sequence[Tensor | None]]
-"""A layer on a structure, its inputs, weights and biases."""
 
 
 class Linear(nn.Module):
@@ -194,15 +182,20 @@ class Linear(nn.Module):
 
     # ---- computing
 
-    @torch.inference_mode(False)
     def plan(self, structure: Structure) -> Plan:
         """The index lists for a structure: built once, kept on it, shared by all layers with this map. Print it for its cost."""
         assert_structure(structure)
-        plan = structure.plan(self.map)
-        program = make_program(self._layout, plan, self.aggr)
-        if self._key not in structure.flat:
-            structure.flat[self._key] = flatten(program)
-        return plan
+        program, flats = self._program(structure), cache_of(structure, Flat)
+        if self._key not in flats:
+            flats[self._key] = flatten(program)
+        return plan_of(structure, self.map)
+
+    def _program(self, structure: Structure) -> Program[Aggregation]:
+        """The layer compiled for a structure; kept on it."""
+        kept: dict[Any, Program[Aggregation]] = cache_of(structure, Program)
+        if self._key not in kept:
+            kept[self._key] = compile_map(self._layout, plan_of(structure, self.map), as_aggregations(self.aggr))
+        return kept[self._key]
 
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
         """Applies the layer.
@@ -212,58 +205,35 @@ class Linear(nn.Module):
         """
         if torch.compiler.is_compiling():
             return self._traced(x, structure)
-        ready, xs, weights, biases = self._expected(x, structure) or self._checked(x, structure)
-        dtype = xs[0].dtype
-        small = ready.small[dtype] if dtype in ready.small else self._make_small(ready, dtype)
-        if small is not None:
-            ys = apply_small(small, xs, weights, biases)
-            if all(map(_is_finite, ys)):  # a dense operator would spread what is not finite by multiplying it with 0
-                return self._as_values(ys)
-        return self._as_values(apply(ready.program, xs, weights, biases))
+        program, xs = self._expected(x, structure)
+        if program is None:
+            xs = self._checked(x, structure)
+            program = self._program(structure)
+        ys = apply(program, *_one_dtype(xs, self._weights(), self._biases()))
+        return self._as_values(ys)
 
     def _as_values(self, ys: Sequence[Tensor]) -> Values:
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
 
-    @torch.inference_mode(False)
-    def _prepare(self, structure: Structure, xs: Sequence[Tensor]) -> _Ready:
-        """What this layer needs on a structure; kept on it."""
-        program = make_program(self._layout, structure.plan(self.map), self.aggr)
-        ready = _Ready(program, {}, tuple(x.shape[0] for x in xs), structure.device)
-        structure.ready[self._key] = ready
-        return ready
+    def _expected(self, x: Any, structure: Any) -> tuple[Program[Aggregation] | None, list[Any]]:
+        """The program and the inputs, if they are just as they were when the program was made; None where they need a look."""
+        program = cache_of(structure, Program).get(self._key) if isinstance(structure, Structure) else None
+        xs = [x] if isinstance(x, Tensor) else [x.get(key) for key in self._input_keys] if isinstance(x, dict) else []
+        if program is None or len(xs) != len(program.num_rows) or (len(xs) > 1 and len(x) > len(xs)):
+            return None, xs
+        dtype, device = self._weights()[0].dtype, self._weights()[0].device
+        is_fine = device == program.device and all(
+            isinstance(value, Tensor)
+            and value.shape == (rows, width)
+            and value.dtype == dtype
+            and value.device == device
+            and value.layout == torch.strided
+            for value, rows, width in zip(xs, program.num_rows, self.in_channels, strict=True)
+        )
+        return (program if is_fine else None), xs
 
-    @torch.inference_mode(False)
-    def _make_small(self, ready: _Ready, dtype: torch.dtype) -> Small | None:
-        """The small path for a type of numbers; kept."""
-        counts = [len(self._layout.kept[pair]) for pair in self._layout.pairs]
-        ready.small[dtype] = None if self._is_list else make_small(ready.program, counts, self._layout.pairs, dtype)
-        return ready.small[dtype]
-
-    def _expected(self, x: object, structure: object) -> _Given | None:
-        """What the layer is given if it needs no further look; whatever is unusual is left to the checks."""
-        ready = structure.ready.get(self._key) if isinstance(structure, Structure) else None
-        xs: list[Any]
-        if isinstance(x, Tensor):
-            xs = [x]
-        elif isinstance(x, dict) and len(x) == len(self._input_keys):
-            xs = [x.get(key) for key in self._input_keys]
-        else:
-            return None
-        if ready is None or len(xs) != len(ready.rows) or torch.is_autocast_enabled(ready.device.type):
-            return None
-        weights = self._weights()
-        dtype, device = weights[0].dtype, ready.device
-        if weights[0].device != device:
-            return None
-        for value, rows, width in zip(xs, ready.rows, self.in_channels, strict=True):
-            if not isinstance(value, Tensor) or value.shape != (rows, width) or value.dtype != dtype or value.device != device:
-                return None
-            if value.layout != torch.strided:
-                return None
-        return ready, xs, weights, self._biases()
-
-    def _checked(self, x: Any, structure: Structure) -> _Given:
-        """The same after a look at everything."""
+    def _checked(self, x: Any, structure: Structure) -> list[Tensor]:
+        """The inputs after a look at everything; refuses what does not fit, and takes in_channels from the first."""
         xs = as_list(self.map.inputs, x, structure, [None if c < 0 else c for c in self.in_channels])
         for parameter in self._parameters.values():
             if parameter is not None and parameter.device != structure.device:
@@ -271,16 +241,15 @@ class Linear(nn.Module):
                 raise IncidenceError(f"{there}: move one with `.to(device)`, or make the layer on that device.")
         _one_dtype(xs, self._weights(), self._biases(), cast=False)
         self._materialize(xs)
-        ready = structure.ready.get(self._key) or self._prepare(structure, xs)
-        return ready, *_one_dtype(xs, self._weights(), self._biases())
+        return xs
 
     def _traced(self, x: Any, structure: Structure) -> Any:
         """The same while tracing, when there is no time for checks: one operator on the lists that `plan` left on the structure."""
         xs = [x] if isinstance(x, Tensor) else [x[key] for key in keys_in_order(self.map.text, tuple(x))]
-        if self._key not in structure.flat:
+        flats = structure._cache.get(Flat, {})
+        if self._key not in flats:
             raise IncidenceError("call layer.plan(structure) before tracing: the lists cannot be made while a graph is recorded.")
-        xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
-        ys = traced_apply(structure.flat[self._key], xs, weights, biases)
+        ys = traced_apply(flats[self._key], *_one_dtype(xs, self._weights(), self._biases()))
         return self._as_values(ys)
 
     def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Linear:
@@ -350,10 +319,6 @@ def num_reads(operation: Operation) -> int:
             reads *= comb(left, a)
             left -= a
     return reads
-
-
-def _is_finite(y: Tensor) -> bool:
-    return isfinite(y.detach().sum().item())
 
 
 def as_aggr(aggr: str | Sequence[str]) -> tuple[str, ...]:

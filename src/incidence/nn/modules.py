@@ -15,12 +15,14 @@ from torch import Tensor, nn
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import AGGREGATIONS
+from incidence.kernels.aggregate import as_aggregations
 from incidence.kernels.readout import pool_structures
 from incidence.nn.batch_norm import RowNorm
 from incidence.nn.linear import as_aggr, as_channels
 from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, per_tensor
+from incidence.plans import plan_of
 from incidence.structure import Structure
+from incidence.structure.data import orbit_rows
 
 __all__ = ["Activation", "BatchNorm", "Dropout", "LayerNorm", "Readout", "Residual", "Sequential"]
 
@@ -95,7 +97,7 @@ class _Norm(nn.Module):
         if len(norms) == 1:
             y: Tensor = norms[0](x)
             return y
-        rows = structure.orbit_rows(pattern)
+        rows = orbit_rows(structure, pattern)
         parts = [norm(x[r]) for norm, r in zip(norms, rows, strict=True)]
         return torch.cat(parts)[torch.cat(rows).argsort()]
 
@@ -217,12 +219,9 @@ class Readout(nn.Module):
 
     def _parts(self, xs: list[Tensor], structure: Structure) -> Iterator[Tensor]:
         for value, m in zip(xs, self._maps, strict=True):
-            plan = structure.plan(m)
-            order = plan.orders[0]
-            ordered = value if order is None else value.index_select(0, order)
-            for lists in plan.orbits[0]:
-                for name in self.aggr:
-                    yield pool_structures(ordered[lists.start : lists.stop], AGGREGATIONS[name], lists)
+            for orbit in plan_of(structure, m).orbits[0]:
+                for aggregation in as_aggregations(self.aggr):
+                    yield pool_structures(value, aggregation, orbit)
 
     def extra_repr(self) -> str:
         """The tensors and the aggregations."""

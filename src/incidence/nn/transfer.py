@@ -22,6 +22,7 @@ from incidence.nn.linear import Linear
 from incidence.nn.operator import operator_matrix
 from incidence.nn.tensors import assert_structure, key_of
 from incidence.structure import Structure
+from incidence.structure.data import orbit_rows
 from incidence.structure.ragged import rank
 from incidence.symmetry import Group
 from incidence.symmetry.pairs import PairOrbits
@@ -180,7 +181,7 @@ def _bias_rows(layer: Layer, t: int, structure: Structure) -> Tensor:
     own = layer.relax(structure) if isinstance(layer, Exchangeable) else structure
     pattern = _inner(layer).map.outputs[t]
     number = torch.zeros(own.num_entries(pattern), dtype=torch.long, device=own.device)
-    for orbit, rows in enumerate(own.orbit_rows(pattern)):
+    for orbit, rows in enumerate(orbit_rows(own, pattern)):
         number[rows] = orbit
     return number
 

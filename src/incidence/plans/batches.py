@@ -1,7 +1,7 @@
 r"""Plans of batches, with nothing looked up again.
 
 The numbers of a plan are one list in pieces, one for each part and structure. The numbers of a piece count things of one kind: the
-bags of a level, the entries of a mask, the members of bags. A batch of some structures has the pieces of those, in the same order,
+bags of a level, the rows of a tensor, the pairs of a level. A batch of some structures has the pieces of those, in the same order,
 and the numbers in a piece move as far as what they count has moved. So a batch is one gathering of ranges and one sum, whatever the
 map is. All this is on the host, where sizes are needed anyway, and goes to the device in one piece.
 
@@ -10,8 +10,7 @@ Every batch is closed by one structure more, which has nothing but the ends of l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -19,85 +18,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from incidence.plans.orbit_plan import Array, OrbitPlan, Table, order_of, read_ptr_of
+from incidence.plans.orbit_plan import BucketPlan, OrbitPlan, bags_ptr_of
 from incidence.plans.plan import Plan
 from incidence.structure.arrange import Mask
+from incidence.structure.data import Array
+from incidence.structure.ragged import spans, starts_of
 
-__all__ = ["Stock", "join_plans", "spans", "starts_of"]
-
-
-def starts_of(lengths: Array) -> Array:
-    """Where pieces start that follow each other."""
-    ends: Array = lengths.cumsum()
-    return ends - lengths
+__all__ = ["PlanStore"]
 
 
-_NUMBERS = np.arange(1 << 16)  # batches are made of short lists again and again
-
-
-def spans(starts: Array, lengths: Array) -> Array:
-    """The numbers of several ranges, one range after the other."""
-    ends = lengths.cumsum()
-    found: Array = (starts - ends + lengths).repeat(lengths)
-    found += _NUMBERS[: len(found)] if len(found) <= len(_NUMBERS) else np.arange(len(found))
-    return found
-
-
-def join_plans(plans: Sequence[Plan], numbers: Array | None = None) -> Plan:
-    """The plan of a batch.
-
-    Args:
-        plans: The plans of one map on several structures or batches.
-        numbers: Which structures to take, counted through all of them; all of them if not given.
-    """
-    stock: Stock = plans[0].stock if len(plans) == 1 else Stock(plans)
-    return stock.take(numbers)
-
-
-def _counted(sizes: Array, first_row: Array) -> tuple[Array, Array]:
-    """How many things of every kind a batch has, and where those of every structure start in the list that they are counted in."""
-    starts = sizes.cumsum(axis=1)
-    totals = starts[:, -1].copy()
-    starts -= sizes
-    above = starts_of(totals)
-    starts += (above - above.take(first_row))[:, None]
-    return totals, starts
-
-
-def _starts(sizes: Array, first_row: Array, first: Array, plan: Array) -> Array:
-    """The same in several plans, each of which counts its own.
-
-    Args:
-        sizes: How many there are, shape (kinds, structures). In the list of a plan they come by kind, then by structure.
-        first_row: For every kind, the first kind of the list.
-        first: The first structure of every plan.
-        plan: The plan of every structure.
-    """
-    before = sizes.cumsum(axis=1) - sizes
-    totals = np.add.reduceat(sizes, first, axis=1)
-    above = totals.cumsum(axis=0) - totals
-    found: Array = before + (above - above[first_row] - before[:, first])[:, plan]
-    return found
-
-
-class _Run(NamedTuple):
-    """A bucket of an orbit in all plans: see `Table`. Masks that some plans lack are there with no set.
-
-    Attributes:
-        first: The first structure of every plan.
-    """
+class _Bucket(NamedTuple):
+    """A bucket of an orbit in all plans: see `BucketPlan`. Masks that some plans lack are there with no set."""
 
     sizes: tuple[int, ...]
     widths: tuple[int, ...]
     masks: tuple[Mask, ...]
     sets: Array
-    first: Array
-
-    @property
-    def totals(self) -> Array:
-        """How many entries of each mask the plans have."""
-        found: Array = np.add.reduceat(self.entries, self.first, axis=1)
-        return found
 
     @property
     def entries(self) -> Array:
@@ -106,70 +42,92 @@ class _Run(NamedTuple):
         return found
 
 
+class _Part(NamedTuple):
+    """A part of the list of numbers: the kind of thing that it has numbers for, and the kinds that these numbers count, one a column."""
+
+    kind: int
+    counted: tuple[int, ...]
+
+
 class _Orbit:
-    """An orbit in all plans.
+    """An orbit in all plans. Kinds of things are rows of the table of sizes.
 
     Attributes:
-        old: Its lists there.
-        before: What to add to the entries of each plan so that they are counted through all plans.
-        runs: Its buckets; `masks` those of all.
-        bags, members, end, entries: The rows of the stock that tell how many there are: by level, by level, for the end, and by mask.
-        columns: For every mask the rows of the bags of an entry.
+        lists: Its lists in each plan.
+        buckets: Its buckets; `masks` those of all.
+        has_rows: Whether batches look its rows up.
+        bags, pairs, end, entries: The kinds: bags by level, pairs of bags and entries by level, the end of a list, entries by mask.
+        bag_parts: The parts of the list of numbers that have the bags of entries.
     """
 
-    def __init__(self, old: Sequence[OrbitPlan], orders: Sequence[Tensor | None], runs: Sequence[_Run], row: int) -> None:
-        self.old, self.runs, self._orders = old, runs, orders
-        self.before = starts_of(np.array([lists.stop - lists.start for lists in old]))
-        self.masks = tuple(mask for run in runs for mask in run.masks)
-        num_levels = len(old[0].levels)
-        self.bags, self.members = range(row, row + num_levels), range(row + num_levels, row + 2 * num_levels)
-        self.end = self.members.stop
+    def __init__(self, lists: Sequence[OrbitPlan], buckets: Sequence[_Bucket], is_alone: bool, first_kind: int) -> None:
+        self.lists, self.buckets = lists, buckets
+        self.masks = tuple(mask for bucket in buckets for mask in bucket.masks)
+        self.has_rows = not is_alone or len(self.masks) > 1 or any(orbit.rows is not None for orbit in lists)
+        num_levels = len(lists[0].levels)
+        self.bags, self.pairs = range(first_kind, first_kind + num_levels), range(first_kind + num_levels, first_kind + 2 * num_levels)
+        self.end = self.pairs.stop
         self.entries = range(self.end + 1, self.end + 1 + len(self.masks))
-        self.columns = [np.repeat(self.bags, run.widths) for run in runs for _ in run.masks]
+        # The bags of entries, by mask: each moves with its level.
+        columns = [tuple(np.repeat(self.bags, bucket.widths).tolist()) for bucket in buckets for _ in bucket.masks]
+        self.bag_parts = [_Part(kind, counted) for kind, counted in zip(self.entries, columns, strict=True)]
 
-    def sizes(self, keys: Array) -> list[Array]:
-        """How many bags, members of bags, ends and entries there are, each by structure."""
-        bags = np.array(self.old[0].num_slots)[:, None] * keys[list(self.old[0].levels)]
-        members = np.zeros_like(bags)
-        for run in self.runs:
-            members += np.array(run.widths)[:, None] * run.entries.sum(axis=0)
-        return [bags, members, np.zeros_like(bags[:1]), *(run.entries for run in self.runs)]
+    def sizes(self, num_keys: Array) -> list[Array]:
+        """How many bags, pairs, ends and entries there are, each by structure."""
+        bags = np.array(self.lists[0].num_slots)[:, None] * num_keys[list(self.lists[0].levels)]
+        pairs = np.zeros_like(bags)
+        for bucket in self.buckets:
+            pairs += np.array(bucket.widths)[:, None] * bucket.entries.sum(axis=0)
+        return [bags, pairs, np.zeros_like(bags[:1]), *(bucket.entries for bucket in self.buckets)]
 
-    @cached_property
-    def mask_of_entry(self) -> Array:
-        """The number of the mask of every entry of all plans."""
-        totals = np.concatenate([np.zeros((0, len(self.old)), dtype=np.int64), *(run.totals for run in self.runs)])
-        return np.repeat(np.tile(np.arange(len(totals)), len(self.old)), totals.T.ravel())
+    def row_parts(self, tensor: int) -> list[_Part]:
+        """The rows of bags and where they start, by level; then the rows of entries, by mask."""
+        of_bags = [_Part(kind, (tensor,)) for kind in self.pairs]
+        starts = [_Part(kind, (counted,)) for kind, counted in zip(self.bags, self.pairs, strict=True)]
+        of_entries = [_Part(kind, (tensor,)) for kind in self.entries] if self.has_rows else []
+        return [*of_bags, *starts, _Part(self.end, (self.pairs[-1],)), *of_entries]
 
-    @cached_property
-    def rows(self) -> Array:
-        """The row of every entry of all plans in the order of its plan."""
-        parts = [
-            np.arange(lists.start, lists.stop) if order is None else order[lists.start : lists.stop].cpu().numpy()
-            for order, lists in zip(self._orders, self.old, strict=True)
-        ]
-        return np.concatenate(parts)
+    def row_numbers(self, lists: OrbitPlan) -> Iterator[Tensor]:
+        """What a plan has of these."""
+        yield from (lists.rows_of_bags, lists.rows_ptr[:-1])
+        if self.has_rows:
+            rows = lists.rows
+            yield torch.arange(lists.first_row, lists.first_row + lists.num_entries) if rows is None else rows
+
+    def make(self, totals: Sequence[int], numbers: Array, bags: Tensor, parts: Iterator[Tensor]) -> OrbitPlan:
+        """The lists of a batch, from how many things of each kind it has, its structures, and their numbers."""
+        first, counts = self.lists[0], [totals[kind] for kind in self.entries]
+        level_ptr = 0, *accumulate(totals[kind] for kind in self.bags)
+        num_sets = tuple(n // len(mask) for n, mask in zip(counts, self.masks, strict=True))
+        buckets = tuple(BucketPlan(b.sizes, b.widths, b.masks, b.sets.take(numbers, axis=1)) for b in self.buckets)
+        rows_of_bags, rows_ptr = next(parts), next(parts)
+        rows = next(parts).long() if self.has_rows else None
+        return OrbitPlan(
+            num_entries=sum(counts),
+            first_row=0,
+            rows=rows,
+            levels=first.levels,
+            num_slots=first.num_slots,
+            level_ptr=level_ptr,
+            bags_of_entries=bags,
+            bags_ptr=self._bags_ptr(counts, bags),
+            rows_of_bags=rows_of_bags,
+            rows_ptr=rows_ptr,
+            masks=self.masks,
+            num_sets=num_sets,
+            single_nodes=first.single_nodes,
+            buckets=buckets,
+        )
+
+    def _bags_ptr(self, counts: Sequence[int], like: Tensor) -> Tensor:
+        """Where the bags of every entry start, for as many entries of each mask: as in a longer list, if all have as many bags."""
+        known, rest = self.lists[0].bags_ptr, iter(counts)
+        shapes = [(sum(next(rest) for _ in bucket.masks), sum(bucket.widths)) for bucket in self.buckets]
+        is_longer = len(shapes) == 1 and shapes[0][0] < len(known) and known.dtype == like.dtype
+        return known[: shapes[0][0] + 1] if is_longer else bags_ptr_of(shapes, like)
 
 
-class _Batch(NamedTuple):
-    """A batch: which structures it has, how many things of each kind they have, how far those have moved; and how many there are in all.
-
-    Sizes and shifts have one column more than there are numbers, for the structure that closes the batch.
-    """
-
-    numbers: Array
-    sizes: Array
-    shift: Array
-    totals: list[int]
-
-    def structure(self, rows: Sequence[int]) -> Array:
-        """The structure of all things of some kinds."""
-        count = self.sizes.shape[1]
-        found: Array = np.repeat(np.tile(np.arange(count), len(rows)), self.sizes[rows].ravel())
-        return found
-
-
-class Stock:
+class PlanStore:
     """The numbers of several plans, ready to make batches of.
 
     Args:
@@ -177,151 +135,128 @@ class Stock:
     """
 
     def __init__(self, plans: Sequence[Plan]) -> None:
-        self._plans, self._device = plans, plans[0].orbits[0][0].read.device
-        counts = np.array([plan.keys.shape[1] for plan in plans])
-        self._first, self._plan = starts_of(counts), np.repeat(np.arange(len(counts)), counts)
-        keys, entries = (np.concatenate(tables, axis=1) for tables in ([p.keys for p in plans], [p.entries for p in plans]))
-        sizes = [keys, entries]
-        lists = [*range(len(keys) + len(entries))]  # for every row the first row of its list; these are lists of their own
-        self._keys, self._entries = range(len(keys)), range(len(keys), len(lists))
-        self._is_ordered = [all(plan.orders[t] is None for plan in plans) for t in range(len(entries))]
+        self._plans, self._device = plans, plans[0].device
+        counts = np.array([plan.num_keys.shape[1] for plan in plans])
+        self._first, self._plan_of = starts_of(counts), np.repeat(np.arange(len(counts)), counts)
+        num_keys = np.concatenate([plan.num_keys for plan in plans], axis=1)
+        num_entries = np.concatenate([plan.num_entries for plan in plans], axis=1)
+        self._keys, self._tensors = range(len(num_keys)), range(len(num_keys), len(num_keys) + len(num_entries))
+        sizes = [num_keys, num_entries]
+        list_of = [*range(self._tensors.stop)]  # for every kind the first kind of the list it is counted in; these have lists of their own
         self._orbits: list[list[_Orbit]] = []
-        for t, own in enumerate(plans[0].orbits):
+        for t, orbits in enumerate(plans[0].orbits):
             self._orbits.append([])
-            for o in range(len(own)):
-                old = [plan.orbits[t][o] for plan in plans]
-                orbit = _Orbit(old, [plan.orders[t] for plan in plans], _runs(old, counts), len(lists))
-                sizes += orbit.sizes(keys)
-                lists += [rows[0] for rows in (orbit.bags, orbit.members, [orbit.end], orbit.entries) for _ in rows]
+            for o in range(len(orbits)):
+                lists = [plan.orbits[t][o] for plan in plans]
+                orbit = _Orbit(lists, _buckets(lists, counts), len(orbits) == 1, len(list_of))
+                sizes += orbit.sizes(num_keys)
+                list_of += [kinds[0] for kinds in (orbit.bags, orbit.pairs, [orbit.end], orbit.entries) for _ in kinds]
                 self._orbits[-1].append(orbit)
-        self._nothing = len(lists)  # a kind of which there is none, and which does not move
-        self._lists = np.array([*lists, self._nothing])
-        every = np.concatenate([*sizes, np.zeros((1, len(self._plan)), dtype=np.int64)])
-        self._set_parts([orbit for own in self._orbits for orbit in own], every)
+        self._list_of = np.array(list_of)
+        self._set_parts(np.concatenate(sizes))
 
-    def _set_parts(self, orbits: Sequence[_Orbit], sizes: Array) -> None:
-        """The parts of the list of all numbers, see `Plan.flat`: what there is of each, and with what its numbers move."""
-        self._reads = [(row, columns) for orbit in orbits for row, columns in zip(orbit.entries, orbit.columns, strict=True)]
-        pooled, moves = [], []
-        for orbit in orbits:
-            pooled += [*orbit.members, *orbit.bags, orbit.end]
-            by = orbit.entries[0] if len(orbit.entries) == 1 else self._nothing  # where there are several masks see `_move`
-            moves += [*(by for _ in orbit.members), *orbit.members, orbit.members[-1]]
-        self._pooled, self._moves = np.array(pooled), np.array(moves)
-        self._rows = np.array([row for row, _ in self._reads] + pooled)
-        self._widths = np.array([len(columns) for _, columns in self._reads] + [1] * len(pooled))[:, None]
-        flats = [plan.flat for plan in self._plans]
-        self._flat = np.concatenate([*flats, np.zeros(1, dtype=flats[0].dtype)])  # the last for the ends
+    def _set_parts(self, sizes: Array) -> None:
+        """Puts the numbers of all plans one after the other, and notes where the pieces are and with what they move."""
+        orbits = [(orbit, self._tensors[t]) for t, listed in enumerate(self._orbits) for orbit in listed]
+        self._bag_parts = [part for orbit, _ in orbits for part in orbit.bag_parts]
+        row_parts = [part for orbit, tensor in orbits for part in orbit.row_parts(tensor)]
+        self._row_kinds = np.array([part.kind for part in row_parts])
+        self._row_counted = np.array([part.counted[0] for part in row_parts])
+        parts = [*self._bag_parts, *row_parts]
+        self._kinds = np.array([part.kind for part in parts])
+        self._widths = np.array([len(part.counted) for part in parts])[:, None]
+        flats = [self._flat(plan) for plan in self._plans]
+        self._numbers = np.concatenate([*flats, np.zeros(1, dtype=flats[0].dtype)])  # the last for the ends
         before = starts_of(np.array([len(flat) for flat in flats]))
-        lengths = sizes[self._rows] * self._widths
-        places = _starts(lengths, np.zeros(len(lengths), dtype=np.int64), self._first, self._plan) + before[self._plan]
+        lengths = sizes[self._kinds] * self._widths
+        places = self._starts(lengths, np.zeros(len(lengths), dtype=np.int64)) + before[self._plan_of]
         self._sizes, self._origin, self._places = (
             np.pad(table, [(0, 0), (0, 1)], constant_values=value)
-            for table, value in (
-                (sizes, 0),
-                (_starts(sizes, self._lists, self._first, self._plan), 0),
-                (places, len(self._flat) - 1),
-            )
+            for table, value in ((sizes, 0), (self._starts(sizes, self._list_of), 0), (places, len(self._numbers) - 1))
         )
-        self._sizes[[orbit.end for orbit in orbits], -1] = 1
-        self._closing = np.array([len(self._plan)])
+        self._sizes[[orbit.end for orbit, _ in orbits], -1] = 1
+        self._closing = np.array([len(self._plan_of)])
+
+    def _flat(self, plan: Plan) -> Array:
+        """All numbers of a plan: the bags of entries, orbit by orbit; then what there is of rows, orbit by orbit. On the host."""
+        lists = [
+            (orbit, own) for orbits, plans in zip(self._orbits, plan.orbits, strict=True) for orbit, own in zip(orbits, plans, strict=True)
+        ]
+        parts = [own.bags_of_entries for _, own in lists]
+        parts += [part for orbit, own in lists for part in orbit.row_numbers(own)]
+        dtype = parts[0].dtype
+        found: Array = torch.cat([part.to(self._device, dtype) for part in parts]).cpu().numpy()
+        return found
+
+    def _starts(self, sizes: Array, list_of: Array) -> Array:
+        """Where the things of every structure start in the lists of its plan, which come by kind, then by structure."""
+        before = sizes.cumsum(axis=1) - sizes
+        totals = np.add.reduceat(sizes, self._first, axis=1)
+        above = totals.cumsum(axis=0) - totals
+        found: Array = before + (above - above[list_of] - before[:, self._first])[:, self._plan_of]
+        return found
 
     def take(self, numbers: Array | None = None) -> Plan:
-        """The plan of some structures, or of all."""
-        numbers = np.arange(len(self._plan)) if numbers is None else numbers
+        """The plan of some structures, counted through all plans; or of all."""
+        numbers = np.arange(len(self._plan_of)) if numbers is None else numbers
         closed = np.concatenate([numbers, self._closing])
         sizes, origin, places = (table.take(closed, axis=1) for table in (self._sizes, self._origin, self._places))
-        totals, shift = _counted(sizes, self._lists)
+        totals, shift = _counted(sizes, self._list_of)
         shift -= origin
-        lengths = sizes.take(self._rows, axis=0) * self._widths
-        values = self._flat.take(spans(places.ravel(), lengths.ravel()), mode="clip")  # twice as fast as with a check of bounds
-        self._shift(values, sizes, shift.astype(values.dtype))
-        return self._plan_of(_Batch(numbers, sizes, shift, totals.tolist()), values)
+        lengths = sizes.take(self._kinds, axis=0) * self._widths
+        values = self._numbers.take(spans(places.ravel(), lengths.ravel()), mode="clip")  # twice as fast as with a check of bounds
+        self._move(values, sizes, shift.astype(values.dtype))
+        return self._plan(numbers, sizes, totals.tolist(), values)
 
-    def _shift(self, values: Array, sizes: Array, shift: Array) -> None:
-        """Moves all numbers. The bags of an entry are side by side, and each moves with its level."""
-        parts = [shift.take(columns, axis=0).T.repeat(sizes[row], axis=0).ravel() for row, columns in self._reads]
-        parts.append(shift.take(self._moves, axis=0).ravel().repeat(sizes.take(self._pooled, axis=0).ravel()))
+    def _move(self, values: Array, sizes: Array, shift: Array) -> None:
+        """Moves all numbers as far as what they count has moved. The bags of an entry are side by side, and each moves with its level."""
+        moves = [shift.take(part.counted, axis=0).T.repeat(sizes[part.kind], axis=0).ravel() for part in self._bag_parts]
+        moves.append(shift.take(self._row_counted, axis=0).ravel().repeat(sizes.take(self._row_kinds, axis=0).ravel()))
         start = 0
-        for part in parts:
-            values[start : start + len(part)] += part
-            start += len(part)
+        for move in moves:
+            values[start : start + len(move)] += move
+            start += len(move)
 
-    def _plan_of(self, batch: _Batch, values: Array) -> Plan:
-        count, orbits = batch.totals.__getitem__, [orbit for own in self._orbits for orbit in own]
-        lengths = [sum(len(c) * count(row) for row, c in zip(orbit.entries, orbit.columns, strict=True)) for orbit in orbits]
-        at = sum(lengths)
+    def _plan(self, numbers: Array, sizes: Array, totals: Sequence[int], values: Array) -> Plan:
+        orbits = [orbit for listed in self._orbits for orbit in listed]
+        lengths = [sum(len(part.counted) * totals[part.kind] for part in orbit.bag_parts) for orbit in orbits]
         for orbit in orbits:
-            lengths += sum(map(count, orbit.members)), sum(map(count, orbit.bags)) + 1
-            if len(orbit.masks) > 1:
-                self._move(orbit, batch, values[at : at + lengths[-2]])
-            at += lengths[-2] + lengths[-1]
+            lengths += [sum(totals[kind] for kind in orbit.pairs), sum(totals[kind] for kind in orbit.bags) + 1]
+            lengths += [sum(totals[kind] for kind in orbit.entries)] if orbit.has_rows else []
         parts = torch.from_numpy(values).to(self._device).split_with_sizes(lengths)
-        reads, pooled = iter(parts[: len(orbits)]), iter(parts[len(orbits) :])
-        lists, orders = [], []
-        for t, own in enumerate(self._orbits):
-            start, made = 0, []
-            for orbit in own:
-                made.append(self._orbit_plan(orbit, batch, start, next(reads), next(pooled), next(pooled)))
-                start = made[-1].stop
-            lists.append(tuple(made))
-            orders.append(self._order(t, batch))
+        bags, rest = iter(parts[: len(orbits)]), iter(parts[len(orbits) :])
+        lists = tuple(tuple(orbit.make(totals, numbers, next(bags), rest) for orbit in listed) for listed in self._orbits)
         first = self._plans[0]
-        keys, entries = (batch.sizes[rows.start : rows.stop, :-1] for rows in (self._keys, self._entries))
-        return Plan(first.tensors, first.levels, keys, entries, tuple(lists), tuple(orders))
-
-    def _orbit_plan(self, orbit: _Orbit, batch: _Batch, start: int, read: Tensor, pool: Tensor, ptr: Tensor) -> OrbitPlan:
-        first, counts = orbit.old[0], [batch.totals[row] for row in orbit.entries]
-        stop = start + sum(counts)
-        offsets = 0, *accumulate(batch.totals[row] for row in orbit.bags)
-        lists = read, _read_ptr(orbit, counts, read), pool, ptr
-        num_sets = tuple(n // len(mask) for n, mask in zip(counts, orbit.masks, strict=True))
-        tables = tuple(Table(run.sizes, run.widths, run.masks, run.sets.take(batch.numbers, axis=1)) for run in orbit.runs)
-        return OrbitPlan(start, stop, first.levels, first.num_slots, offsets, *lists, orbit.masks, num_sets, first.nodes_at, tables)
-
-    def _move(self, orbit: _Orbit, batch: _Batch, pool: Array) -> None:
-        """Moves the members of bags, each with the entries of its mask and structure."""
-        structure = batch.structure(orbit.members)
-        before = orbit.before[self._plan[batch.numbers]][structure]
-        pool += batch.shift[orbit.entries][orbit.mask_of_entry[pool + before], structure].astype(pool.dtype)
-
-    def _order(self, t: int, batch: _Batch) -> Tensor | None:
-        """The rows of a tensor in canonical order; None if they are."""
-        orbits = self._orbits[t]
-        if self._is_ordered[t] and sum(len(orbit.entries) for orbit in orbits) <= 1:
-            return None
-        rows = []
-        for orbit in orbits:
-            starts = self._origin[orbit.entries][:, batch.numbers] + orbit.before[self._plan[batch.numbers]]
-            place = spans(starts.ravel(), batch.sizes[orbit.entries, :-1].ravel())
-            rows.append(orbit.rows[place] + batch.shift[self._entries[t]][batch.structure(orbit.entries)])
-        return order_of([torch.from_numpy(own).to(self._device) for own in rows])
+        num_keys, num_entries = (sizes[kinds.start : kinds.stop, :-1] for kinds in (self._keys, self._tensors))
+        return Plan(first.tensors, first.levels, num_keys, num_entries, lists)
 
 
-def _read_ptr(orbit: _Orbit, counts: Sequence[int], like: Tensor) -> Tensor:
-    """Where the bags of every entry start, for as many entries of each mask: as in a longer list, if all have as many bags."""
-    known, rest = orbit.old[0].read_ptr, iter(counts)
-    shapes = [(sum(next(rest) for _ in run.masks), sum(run.widths)) for run in orbit.runs]
-    is_longer = len(shapes) == 1 and shapes[0][0] < len(known) and known.dtype == like.dtype
-    return known[: shapes[0][0] + 1] if is_longer else read_ptr_of(shapes, like)
+def _counted(sizes: Array, list_of: Array) -> tuple[Array, Array]:
+    """How many things of every kind a batch has, and where those of every structure start in the list that they are counted in."""
+    starts = sizes.cumsum(axis=1)
+    totals = starts[:, -1].copy()
+    starts -= sizes
+    above = starts_of(totals)
+    starts += (above - above.take(list_of))[:, None]
+    return totals, starts
 
 
-def _runs(old: Sequence[OrbitPlan], counts: Array) -> list[_Run]:
-    """The buckets of an orbit."""
-    by_sizes: dict[tuple[int, ...], dict[int, Table]] = {}
-    for number, lists in enumerate(old):
-        for table in lists.tables:
-            by_sizes.setdefault(table.sizes, {})[number] = table
-    runs, first = [], starts_of(counts)
-    for sizes, tables in sorted(by_sizes.items()):
-        listed = list(tables.values())
+def _buckets(lists: Sequence[OrbitPlan], counts: Array) -> list[_Bucket]:
+    """The buckets of an orbit in all plans, which have so many structures each."""
+    by_sizes: dict[tuple[int, ...], dict[int, BucketPlan]] = {}
+    for number, orbit in enumerate(lists):
+        for bucket in orbit.buckets:
+            by_sizes.setdefault(bucket.sizes, {})[number] = bucket
+    found, first = [], starts_of(counts)
+    for sizes, known in sorted(by_sizes.items()):
+        listed = list(known.values())
         masks, widths = listed[0].masks, listed[0].widths
-        if len(listed) == len(old) and all(table.masks == masks for table in listed):
-            runs.append(_Run(sizes, widths, masks, np.concatenate([table.sets for table in listed], axis=1), first))
+        if len(listed) == len(lists) and all(bucket.masks == masks for bucket in listed):
+            found.append(_Bucket(sizes, widths, masks, np.concatenate([bucket.sets for bucket in listed], axis=1)))
             continue
-        masks = tuple(sorted({mask for table in listed for mask in table.masks}))
+        masks = tuple(sorted({mask for bucket in listed for mask in bucket.masks}))
         sets = np.zeros((len(masks), int(counts.sum())), dtype=np.int64)
-        for number, table in tables.items():
-            sets[[masks.index(mask) for mask in table.masks], first[number] : first[number] + counts[number]] = table.sets
-        runs.append(_Run(sizes, widths, masks, sets, first))
-    return runs
+        for number, bucket in known.items():
+            sets[[masks.index(mask) for mask in bucket.masks], first[number] : first[number] + counts[number]] = bucket.sets
+        found.append(_Bucket(sizes, widths, masks, sets))
+    return found

@@ -1,16 +1,16 @@
 r"""Plans: which keys the entries of a structure write to and read from.
 
 Every entry writes to all subsets of its nodes and reads from all subsets of its nodes. A plan lists, for every orbit of every
-tensor of a map, the bags of its entries, a bag being a subset with a word; see `lists`.
+tensor of a map, the bags of its entries, a bag being a subset with a word; see `orbit_plan`, and `docs/engine.md` for an example
+carried through by hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,15 +20,12 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import Class, Orbit
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, levels, num_open, words
-from incidence.plans.orbit_plan import Array, OrbitPlan, Table, flatten, mask_lists, offsets_of, order_of
-from incidence.structure.arrange import Arranged
-from incidence.structure.ragged import code, ranges, rank
+from incidence.plans.orbit_plan import BucketPlan, NodeSlot, OrbitPlan, bags_ptr_of, level_ptr_of
+from incidence.structure.arrange import Arranged, Mask
+from incidence.structure.data import Array, StructureData, arranged
+from incidence.structure.ragged import code, no_entries, ranges, rank
 
-if TYPE_CHECKING:
-    from incidence.plans.batches import Stock
-    from incidence.structure.structure import Structure
-
-__all__ = ["OrbitPlan", "Plan", "build", "is_aligned", "tensors_of"]
+__all__ = ["Plan", "build_plan", "is_aligned", "tensors_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,69 +35,41 @@ class Plan:
     Attributes:
         tensors: The tensors of the map, each once.
         levels: The levels, the empty one first.
-        keys: How many keys of each level each structure has, shape (levels, structures); on the host.
-        entries: How many entries of each tensor each structure has, shape (tensors, structures); on the host.
+        num_keys: How many keys of each level each structure has, shape (levels, structures); on the host.
+        num_entries: How many entries of each tensor each structure has, shape (tensors, structures); on the host.
         orbits: For every tensor, the lists of its orbits.
-        orders: For every tensor, the rows in canonical order; None where the order is canonical already.
     """
 
     tensors: tuple[Pattern, ...]
     levels: tuple[Level, ...]
-    keys: Array
-    entries: Array
+    num_keys: Array
+    num_entries: Array
     orbits: tuple[tuple[OrbitPlan, ...], ...]
-    orders: tuple[Tensor | None, ...]
-    programs: dict[Hashable, Any] = field(default_factory=dict)  # what layers derive from this plan, by what they are
 
     @property
-    def num_keys(self) -> tuple[int, ...]:
-        """How many keys each level has."""
-        return tuple(self.keys.sum(1).tolist())
-
-    @property
-    def num_entries(self) -> tuple[int, ...]:
-        """For every tensor, the number of its entries."""
-        return tuple(self.entries.sum(1).tolist())
-
-    @cached_property
-    def flat(self) -> Array:
-        """The numbers of all lists as one: the bags of entries, orbit by orbit; then, by orbit, the members of bags and their starts.
-
-        On the host.
-        """
-        lists = [lists for orbits in self.orbits for lists in orbits]
-        parts = [*(own.read for own in lists), *(part for own in lists for part in (own.pool, own.pool_ptr[:-1]))]
-        return _host(torch.cat(parts))
-
-    @cached_property
-    def stock(self) -> Stock:
-        """The numbers ready to make batches of."""
-        from incidence.plans.batches import Stock
-
-        return Stock([self])
+    def device(self) -> torch.device:
+        """Where the lists live."""
+        return self.orbits[0][0].bags_of_entries.device
 
     def __repr__(self) -> str:
-        return "\n".join(["Plan", *self._lines()])
-
-    def _lines(self) -> list[str]:
-        lines = []
-        for pattern, orbits, order, count in zip(self.tensors, self.orbits, self.orders, self.num_entries, strict=True):
-            is_kept = "in canonical order" if order is None else "permuted in and out"
-            lines.append(f"  {str(pattern) or '(one value)'}: {count:,} entries, {is_kept}")
+        lines = ["Plan"]
+        for pattern, orbits, count in zip(self.tensors, self.orbits, self.num_entries.sum(1).tolist(), strict=True):
+            lines.append(f"  {str(pattern) or '(one value)'}: {count:,} entries")
             for orbit, lists in zip(pattern.orbits, orbits, strict=True):
                 if len(pattern.orbits) > 1:
-                    lines.append(f"    {orbit}: {lists.stop - lists.start:,} entries")
-                cost = f"{len(lists.read):,} reads, {lists.num_bags:,} bags on {len(lists.levels)} levels"
-                lines.append(f"      {cost}, {len(lists.masks)} masks")
-        keys = ", ".join(f"{n:,} of size {len(level)}" for level, n in zip(self.levels, self.num_keys, strict=True))
-        return [*lines, f"  keys: {keys}", f"  memory: {self.num_bytes / 2**20:,.1f} MiB"]
+                    lines.append(f"    {orbit}: {lists.num_entries:,} entries")
+                cost = f"{len(lists.bags_of_entries):,} reads, {lists.num_bags:,} bags on {len(lists.levels)} levels"
+                order = "rows in order" if lists.rows is None else "rows looked up"
+                lines.append(f"      {cost}, {len(lists.masks)} masks, {order}")
+        keys = ", ".join(f"{n:,} of size {len(level)}" for level, n in zip(self.levels, self.num_keys.sum(1).tolist(), strict=True))
+        return "\n".join([*lines, f"  keys: {keys}", f"  memory: {self.num_bytes / 2**20:,.1f} MiB"])
 
     @property
     def num_bytes(self) -> int:
         """The memory of the lists."""
         lists = [o for orbits in self.orbits for o in orbits]
-        tensors = [t for o in lists for t in (o.read, o.read_ptr, o.pool, o.pool_ptr)]
-        return sum(t.numel() * t.element_size() for t in [*tensors, *(o for o in self.orders if o is not None)])
+        tensors = [t for o in lists for t in (o.bags_of_entries, o.bags_ptr, o.rows_of_bags, o.rows_ptr, o.rows) if t is not None]
+        return sum(t.numel() * t.element_size() for t in tensors)
 
 
 _SPARSE_NODES = 4  # nodes for each place in an entry from which on nodes are ranked
@@ -140,71 +109,92 @@ def _all_nodes(orbit: Orbit) -> Level:
     return tuple(sorted(c.sort for c in orbit.classes for _ in range(c.size or 0)))
 
 
-def build(equivariant_map: EquivariantMap, structure: Structure) -> Plan:
+def build_plan(equivariant_map: EquivariantMap, structure: StructureData) -> Plan:
     """Finds the lists of a map on a structure."""
     tensors = tensors_of(equivariant_map)
     wanted = _orbit_levels(equivariant_map, tensors)
-    found = [
-        _Found(t, arranged, structure.batch(pattern)[arranged.bucket.rows], {})
-        for t, pattern in enumerate(tensors)
-        for arranged in structure.arranged(pattern)
-    ]
+    found = [_bucket_keys(structure, t, pattern, one) for t, pattern in enumerate(tensors) for one in arranged(structure, pattern)]
     all_levels = tuple(sorted({x for found_levels in wanted.values() for x in found_levels}, key=lambda x: (len(x), x)))
-    for part in found:
-        classes = tensors[part.tensor].orbits[part.arranged.bucket.orbit].classes
-        for level in wanted[part.tensor, part.arranged.bucket.orbit]:
+    for bucket in found:
+        classes = tensors[bucket.tensor].orbits[bucket.orbit].classes
+        for level in wanted[bucket.tensor, bucket.orbit]:
             if level:
-                part.keys[level] = _keys(part.arranged, classes, level, equivariant_map.max_overlap)
-    keys = np.stack([_number_keys(structure, level, found) for level in all_levels])
-    orbits, orders = [], []
+                bucket.keys[level] = _keys(bucket, classes, level, equivariant_map.max_overlap)
+    num_keys = np.stack([_number_keys(structure, level, found) for level in all_levels])
+    orbits = []
     for t, pattern in enumerate(tensors):
         lists: list[OrbitPlan] = []
         for number, orbit in enumerate(pattern.orbits):
-            own = [part for part in found if (part.tensor, part.arranged.bucket.orbit) == (t, number)]
-            shape = make_shape(orbit, wanted[t, number], all_levels, keys, equivariant_map.max_overlap)
-            start = lists[-1].stop if lists else 0
-            lists.append(_orbit_plan(own, start, wanted[t, number], shape, structure))
+            buckets = [bucket for bucket in found if (bucket.tensor, bucket.orbit) == (t, number)]
+            shape = _shape(orbit, wanted[t, number], all_levels, num_keys, equivariant_map.max_overlap)
+            lists.append(_orbit_plan(buckets, wanted[t, number], shape, structure))
         orbits.append(tuple(lists))
-        orders.append(order_of([part.arranged.bucket.rows for part in found if part.tensor == t]))
-    entries = np.stack([structure.entry_ptr(p).diff().cpu().numpy() for p in tensors])
-    return Plan(tensors, all_levels, keys, entries, tuple(orbits), tuple(orders))
+    num_entries = np.stack([structure.entry_ptr(p).diff().cpu().numpy() for p in tensors])
+    return Plan(tensors, all_levels, num_keys, num_entries, tuple(orbits))
 
 
-class _Found(NamedTuple):
-    """A bucket while its plan is made: the entries, their structures, and for every level nodes (later numbers) and slots of the keys."""
+@dataclass(frozen=True)
+class _BucketKeys:
+    """A bucket while its plan is made, with its entries in the order of the plan.
+
+    Attributes:
+        tensor, orbit: The orbit it is of.
+        sizes, labels: The number of nodes in each class, and the class of every node.
+        masks, num_sets: The masks of its node sets, and how many sets have each.
+        rows: The rows of its entries, shape (entries,).
+        nodes: Their nodes, shape (entries, nodes).
+        home: Their structures, shape (entries,).
+        keys: For every level the nodes (entries, keys each, nodes), later the numbers (entries, keys each), of their keys; and the slots.
+    """
 
     tensor: int
-    arranged: Arranged
-    structure: Tensor
+    orbit: int
+    sizes: tuple[int, ...]
+    labels: tuple[int, ...]
+    masks: tuple[Mask, ...]
+    num_sets: tuple[int, ...]
+    rows: Tensor
+    nodes: Tensor
+    home: Tensor
     keys: dict[Level, tuple[Tensor, Tensor]]
 
 
-class Shape(NamedTuple):
+def _bucket_keys(structure: StructureData, tensor: int, pattern: Pattern, found: Arranged) -> _BucketKeys:
+    """A bucket before its keys are known. Entries that are alone on their node sets keep the order of the user."""
+    rows, nodes = found.bucket.rows, found.bucket.nodes
+    if not found.is_single:
+        rows, nodes = rows[found.order], nodes[found.order]
+    home = structure.batch(pattern)[rows]
+    return _BucketKeys(
+        tensor, found.bucket.orbit, found.bucket.sizes, found.bucket.labels, found.masks, found.num_sets, rows, nodes, home, {}
+    )
+
+
+class _Shape(NamedTuple):
     """The levels of an orbit, the words that a key of each has, and where the bags of each start; see `OrbitPlan`."""
 
     levels: tuple[int, ...]
     num_slots: tuple[int, ...]
-    offsets: tuple[int, ...]
-    nodes_at: tuple[int, int, int] | None
+    level_ptr: tuple[int, ...]
+    single_nodes: NodeSlot | None
 
 
-def make_shape(orbit: Orbit, own: Sequence[Level], all_levels: Sequence[Level], keys: Array, max_overlap: int) -> Shape:
-    """The shape of the lists of an orbit."""
-    levels = tuple(all_levels.index(level) for level in own)
-    slots = tuple(len(words(orbit.classes, level, max_overlap)) for level in own)
-    return Shape(levels, slots, offsets_of(levels, slots, keys), _nodes_at(orbit, own, max_overlap))
+def _shape(orbit: Orbit, wanted: Sequence[Level], all_levels: Sequence[Level], num_keys: Array, max_overlap: int) -> _Shape:
+    numbers = tuple(all_levels.index(level) for level in wanted)
+    slots = tuple(len(words(orbit.classes, level, max_overlap)) for level in wanted)
+    return _Shape(numbers, slots, level_ptr_of(numbers, slots, num_keys), _single_nodes(orbit, wanted, max_overlap))
 
 
-def _keys(arranged: Arranged, classes: Sequence[Class], level: Level, max_overlap: int) -> tuple[Tensor, Tensor]:
+def _keys(bucket: _BucketKeys, classes: Sequence[Class], level: Level, max_overlap: int) -> tuple[Tensor, Tensor]:
     """The nodes of all keys of a level in every entry, ascending, (entries, keys each, nodes); and their slots."""
-    nodes, labels = arranged.bucket.nodes, arranged.bucket.labels
+    nodes, labels = bucket.nodes, bucket.labels
     subsets = [
         s
         for s in combinations(range(len(labels)), len(level))
         if tuple(sorted(classes[labels[p]].sort for p in s)) == level and num_open(classes, tuple(labels[p] for p in s)) <= max_overlap
     ]
     chosen = torch.tensor(subsets, dtype=torch.long, device=nodes.device).view(-1, len(level))
-    keys = nodes[:, chosen]
+    keys = nodes[:, chosen]  # (entries, keys each, nodes)
     label = torch.tensor(labels, dtype=torch.long, device=nodes.device)[chosen].expand_as(keys)
     if any(len({labels[p] for p in s}) > 1 for s in subsets):  # nodes ascend within a class, not across
         keys, order = keys.sort(dim=2)
@@ -223,7 +213,7 @@ def _number(word: Sequence[int], base: int) -> int:
     return value
 
 
-def _number_keys(structure: Structure, level: Level, found: Sequence[_Found]) -> Array:
+def _number_keys(structure: StructureData, level: Level, found: Sequence[_BucketKeys]) -> Array:
     """Numbers the keys of a level: nodes by their own number, larger sets by rank among all that occur. How many each structure has.
 
     Where most nodes are in no entry, nodes are ranked too: a thousand edges among a billion nodes are a small structure. Either
@@ -231,24 +221,24 @@ def _number_keys(structure: Structure, level: Level, found: Sequence[_Found]) ->
     """
     if not level:
         return np.ones(structure.num_structures, dtype=np.int64)
-    members = [part for part in found if level in part.keys]
-    total = sum(part.keys[level][0].numel() for part in members)
+    members = [bucket for bucket in found if level in bucket.keys]
+    total = sum(bucket.keys[level][0].numel() for bucket in members)
     if len(level) == 1 and structure.counts[level[0]] <= _SPARSE_NODES * total + 1024:
-        for part in members:
-            nodes, slots = part.keys[level]
-            part.keys[level] = nodes[:, :, 0] - structure.node_offsets[level[0]], slots
+        for bucket in members:
+            nodes, slots = bucket.keys[level]
+            bucket.keys[level] = nodes[:, :, 0] - structure._node_offsets[level[0]], slots
         return _host(structure.node_ptr(level[0]).diff())
-    keys = [part.keys[level][0] for part in members]
-    flat = torch.cat([k.reshape(-1, len(level)) for k in keys]) if keys else structure.empty_index(len(level)).T
+    keys = [bucket.keys[level][0] for bucket in members]
+    flat = torch.cat([k.reshape(-1, len(level)) for k in keys]) if keys else no_entries(len(level), structure.device).T
     ranks, count = rank(code(flat.unbind(1), [structure.total_nodes] * len(level))[0])
-    for part, numbers in zip(members, ranks.split([k.shape[0] * k.shape[1] for k in keys]), strict=True):
-        nodes, slots = part.keys[level]
-        part.keys[level] = numbers.view(nodes.shape[:2]), slots
+    for bucket, numbers in zip(members, ranks.split([k.shape[0] * k.shape[1] for k in keys]), strict=True):
+        nodes, slots = bucket.keys[level]
+        bucket.keys[level] = numbers.view(nodes.shape[:2]), slots
     if structure.num_structures == 1:
         return np.array([count])
     owner = torch.empty(count, dtype=torch.long, device=structure.device)
-    for part in members:
-        owner[part.keys[level][0]] = part.structure[:, None]
+    for bucket in members:
+        owner[bucket.keys[level][0]] = bucket.home[:, None]
     return _host(torch.bincount(owner, minlength=structure.num_structures))
 
 
@@ -257,58 +247,83 @@ def _host(values: Tensor) -> Array:
     return found
 
 
-def _nodes_at(orbit: Orbit, own: Sequence[Level], max_overlap: int) -> tuple[int, int, int] | None:
+def _single_nodes(orbit: Orbit, wanted: Sequence[Level], max_overlap: int) -> NodeSlot | None:
     """The smallest class of fixed size that has a level of its own sort."""
     found = [
-        (size, at, words(orbit.classes, level, max_overlap).index((label,)))
-        for at, level in enumerate(own)
+        NodeSlot(at, words(orbit.classes, level, max_overlap).index((label,)), size)
+        for at, level in enumerate(wanted)
         for label, c in enumerate(orbit.classes)
         if len(level) == 1 and c.sort == level[0] and (size := c.size)
     ]
-    return (min(found)[1], min(found)[2], min(found)[0]) if found else None
+    return min(found, key=lambda slot: (slot.size, slot.level, slot.slot), default=None)
 
 
-def _orbit_plan(found: Sequence[_Found], start: int, own: Sequence[Level], shape: Shape, structure: Structure) -> OrbitPlan:
+def _orbit_plan(buckets: Sequence[_BucketKeys], wanted: Sequence[Level], shape: _Shape, structure: StructureData) -> OrbitPlan:
     device, num_structures = structure.device, structure.num_structures
     columns = [
-        [part.structure[:, None]]
+        [bucket.home[:, None]]
         + [
-            part.keys[level][0] * slots + part.keys[level][1] + offset
-            for level, slots, offset in zip(own[1:], shape.num_slots[1:], shape.offsets[1:], strict=False)
+            bucket.keys[level][0] * slots + bucket.keys[level][1] + first
+            for level, slots, first in zip(wanted[1:], shape.num_slots[1:], shape.level_ptr[1:], strict=False)
         ]
-        for part in found
-    ]
-    total = sum(c.numel() for parts in columns for c in parts)
-    dtype = torch.int32 if max(shape.offsets[-1], total) < 2**31 - 1 else torch.long
-    tables = tuple(
-        Table(
-            part.arranged.bucket.sizes,
-            tuple(c.shape[1] for c in parts),
-            part.arranged.masks,
-            _sets(part, num_structures),
-        )
-        for part, parts in zip(found, columns, strict=True)
+        for bucket in buckets
+    ]  # for every bucket and level, the bags of its entries: (entries, bags each)
+    num_pairs = sum(c.numel() for parts in columns for c in parts)
+    dtype = torch.int32 if max(shape.level_ptr[-1], num_pairs) < 2**31 - 1 else torch.long
+    tables = [torch.cat(parts, dim=1).to(dtype) for parts in columns]  # (entries, bags each)
+    bags = torch.cat([torch.zeros(0, dtype=dtype, device=device), *(table.flatten() for table in tables)])  # (pairs,)
+    bags_ptr = bags_ptr_of([(len(table), table.shape[1]) for table in tables], bags)  # (entries + 1,)
+    rows = torch.cat([no_entries(1, device)[0], *(bucket.rows for bucket in buckets)])  # (entries,)
+    plans = tuple(
+        BucketPlan(bucket.sizes, tuple(c.shape[1] for c in parts), bucket.masks, _sets(bucket, num_structures))
+        for bucket, parts in zip(buckets, columns, strict=True)
     )
-    read, read_ptr = flatten([torch.cat(parts, dim=1).to(dtype) for parts in columns], dtype, device)
-    each = read_ptr.diff()
-    first = shape.offsets[1]  # the bags of structures come first, one in each entry
-    is_local = read >= first
-    entries = torch.repeat_interleave(torch.arange(len(each), device=device, dtype=dtype), each)[is_local]
-    local = read[is_local] - first
-    pool_ptr = ranges(torch.bincount(read, minlength=shape.offsets[-1])).to(dtype)
-    whole = read[~is_local].sort(stable=True)[1] if num_structures > 1 else torch.arange(len(each), device=device)
-    pool = torch.cat([whole.to(dtype), entries[local.sort(stable=True)[1]]])
-    lists = read, read_ptr, pool, pool_ptr
-    return OrbitPlan(start, start + len(each), *shape[:3], *lists, *mask_lists(tables), shape.nodes_at, tables)
+    first_row, listed = _in_order(rows)
+    rows_of_bags, rows_ptr = _transposed(bags, bags_ptr, rows, shape.level_ptr)
+    return OrbitPlan(
+        num_entries=len(rows),
+        first_row=first_row,
+        rows=listed,
+        levels=shape.levels,
+        num_slots=shape.num_slots,
+        level_ptr=shape.level_ptr,
+        bags_of_entries=bags,
+        bags_ptr=bags_ptr,
+        rows_of_bags=rows_of_bags,
+        rows_ptr=rows_ptr,
+        masks=tuple(mask for bucket in plans for mask in bucket.masks),
+        num_sets=tuple(n for bucket in plans for n in bucket.sets.sum(1).tolist()),
+        single_nodes=shape.single_nodes,
+        buckets=plans,
+    )
 
 
-def _sets(part: _Found, num_structures: int) -> Array:
+def _in_order(rows: Tensor) -> tuple[int, Tensor | None]:
+    """The first row, and all of them unless they follow each other."""
+    first = int(rows[0]) if len(rows) else 0
+    is_range = bool((rows == torch.arange(first, first + len(rows), device=rows.device)).all())
+    return (first, None) if is_range else (0, rows)
+
+
+def _transposed(bags: Tensor, bags_ptr: Tensor, rows: Tensor, level_ptr: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The rows of the entries of every bag, and where those of each start."""
+    first = level_ptr[1]  # the bags of structures come first, one in each entry
+    is_local = bags >= first
+    entries = torch.repeat_interleave(rows.to(bags.dtype), bags_ptr.diff())[is_local]
+    local = bags[is_local] - first
+    whole = rows.to(bags.dtype)
+    if first > 1:
+        whole = whole[bags[~is_local].sort(stable=True)[1]]
+    rows_ptr = ranges(torch.bincount(bags, minlength=level_ptr[-1])).to(bags.dtype)
+    return torch.cat([whole, entries[local.sort(stable=True)[1]]]), rows_ptr
+
+
+def _sets(bucket: _BucketKeys, num_structures: int) -> Array:
     """How many sets of each mask each structure has."""
-    masks, num_sets = part.arranged.masks, part.arranged.num_sets
     if num_structures == 1:
-        return np.array(num_sets)[:, None]
-    lengths = torch.tensor([n * len(mask) for n, mask in zip(num_sets, masks, strict=True)], device=part.structure.device)
-    run = torch.repeat_interleave(torch.arange(len(masks), device=lengths.device), lengths)
-    counts = torch.bincount(run * num_structures + part.structure, minlength=len(masks) * num_structures)
-    found: Array = _host(counts).reshape(len(masks), num_structures) // np.array([len(mask) for mask in masks])[:, None]
+        return np.array(bucket.num_sets)[:, None]
+    lengths = torch.tensor([n * len(mask) for n, mask in zip(bucket.num_sets, bucket.masks, strict=True)], device=bucket.home.device)
+    mask = torch.repeat_interleave(torch.arange(len(bucket.masks), device=lengths.device), lengths)
+    counts = torch.bincount(mask * num_structures + bucket.home, minlength=len(bucket.masks) * num_structures)
+    found: Array = _host(counts).reshape(len(bucket.masks), num_structures) // np.array([len(mask) for mask in bucket.masks])[:, None]
     return found

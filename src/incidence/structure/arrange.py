@@ -8,7 +8,7 @@ the same mask stand together, by ascending nodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -32,21 +32,33 @@ class DuplicateError(Exception):
 
 @dataclass(frozen=True)
 class Arranged:
-    """A bucket in canonical order.
+    """A bucket, and the canonical order of its entries.
 
     Attributes:
-        bucket: The entries, in canonical order.
+        bucket: The entries as they are given.
+        order: Their places in the bucket in canonical order, shape (entries,).
         masks: The different masks, each the words of the entries of a set in their order.
         num_sets: How many node sets have each mask.
     """
 
     bucket: Bucket
+    order: Tensor
     masks: tuple[Mask, ...]
     num_sets: tuple[int, ...]
 
+    @property
+    def rows(self) -> Tensor:
+        """The rows of the entries in canonical order, shape (entries,)."""
+        return self.bucket.rows[self.order]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether every entry is alone on its node set, so that no order is better than another."""
+        return len(self.masks) == 1 and len(self.masks[0]) == 1
+
 
 def arrange(bucket: Bucket, num_nodes: int) -> Arranged:
-    """Puts a bucket into canonical order.
+    """Finds the canonical order of a bucket.
 
     Raises:
         DuplicateError: Two rows denote one entry.
@@ -67,7 +79,7 @@ def arrange(bucket: Bucket, num_nodes: int) -> Arranged:
     is_first = torch.ones_like(sets, dtype=torch.bool)
     torch.ne(sets[1:], sets[:-1], out=is_first[1:])
     if is_first.all():
-        return Arranged(_take(bucket, order), ((bucket.labels,),), (count,))
+        return Arranged(bucket, order, ((bucket.labels,),), (count,))
     number = is_first.cumsum(0) - 1  # which set
     along = position[is_first].argsort(dim=1)[number]  # where each node of the first entry stands among the ascending ones
     relative = words.gather(1, along)
@@ -75,11 +87,7 @@ def arrange(bucket: Bucket, num_nodes: int) -> Arranged:
     mask, masks = _read_masks(*_masks(which, number), is_first, relative)
     key, _ = code([mask[number], number, which], [len(masks), len(mask), int(which.max()) + 1])
     num_sets = torch.bincount(mask, minlength=len(masks))
-    return Arranged(_take(bucket, order[key.argsort()]), masks, tuple(num_sets.tolist()))
-
-
-def _take(bucket: Bucket, order: Tensor) -> Bucket:
-    return replace(bucket, rows=bucket.rows[order], nodes=bucket.nodes[order])
+    return Arranged(bucket, order[key.argsort()], masks, tuple(num_sets.tolist()))
 
 
 def _arrange_sets(bucket: Bucket, num_nodes: int) -> Arranged:
@@ -88,7 +96,7 @@ def _arrange_sets(bucket: Bucket, num_nodes: int) -> Arranged:
     key, order = (code(columns, [num_nodes] * len(columns))[0] if columns else torch.zeros_like(bucket.rows)).sort(stable=True)
     if columns:
         _refuse_equal(key, order, bucket)
-    return Arranged(_take(bucket, order), ((bucket.labels,),), (len(order),))
+    return Arranged(bucket, order, ((bucket.labels,),), (len(order),))
 
 
 def _refuse_equal(key: Tensor, order: Tensor, bucket: Bucket) -> None:

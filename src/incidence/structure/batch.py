@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import index as index_of
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -13,15 +13,16 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.plans.batches import spans, starts_of
-from incidence.plans.orbit_plan import Array
-from incidence.structure.structure import Structure
+from incidence.structure.data import Array, Origin, StructureData, cache_of
+from incidence.structure.ragged import spans, starts_of
 from incidence.structure.validate import as_rows
 
 __all__ = ["collate", "numbers", "pack", "take", "uncollate"]
 
+S = TypeVar("S", bound=StructureData)
 
-def collate(structures: Sequence[Structure]) -> Structure:
+
+def collate(structures: Sequence[S]) -> S:
     """Puts structures side by side into one: nodes and entries are numbered through; batches collate again.
 
     Plans that every structure has are carried over by shifting their numbers. Structures that were packed together are taken from
@@ -31,52 +32,65 @@ def collate(structures: Sequence[Structure]) -> Structure:
         IncidenceError: There is none, or they differ in sorts, tensors or devices.
     """
     structures = _as_list(structures)
-    packed = [s.packed for s in structures]
-    if None not in packed:
-        stores, numbers = zip(*packed, strict=True)
-        if stores.count(stores[0]) == len(stores):
-            return _ranges_of(stores[0], np.fromiter(chain.from_iterable(numbers), np.int64), is_packed=True)
+    store = _common_store(structures)
+    if store is not None:
+        places = chain.from_iterable(s._origin.numbers for s in structures if s._origin is not None and s._origin.numbers is not None)
+        return _ranges_of(store, np.fromiter(places, np.int64), is_packed=True)
     _assert_alike(structures)
     first = structures[0]
-    nodes = {sort: [s.lengths(sort) for s in structures] for sort in first.counts}
-    entries = {p: [s.lengths(p) for s in structures] for p in first.patterns}
+    nodes = {sort: [s._lengths_of(sort) for s in structures] for sort in first.counts}
+    entries = {p: [s._lengths_of(p) for s in structures] for p in first.patterns}
     starts = {sort: starts_of(np.array([int(own.sum()) for own in lengths])) for sort, lengths in nodes.items()}
     index = {}
     for pattern in first.patterns:
         spelling = str(pattern)
-        index[pattern] = _join_index(pattern, [s.spelt(pattern, spelling) for s in structures], starts, entries[pattern])
+        index[pattern] = _join_index(pattern, [_in_spelling(s, pattern, spelling) for s in structures], starts, entries[pattern])
     node_ptr = {sort: _ptr(np.concatenate(lengths), first.device) for sort, lengths in nodes.items()}
     entry_ptr = {p: _ptr(np.concatenate(lengths), first.device) for p, lengths in entries.items()}
-    return Structure._of(node_ptr, index, entry_ptr, parts=structures)
+    return first._of(node_ptr, index, entry_ptr, Origin(structures))
 
 
-def pack(structures: Sequence[Structure]) -> list[Structure]:
+def _common_store(structures: Sequence[S]) -> S | None:
+    """The store that all structures were packed in, if there is one."""
+    origins = [s._origin for s in structures]
+    if any(origin is None or origin.numbers is None for origin in origins):
+        return None
+    stores: list[Any] = [origin.sources[0] for origin in origins if origin is not None]
+    return stores[0] if all(store is stores[0] for store in stores) else None
+
+
+def _in_spelling(structure: StructureData, pattern: Pattern, spelling: str) -> tuple[Tensor, ...]:
+    """The index of a tensor in the letters of a pattern, which may be spelt in other letters here."""
+    return structure._index[pattern] if structure._spelling.get(pattern) == spelling else structure.index(pattern)
+
+
+def pack(structures: Sequence[S]) -> list[S]:
     """The same structures, kept together in one store; see `examples.pack`."""
     structures = _as_list(structures)
     store, first, members = collate(structures), 0, []
     for s in structures:
         numbers = range(first, first + s.num_structures)
-        members.append(Structure._of(s._node_ptr, s._index, s._entry_ptr, packed=(store, numbers)))
+        members.append(s._of(s._node_ptr, s._index, s._entry_ptr, Origin([store], numbers)))
         first += s.num_structures
     return members
 
 
-def _as_list(structures: object) -> list[Structure]:
+def _as_list(structures: Iterable[S]) -> list[S]:
     if not isinstance(structures, Iterable):
         raise IncidenceError(f"collate takes a list of structures; got {structures!r}.")
     listed = list(structures)
     if not listed:
         raise IncidenceError("collate needs at least one structure; got an empty list.")
-    if not all(issubclass(kind, Structure) for kind in set(map(type, listed))):
-        number, other = next((number, s) for number, s in enumerate(listed) if not isinstance(s, Structure))
+    if not all(issubclass(kind, StructureData) for kind in set(map(type, listed))):
+        number, other = next((number, s) for number, s in enumerate(listed) if not isinstance(s, StructureData))
         raise IncidenceError(f"collate takes structures; number {number} is a {type(other).__name__}.")
     return listed
 
 
-def _assert_alike(structures: Sequence[Structure]) -> None:
+def _assert_alike(structures: Sequence[StructureData]) -> None:
     first = structures[0]
     for number, other in enumerate(structures):
-        if other.kind == first.kind:
+        if _kind(other) == _kind(first):
             continue
         if set(first.counts) != set(other.counts):
             one, two = sorted(first.counts), sorted(other.counts)
@@ -92,6 +106,21 @@ def _assert_alike(structures: Sequence[Structure]) -> None:
         if first.device != other.device:
             where = f"number 0 is on {first.device}, number {number} on {other.device}"
             raise IncidenceError(f"structures of a batch are on one device; {where}.")
+
+
+class _Kind(NamedTuple):
+    """Structures of one kind make a batch: sorts, tensors as they are spelt, and the device."""
+
+    sorts: tuple[str, ...]
+    tensors: tuple[str, ...]
+    device: torch.device
+
+
+def _kind(structure: StructureData) -> _Kind:
+    cache = cache_of(structure, _Kind)
+    if () not in cache:
+        cache[()] = _Kind(tuple(sorted(structure._node_ptr)), tuple(sorted(structure._spelling.values())), structure.device)
+    return cache[()]
 
 
 def _ptr(lengths: Array, device: torch.device) -> Tensor:
@@ -124,25 +153,57 @@ def _repeat(table: Array, lengths: Sequence[int] | Array, device: torch.device) 
     return torch.from_numpy(np.repeat(table, lengths, axis=1)).to(device)
 
 
-def _ranges_of(batch: Structure, numbers: Array, is_packed: bool = False) -> Structure:
+class _Lengths(NamedTuple):
+    """How many nodes of each sort, then entries of each pattern, the structures of a batch have; shape (sorts and patterns, structures)."""
+
+    table: Array
+
+
+def _length_table(batch: StructureData) -> Array:
+    cache = cache_of(batch, _Lengths)
+    if () not in cache:
+        sorts, patterns = map(batch._lengths_of, batch._node_ptr), map(batch._lengths_of, batch._index)
+        cache[()] = _Lengths(np.stack([*sorts, *patterns]))
+    return cache[()].table
+
+
+def _ranges_of(batch: S, numbers: Array, is_packed: bool = False) -> S:
     """Some structures of a batch, by ranges of its index."""
-    counted: tuple[Any, ...] = *batch.counts, *batch.patterns
-    lengths = batch.length_table.take(numbers, axis=1)
+    counted: tuple[str | Pattern, ...] = (*batch.counts, *batch.patterns)
+    lengths = _length_table(batch).take(numbers, axis=1)
     starts = np.zeros((len(lengths), len(numbers) + 1), dtype=np.int64)
     lengths.cumsum(axis=1, out=starts[:, 1:])
     rows = torch.from_numpy(starts).to(batch.device).unbind()
     node_ptr = dict(zip(batch.counts, rows, strict=False))
     entry_ptr = dict(zip(batch.patterns, rows[len(node_ptr) :], strict=True))
     index = _Index(batch, numbers)
-    chosen = Structure._of(node_ptr, index if is_packed else dict(index), entry_ptr, packed=(batch, numbers) if is_packed else None)
+    chosen = batch._of(node_ptr, index if is_packed else dict(index), entry_ptr, Origin([batch], numbers) if is_packed else None)
     chosen._lengths.update(zip(counted, lengths, strict=True))
     return chosen
+
+
+class _Pieces(NamedTuple):
+    """A part of an index by structure, and how many columns each has: entries for letters, incidences for an open face."""
+
+    part: Tensor
+    lengths: Array
+
+
+def _pieces(batch: StructureData, pattern: Pattern, place: int) -> _Pieces:
+    part = batch._index[pattern][place]
+    if place == 0:  # a lone open face has no letters
+        return _Pieces(part, batch._lengths_of(pattern) * (part.shape[0] > 0))
+    cache = cache_of(batch, _Pieces)
+    if (pattern, place) not in cache:
+        number, order = batch.batch(pattern)[part[1]].sort(stable=True)
+        cache[pattern, place] = _Pieces(part[:, order], torch.bincount(number, minlength=batch.num_structures).cpu().numpy())
+    return cache[pattern, place]
 
 
 class _Index(Mapping[Pattern, tuple[Tensor, ...]]):
     """The index of some structures of a batch, made when it is asked for: plans of packed structures are made without."""
 
-    def __init__(self, batch: Structure, numbers: Array) -> None:
+    def __init__(self, batch: StructureData, numbers: Array) -> None:
         self._batch, self._numbers = batch, numbers
         self._made: dict[Pattern, tuple[Tensor, ...]] = {}
 
@@ -169,7 +230,7 @@ class _Index(Mapping[Pattern, tuple[Tensor, ...]]):
         nodes = {sort: self._shift(sort) for sort in batch.counts}
         parts = []
         for place, by in enumerate(_shifts(pattern, nodes, self._shift(pattern))):
-            whole, pieces = batch.pieces(pattern, place)
+            whole, pieces = _pieces(batch, pattern, place)
             columns = torch.from_numpy(spans(starts_of(pieces)[numbers], pieces[numbers])).to(batch.device)
             moved = _repeat(by, pieces[numbers], batch.device)
             parts.append((whole.index_select(1, columns) if len(whole) else whole[:, columns]) + moved)
@@ -177,24 +238,24 @@ class _Index(Mapping[Pattern, tuple[Tensor, ...]]):
 
     def _shift(self, what: str | Pattern) -> Array:
         """How far the nodes of a sort, or the entries of a pattern, have moved."""
-        lengths = self._batch.lengths(what)
+        lengths = self._batch._lengths_of(what)
         return starts_of(lengths[self._numbers]) - starts_of(lengths)[self._numbers]
 
 
-def uncollate(batch: Structure) -> list[Structure]:
+def uncollate(batch: S) -> list[S]:
     """The structures of a batch, each on its own."""
-    if not isinstance(batch, Structure):
+    if not isinstance(batch, StructureData):
         raise IncidenceError(f"uncollate takes a structure; got {type(batch).__name__}.")
     return [_ranges_of(batch, np.array([k])) for k in range(batch.num_structures)]
 
 
-def take(batch: Structure, item: Any) -> Structure:
+def take(batch: S, item: Any) -> S:
     """One structure of a batch, or a smaller batch by slice, mask or list of numbers."""
     chosen = numbers(batch, item)
     return _ranges_of(batch, np.atleast_1d(chosen))
 
 
-def numbers(batch: Structure, item: Any) -> int | list[int]:
+def numbers(batch: StructureData, item: Any) -> int | list[int]:
     """The number of one structure of a batch, or the numbers that a slice, mask or list means."""
     if isinstance(item, slice):
         found = list(range(batch.num_structures)[item])
@@ -212,7 +273,7 @@ def numbers(batch: Structure, item: Any) -> int | list[int]:
     return [_in_range(batch, k) for k in found]
 
 
-def _in_range(batch: Structure, k: int) -> int:
+def _in_range(batch: StructureData, k: int) -> int:
     try:
         return range(batch.num_structures)[k]
     except IndexError:

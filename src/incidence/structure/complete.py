@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,29 +11,24 @@ from torch import Tensor
 from incidence.algebra.orbit import Orbit, placements
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, TooLargeError
-from incidence.structure.structure import Structure
 from incidence.structure.validate import as_num_nodes
 
-__all__ = ["complete"]
+__all__ = ["complete_index"]
 
 _MAX_TUPLES = 2**28
 
 
-def complete(num_nodes: int | Mapping[str, int], patterns: Sequence[str], device: Any) -> Structure:
-    """The structure in which every entry of the patterns is present, in canonical order."""
+def complete_index(num_nodes: int | Mapping[str, int], patterns: Sequence[str]) -> tuple[dict[str, int], dict[str, Tensor]]:
+    """The number of nodes of every sort, and every entry of the patterns."""
     wanted = [Pattern(text) for text in patterns]
     counts = as_num_nodes(num_nodes, wanted)
     index = {}
     for pattern in wanted:
         if pattern.is_open:
             raise IncidenceError(f"`{pattern}` has open faces: there is no complete structure for it. List the faces instead.")
-        if not pattern.faces:
-            continue
-        parts = [_entries(pattern, orbit, counts) for orbit in pattern.orbits]
-        index[str(pattern)] = torch.cat(parts, dim=1)
-    structure = Structure(counts, index, device=device)
-    ordered, _ = structure.canonical()
-    return ordered
+        if pattern.faces:
+            index[str(pattern)] = torch.cat([_entries(pattern, orbit, counts) for orbit in pattern.orbits], dim=1)
+    return counts, index
 
 
 def _entries(pattern: Pattern, orbit: Orbit, counts: Mapping[str, int]) -> Tensor:

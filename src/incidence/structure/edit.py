@@ -4,30 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from reprlib import repr as shortened
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.structure.data import StructureData, arranged, entry_ptr_of, keep_arranged
 from incidence.structure.entries import Bucket, buckets, count_entries
-from incidence.structure.ragged import code, rank
-from incidence.structure.structure import Structure, _permute_entries
-from incidence.structure.validate import as_index, as_rows, assert_entries
+from incidence.structure.ragged import code, no_entries, rank
+from incidence.structure.validate import as_index, as_rows, as_tensors, assert_entries, assert_names
 
-__all__ = ["as_mask", "induced", "is_equal", "locate", "masked", "relabel", "rename", "select", "with_index"]
+__all__ = [
+    "as_mask",
+    "canonical",
+    "induced",
+    "is_equal",
+    "locate",
+    "masked",
+    "relabel",
+    "rename",
+    "select",
+    "with_index",
+]
+
+S = TypeVar("S", bound=StructureData)
 
 
-def locate(structure: Structure, text: str | Pattern, query: object) -> Tensor:
+def canonical(structure: S) -> tuple[S, dict[str, Tensor]]:
+    """The same structure in the preferred order of entries, and for each tensor the rows to permute features with."""
+    orders = {p: _canonical_rows(structure, p) for p in structure.patterns}
+    moved = {p: _permute_entries(p, parts, orders[p]) for p, parts in structure._index.items()}
+    return structure._with(moved, structure._entry_ptr), {p.name or str(p): rows for p, rows in orders.items()}
+
+
+def _canonical_rows(structure: StructureData, pattern: Pattern) -> Tensor:
+    rows = torch.cat([found.rows for found in arranged(structure, pattern)] or [no_entries(1, structure.device)[0]])
+    if structure.num_structures == 1:
+        return rows
+    return rows[structure.batch(pattern)[rows].sort(stable=True)[1]]
+
+
+def _permute_entries(pattern: Pattern, parts: tuple[Tensor, ...], order: Tensor) -> tuple[Tensor, ...]:
+    """Takes entries in another order, or some of them."""
+    new = torch.full((count_entries(pattern, parts),), -1, dtype=torch.long, device=order.device)
+    new[order] = torch.arange(len(order), device=order.device)
+    letters = parts[0][:, order] if pattern.fixed_letters or not pattern.is_open else parts[0]
+    return letters, *(_renumber(members, new) for members in parts[1:])
+
+
+def _renumber(members: Tensor, new: Tensor) -> Tensor:
+    number = new[members[1]]
+    kept = number >= 0
+    moved = torch.stack([members[0], number])[:, kept]
+    return moved[:, moved[1].sort(stable=True)[1]]
+
+
+def locate(structure: StructureData, text: str | Pattern, query: object) -> Tensor:
     """The rows of given entries, -1 where an entry is absent."""
     found = structure.resolve(text)
     pattern = found if isinstance(text, str) and found.name == text.strip() else Pattern(text)
     asked = as_index(pattern, query, structure.device)
     assert_entries(pattern, asked, structure.counts)
-    offsets, total = structure.node_offsets, max(structure.total_nodes, 1)
+    offsets, total = structure._node_offsets, max(structure.total_nodes, 1)
     rows = torch.full((count_entries(pattern, asked),), -1, dtype=torch.long, device=structure.device)
-    known = {(a.bucket.orbit, a.bucket.sizes): a.bucket for a in structure.arranged(found)}
+    known = {(a.bucket.orbit, a.bucket.sizes): a.bucket for a in arranged(structure, found)}
     for bucket in buckets(pattern, asked, offsets, total):
         own = known.get((bucket.orbit, bucket.sizes))
         if own is not None:
@@ -45,22 +87,25 @@ def _match(asked: Bucket, known: Bucket, num_nodes: int) -> Tensor:
     return row_at[ranks[len(known.rows) :]]
 
 
-def with_index(structure: Structure, index: Mapping[str, object]) -> Structure:
+def with_index(structure: S, index: Mapping[str, object]) -> S:
     """The same nodes with further tensors, or other entries for those given; one structure only."""
     if structure.num_structures != 1:
         raise IncidenceError("with_index is for one structure: change the structures first, then collate them.")
-    new = Structure(structure.counts, index, device=structure.device)
-    kept = {p: parts for p, parts in structure._index.items() if p not in new._index}
-    kept_ptr = {p: structure._entry_ptr[p] for p in kept}
-    joined = Structure._of(structure._node_ptr, {**kept, **new._index}, {**kept_ptr, **new._entry_ptr})
-    names = [p.name for p in joined._index if p.name]
-    if len(set(names)) < len(names):
-        raise IncidenceError(f"a name means one tensor; `{max(names, key=names.count)}` is another pattern here already.")
-    joined._arranged = {p: found for s in (structure, new) for p, found in s._arranged.items() if s is new or p in kept}
+    new = as_tensors(index, structure.device)
+    for pattern, parts in new.items():
+        structure._assert_sorts(pattern)
+        assert_entries(pattern, parts, structure.counts)
+    kept = [p for p in structure.patterns if p not in new]
+    assert_names([*kept, *new], "is another pattern here already")
+    ptr = {p: torch.tensor([0, count_entries(p, parts)], device=structure.device) for p, parts in new.items()}
+    joined = structure._with({**{p: structure._index[p] for p in kept}, **new}, {**{p: structure._entry_ptr[p] for p in kept}, **ptr})
+    keep_arranged(joined, structure, kept)
+    for pattern in new:
+        arranged(joined, pattern)  # finds duplicates
     return joined
 
 
-def _per_sort(structure: Structure, value: Any, what: str) -> dict[str, Tensor]:
+def _per_sort(structure: StructureData, value: Any, what: str) -> dict[str, Tensor]:
     given = value if isinstance(value, Mapping) else {"node": value}
     unknown = [sort for sort in given if sort not in structure.counts]
     if unknown:
@@ -69,7 +114,7 @@ def _per_sort(structure: Structure, value: Any, what: str) -> dict[str, Tensor]:
     return {sort: as_rows(v, structure.device) for sort, v in given.items()}
 
 
-def relabel(structure: Structure, permutation: Any) -> Structure:
+def relabel(structure: S, permutation: Any) -> S:
     """The same structure with node v called permutation[v]."""
     by_sort = _per_sort(structure, permutation, "relabel")
     maps = {sort: torch.arange(n, device=structure.device) for sort, n in structure.counts.items()}
@@ -82,7 +127,7 @@ def relabel(structure: Structure, permutation: Any) -> Structure:
         if structure.num_structures > 1 and not torch.equal(home, torch.bucketize(maps[sort], ptr[1:], right=True)):
             raise IncidenceError("relabel must keep every node of a batch in its structure.")
         maps[sort] = new.long()
-    return Structure._of(structure._node_ptr, {p: rename(p, parts, maps) for p, parts in structure._index.items()}, structure._entry_ptr)
+    return structure._with({p: rename(p, parts, maps) for p, parts in structure._index.items()}, structure._entry_ptr)
 
 
 def rename(pattern: Pattern, parts: tuple[Tensor, ...], maps: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
@@ -94,7 +139,7 @@ def rename(pattern: Pattern, parts: tuple[Tensor, ...], maps: Mapping[str, Tenso
     return letters, *members
 
 
-def induced(structure: Structure, nodes: Any) -> Structure:
+def induced(structure: S, nodes: Any) -> S:
     """The entries all of whose nodes are kept, over those nodes numbered anew; one structure only."""
     if structure.num_structures != 1:
         raise IncidenceError("induced is for one structure: index the batch first, as in batch[0].induced(nodes).")
@@ -120,10 +165,10 @@ def induced(structure: Structure, nodes: Any) -> Structure:
         index[pattern] = _permute_entries(pattern, moved, is_kept.nonzero()[:, 0])
         entry_ptr[pattern] = torch.tensor([0, int(is_kept.sum())], device=structure.device)
     node_ptr = {sort: torch.tensor([0, n], device=structure.device) for sort, n in counts.items()}
-    return Structure._of(node_ptr, index, entry_ptr)
+    return structure._of(node_ptr, index, entry_ptr)
 
 
-def select(structure: Structure, text: str | Pattern, which: Any) -> Structure:
+def select(structure: S, text: str | Pattern, which: Any) -> S:
     """The same structure with only some entries of one tensor, in the given order."""
     pattern = structure.resolve(text)
     if pattern not in structure._index:
@@ -140,14 +185,19 @@ def select(structure: Structure, text: str | Pattern, which: Any) -> Structure:
     home = structure.batch(pattern)[rows]
     if bool((home.diff() < 0).any()):
         raise IncidenceError("select must keep the entries of a batch in the order of its structures.")
-    spelt = next(p for p in structure._index if p == pattern)
-    index = {**structure._index, spelt: _permute_entries(spelt, structure._index[spelt], rows)}
-    counts = torch.bincount(home, minlength=structure.num_structures)
-    ptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    return Structure._of(structure._node_ptr, index, {**structure._entry_ptr, spelt: ptr})
+    return _with_rows(structure, pattern, rows)
 
 
-def as_mask(structure: Structure, pattern: Pattern, keep: Any) -> Tensor:
+def _with_rows(structure: S, pattern: Pattern, rows: Tensor, name: str | None = None) -> S:
+    """Some entries of a tensor in its place, or as a further tensor with a name."""
+    spelt = structure._as_spelt(pattern)
+    new = spelt if name is None else Pattern(f"{name}={spelt.unnamed()}")
+    ptr = entry_ptr_of(structure.batch(pattern)[rows], structure.num_structures)
+    index = {**structure._index, new: _permute_entries(spelt, structure._stored(spelt), rows)}
+    return structure._with(index, {**structure._entry_ptr, new: ptr})
+
+
+def as_mask(structure: StructureData, pattern: Pattern, keep: Any) -> Tensor:
     """A mask of the entries of a tensor, from a boolean tensor or a list."""
     mask, count = as_rows(keep, structure.device), structure.num_entries(pattern)
     if mask.dtype != torch.bool or mask.shape != (count,):
@@ -156,22 +206,18 @@ def as_mask(structure: Structure, pattern: Pattern, keep: Any) -> Tensor:
     return mask
 
 
-def masked(structure: Structure, text: str | Pattern, keep: Any, name: str | None = None) -> Structure:
+def masked(structure: S, text: str | Pattern, keep: Any, name: str | None = None) -> S:
     """The same structure with only the entries of one tensor that a mask keeps; or with these as a further tensor, if it gets a name."""
     pattern = structure.resolve(text)
     mask = as_mask(structure, pattern, keep)
     if not pattern.faces:
         raise IncidenceError("the empty pattern has one entry for each structure, which cannot be masked.")
-    spelt = next((p for p in structure._index if p == pattern), pattern)
-    new = spelt if name is None else Pattern(f"{name}={spelt.unnamed()}")
-    if name is not None and any(p.name == name for p in structure._index):
+    if name is not None and any(p.name == name for p in structure.patterns):
         raise IncidenceError(f"there is a tensor `{name}` already: give the masked one another name.")
-    counts = torch.bincount(structure.batch(pattern)[mask], minlength=structure.num_structures)
-    index = {**structure._index, new: _permute_entries(spelt, structure._stored(spelt), mask.nonzero()[:, 0])}
-    return Structure._of(structure._node_ptr, index, {**structure._entry_ptr, new: torch.cat([counts.new_zeros(1), counts.cumsum(0)])})
+    return _with_rows(structure, pattern, mask.nonzero()[:, 0], name)
 
 
-def is_equal(one: Structure, other: Structure) -> bool:
+def is_equal(one: StructureData, other: StructureData) -> bool:
     """Whether sizes, tensors and entries agree; two assignments of one entry are equal."""
     if set(one._node_ptr) != set(other._node_ptr) or set(one._index) != set(other._index) or one.device != other.device:
         return False
@@ -180,11 +226,11 @@ def is_equal(one: Structure, other: Structure) -> bool:
     return all(torch.equal(ptr, other._entry_ptr[p]) and _same_entries(one, other, p) for p, ptr in one._entry_ptr.items())
 
 
-def _same_entries(one: Structure, other: Structure, pattern: Pattern) -> bool:
-    ours, theirs = one.arranged(pattern), other.arranged(pattern)
+def _same_entries(one: StructureData, other: StructureData, pattern: Pattern) -> bool:
+    ours, theirs = arranged(one, pattern), arranged(other, pattern)
     return len(ours) == len(theirs) and all(
         (a.bucket.orbit, a.bucket.sizes) == (b.bucket.orbit, b.bucket.sizes)
-        and torch.equal(a.bucket.rows, b.bucket.rows)
-        and torch.equal(a.bucket.nodes, b.bucket.nodes)
+        and torch.equal(a.rows, b.rows)
+        and torch.equal(a.bucket.nodes[a.order], b.bucket.nodes[b.order])
         for a, b in zip(ours, theirs, strict=True)
     )

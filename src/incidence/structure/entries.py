@@ -30,7 +30,7 @@ class Bucket:
     Attributes:
         orbit: The number of the orbit (or family) in its pattern.
         sizes: The number of nodes in each class.
-        rows: Which entries these are, shape (entries,).
+        rows: Which entries these are, ascending, shape (entries,).
         nodes: Their nodes by class, ascending within each class, shape (entries, nodes); numbered through all sorts.
     """
 
@@ -80,7 +80,10 @@ def _fixed(pattern: Pattern, index: Tensor, offsets: Mapping[str, int]) -> Itera
         nodes = torch.stack(columns, dim=1) if columns else index.new_zeros(len(rows), 0)
         by_orbit.setdefault((orbit, sizes), []).append((rows, nodes))
     for (orbit, sizes), parts in by_orbit.items():
-        rows, nodes = (torch.cat([part[i] for part in parts]) if len(parts) > 1 else parts[0][i] for i in (0, 1))
+        rows, nodes = parts[0]
+        if len(parts) > 1:
+            rows, order = torch.cat([part[0] for part in parts]).sort()
+            nodes = torch.cat([part[1] for part in parts])[order]
         yield Bucket(orbit, sizes, rows, _sorted_in_classes(nodes, sizes))
 
 

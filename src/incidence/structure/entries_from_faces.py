@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import factorial, prod
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,14 +20,29 @@ from torch import Tensor
 from incidence.algebra.grammar import Face
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.structure.data import StructureData, keep_arranged
+from incidence.structure.edit import canonical
 from incidence.structure.face_lookup import lone, sources
-from incidence.structure.ragged import MAX_ENTRIES, assert_few, by_entry, code, common_keys, distinct, expand, is_among, pairs, ranges
-from incidence.structure.structure import Structure
+from incidence.structure.ragged import (
+    MAX_ENTRIES,
+    assert_few,
+    by_entry,
+    code,
+    common_keys,
+    distinct,
+    expand,
+    is_among,
+    no_entries,
+    pairs,
+    ranges,
+)
 
 __all__ = ["attach", "with_pattern"]
 
+S = TypeVar("S", bound=StructureData)
 
-def with_pattern(structure: Structure, text: str | Pattern, faces: Mapping[Any, str] | None = None, limit: int = MAX_ENTRIES) -> Structure:
+
+def with_pattern(structure: S, text: str | Pattern, faces: Mapping[Any, str] | None = None, limit: int = MAX_ENTRIES) -> S:
     """The same structure with one more tensor: the entries of a pattern whose faces are all present."""
     pattern = Pattern(text)
     if not pattern.faces:
@@ -38,7 +53,7 @@ def with_pattern(structure: Structure, text: str | Pattern, faces: Mapping[Any, 
     found = search.join(search.reduced([search.table(number) for number in range(pattern.order)]))
     rows = [found[number] for number in range(pattern.order)]
     fixed = [found[name] for name in pattern.fixed_letters]
-    letters = torch.stack(fixed) if fixed else structure.empty_index(0)
+    letters = torch.stack(fixed) if fixed else no_entries(0, structure.device)
     return attach(structure, pattern, letters, list(zip(search.sources, rows, strict=True)), limit)
 
 
@@ -62,7 +77,7 @@ def _length(table: Table) -> int:
 class _Search:
     """A pattern to be found in a structure, each face of it among the entries of one tensor."""
 
-    structure: Structure
+    structure: StructureData
     pattern: Pattern
     sources: Sequence[Pattern]
     limit: int
@@ -194,9 +209,7 @@ def _ascending(face: Face, nodes: Tensor) -> Tensor:
 # ---- the tensor
 
 
-def attach(
-    structure: Structure, pattern: Pattern, letters: Tensor, faces: Sequence[tuple[Pattern, Tensor]], limit: int = MAX_ENTRIES
-) -> Structure:
+def attach(structure: S, pattern: Pattern, letters: Tensor, faces: Sequence[tuple[Pattern, Tensor]], limit: int = MAX_ENTRIES) -> S:
     """The same structure with one more tensor, in the preferred order of entries.
 
     Args:
@@ -213,19 +226,17 @@ def attach(
     home = structure.batch(faces[0][0])[faces[0][1]]
     ptr = ranges(torch.bincount(home, minlength=structure.num_structures))
     members = _members(structure, [pair for face, pair in zip(pattern.faces, faces, strict=True) if face.is_open], limit)
-    new = Structure._of(structure._node_ptr, {pattern: (letters, *members)}, {pattern: ptr})
-    preferred, _ = new.canonical()
+    preferred, _ = canonical(structure._with({pattern: (letters, *members)}, {pattern: ptr}))
     kept = [p for p in structure.patterns if p != pattern]
-    joined = Structure._of(
-        structure._node_ptr,
+    joined = structure._with(
         {**{p: structure._index[p] for p in kept}, **preferred._index},
         {**{p: structure._entry_ptr[p] for p in kept}, **preferred._entry_ptr},
     )
-    joined._arranged = {p: found for p, found in structure._arranged.items() if p in kept}
+    keep_arranged(joined, structure, kept)
     return joined
 
 
-def _members(structure: Structure, faces: Sequence[tuple[Pattern, Tensor]], limit: int) -> Iterator[Tensor]:
+def _members(structure: StructureData, faces: Sequence[tuple[Pattern, Tensor]], limit: int) -> Iterator[Tensor]:
     for source, rows in faces:
         nodes, ptr = by_entry(structure.index(source)[1], structure.num_entries(source))
         counts = ptr.diff()[rows]

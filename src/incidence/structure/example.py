@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.structure.batch import numbers
+from incidence.structure.ragged import spans, starts_of
+from incidence.structure.storage import arrays_of, read_arrays, tensor_arrays, tensors_from, write_arrays
 from incidence.structure.structure import Structure
 
 __all__ = ["Example", "Target"]
 
 Target = Tensor | dict[str, Tensor] | None
 """One tensor for a whole structure, tensors for the entries of patterns, or none."""
+
+
+_FORMAT = 1  # of files
 
 
 class Example:
@@ -123,14 +130,24 @@ class Example:
 
     def __getitem__(self, item: int | slice | Tensor | Sequence[int]) -> Example:
         """One example of a batch by number, or a smaller batch by slice, mask or list of numbers."""
-        from incidence.structure.examples import take
+        chosen = numbers(self._structure, item)
+        picked = np.atleast_1d(chosen)
 
-        return take(self, item)
+        def rows(key: str, x: Tensor) -> Tensor:
+            lengths = self._structure._lengths_of(self._structure.resolve(key))
+            found = torch.from_numpy(spans(starts_of(lengths)[picked], lengths[picked]))
+            return x[found.to(x.device)]
+
+        target = self._target
+        if isinstance(target, dict):
+            target = {key: rows(key, x) for key, x in target.items()}
+        elif target is not None and self._is_batch:
+            target = target[chosen]
+        features = {key: rows(key, x) for key, x in self._features.items()}
+        return Example._of(self._structure[item], features, target, not isinstance(chosen, int))
 
     def __iter__(self) -> Iterator[Example]:
-        from incidence.structure.examples import uncollate
-
-        return iter(uncollate(self))
+        return (self[k] for k in range(len(self)))
 
     # ---- moving and keeping
 
@@ -161,16 +178,26 @@ class Example:
 
     def save(self, path: Any) -> None:
         """Writes the example to a file, at once or not at all. No pickle: `load` executes nothing."""
-        from incidence.structure.examples import save
+        kind = "entries" if isinstance(self._target, dict) else "none" if self._target is None else "whole"
+        arrays = {"format": np.array(_FORMAT), "is_batch": np.array(self._is_batch), "target": np.array(kind), **arrays_of(self._structure)}
+        target = self._target if isinstance(self._target, dict) else {} if self._target is None else {"": self._target}
+        for what, tensors in (("feature", self._features), ("target", target)):
+            for number, (key, x) in enumerate(tensors.items()):
+                arrays.update(tensor_arrays(f"{what}/{number}", key, x))
+        write_arrays(path, arrays)
 
-        save(self, path)
+    @classmethod
+    def load(cls, path: Any) -> Example:
+        """Reads an example that `save` wrote, and checks it as if it were given anew."""
+        return read_arrays(path, "an example written by `Example.save`", _FORMAT, cls._from_arrays)
 
-    @staticmethod
-    def load(path: Any) -> Example:
-        """Reads an example that `save` wrote, and checks it."""
-        from incidence.structure.examples import load
-
-        return load(path)
+    @classmethod
+    def _from_arrays(cls, arrays: dict[str, Any]) -> Example:
+        kind, target = str(arrays["target"]), tensors_from(arrays, "target/")
+        wanted: Any = {"entries": target, "whole": target.get(""), "none": None}[kind]
+        if kind == "whole" and wanted is None:
+            raise IncidenceError("its target is missing.")
+        return cls(Structure._from_arrays(arrays), tensors_from(arrays, "feature/"), wanted, is_batch=bool(arrays["is_batch"]))
 
     def __eq__(self, other: object) -> bool:
         """Whether structures, features and targets agree; a missing value (NaN) agrees with another."""

@@ -1,4 +1,4 @@
-"""Many examples: side by side and apart again, and in files."""
+"""Many examples: side by side and apart again."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Any, overload
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from incidence.errors import IncidenceError
 from incidence.structure import batch as structures
 from incidence.structure.example import Example, Target
-from incidence.structure.storage import arrays_of, read_arrays, structure_from, write_arrays
 from incidence.structure.structure import Structure
 
-__all__ = ["collate", "load", "pack", "save", "take", "uncollate"]
+__all__ = ["collate", "pack", "uncollate"]
 
-_FORMAT = 1
 _DTYPE = attrgetter("dtype")
 
 
@@ -134,93 +131,4 @@ def uncollate(batch: Any) -> Any:
     """The structures, or the examples, of a batch, each on its own."""
     if not isinstance(batch, Example):
         return structures.uncollate(batch)
-    parts = structures.uncollate(batch._structure)
-    features = _split(batch, batch._features)
-    targets: Sequence[Target] = [batch._target] * len(parts)
-    if isinstance(batch._target, dict):
-        targets = _split(batch, batch._target)
-    elif batch._target is not None and batch._is_batch:
-        targets = batch._target.unbind()
-    return [Example._of(*one, False) for one in zip(parts, features, targets, strict=True)]
-
-
-def _split(batch: Example, tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
-    parts = {key: x.split(batch._structure.entry_ptr(key).diff().tolist()) for key, x in tensors.items()}
-    return [{key: rows[k] for key, rows in parts.items()} for k in range(len(batch))]
-
-
-def take(batch: Example, item: Any) -> Example:
-    """One example of a batch, or a smaller batch by slice, mask or list of numbers."""
-    chosen = structures.numbers(batch._structure, item)
-    if not isinstance(chosen, int):
-        return collate([_one(batch, k) for k in chosen])
-    return _one(batch, chosen)
-
-
-def _one(batch: Example, k: int) -> Example:
-    def rows(key: str, x: Tensor) -> Tensor:
-        start, stop = batch._structure.entry_ptr(key)[k : k + 2].tolist()
-        return x[start:stop]
-
-    target = batch._target
-    if isinstance(target, dict):
-        target = {key: rows(key, x) for key, x in target.items()}
-    elif target is not None and batch._is_batch:
-        target = target[k]
-    return Example._of(batch._structure[k], {key: rows(key, x) for key, x in batch._features.items()}, target, False)
-
-
-# ---- files
-
-
-def save(example: Example, path: Any) -> None:
-    """Writes an example; a file that is there already is replaced only when the new one is complete."""
-    arrays: dict[str, Any] = {"format": np.array(_FORMAT), "is_batch": np.array(example._is_batch), **arrays_of(example._structure)}
-    for number, (key, x) in enumerate(example._features.items()):
-        arrays.update(_tensor_arrays(f"feature/{number}", key, x))
-    target = example._target if isinstance(example._target, dict) else {} if example._target is None else {"": example._target}
-    kind = "entries" if isinstance(example._target, dict) else "whole" if target else "none"
-    arrays["target"] = np.array(kind)
-    for number, (key, x) in enumerate(target.items()):
-        arrays.update(_tensor_arrays(f"target/{number}", key, x))
-    write_arrays(path, arrays)
-
-
-def _tensor_arrays(place: str, key: str, x: Tensor) -> dict[str, Any]:
-    """A tensor as bytes with its type and shape: numpy does not know all the types of torch."""
-    flat = x.detach().cpu().contiguous().flatten()
-    raw = flat.view(torch.uint8) if flat.numel() else flat.new_zeros(0, dtype=torch.uint8)
-    kind = str(x.dtype).removeprefix("torch.")
-    return {
-        f"{place}/key": np.array(str(key)),
-        f"{place}/type": np.array(kind),
-        f"{place}/shape": np.array(x.shape, dtype=np.int64),
-        f"{place}/bytes": raw.numpy(),
-    }
-
-
-def load(path: Any) -> Example:
-    """Reads an example and checks it as if it were given anew."""
-    return read_arrays(path, "an example written by `Example.save`", _FORMAT, _read)
-
-
-def _read(arrays: dict[str, Any]) -> Example:
-    kind = str(arrays["target"])
-    target = _tensors(arrays, "target/")
-    wanted: Any = {"entries": target, "whole": target.get(""), "none": None}[kind]
-    if kind == "whole" and wanted is None:
-        raise IncidenceError("its target is missing.")
-    return Example(structure_from(arrays), _tensors(arrays, "feature/"), wanted, is_batch=bool(arrays["is_batch"]))
-
-
-def _tensors(arrays: dict[str, Any], prefix: str) -> dict[str, Tensor]:
-    places = sorted({int(key.split("/")[1]) for key in arrays if key.startswith(prefix)})
-    return {str(arrays[f"{prefix}{n}/key"]): _tensor(arrays, f"{prefix}{n}") for n in places}
-
-
-def _tensor(arrays: dict[str, Any], place: str) -> Tensor:
-    kind = getattr(torch, str(arrays[f"{place}/type"]), None)
-    raw, shape = arrays[f"{place}/bytes"], arrays[f"{place}/shape"].tolist()
-    if not isinstance(kind, torch.dtype) or raw.dtype != np.uint8 or raw.ndim != 1:
-        raise IncidenceError(f"{place} is no tensor.")
-    return torch.from_numpy(raw).view(kind).view(shape) if raw.size else torch.zeros(shape, dtype=kind)
+    return list(batch)

@@ -8,7 +8,7 @@ from typing import Any
 from incidence.algebra.grammar import Face, TensorSyntax
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.structure import Structure
+from incidence.structure.data import StructureData
 
 __all__ = ["lone", "sources"]
 
@@ -18,7 +18,7 @@ def lone(face: Face, name: str | None = None) -> Pattern:
     return Pattern._of(TensorSyntax(name, (face,)))
 
 
-def sources(structure: Structure, pattern: Pattern, faces: Mapping[Any, str] | None) -> list[Pattern]:
+def sources(structure: StructureData, pattern: Pattern, faces: Mapping[Any, str] | None) -> list[Pattern]:
     """For every face of a pattern the tensor that lists such faces.
 
     Args:
@@ -61,14 +61,14 @@ def _written(pattern: Pattern) -> str:
     return ", ".join(f"{number}: `{lone(face)}`" for number, face in enumerate(pattern.faces))
 
 
-def _named(structure: Structure, pattern: Pattern, number: int, tensor: str) -> Pattern:
+def _named(structure: StructureData, pattern: Pattern, number: int, tensor: str) -> Pattern:
     found = structure.resolve(tensor)
     if not _fits(found, pattern.faces[number]):
         raise IncidenceError(f"faces: `{found}` does not list faces like `{lone(pattern.faces[number])}`, face {number} of `{pattern}`.")
     return found
 
 
-def _only(structure: Structure, pattern: Pattern, number: int) -> Pattern:
+def _only(structure: StructureData, pattern: Pattern, number: int) -> Pattern:
     """The tensor of exactly this face, or the only one that fits; without a name before those with one."""
     face = pattern.faces[number]
     wanted = lone(face)

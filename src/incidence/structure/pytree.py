@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from incidence.algebra.pattern import Pattern
+from incidence.structure.data import cache_of
 from incidence.structure.structure import Structure
 
 __all__ = ["Flat"]
@@ -22,15 +23,20 @@ class Flat:
     spec: str
 
 
+def _flats(structure: Structure) -> dict[Any, Flat]:
+    """What layers left here before tracing, by the layer."""
+    return cache_of(structure, Flat)
+
+
 def _flatten(structure: Structure) -> tuple[list[Any], Any]:
     sorts = tuple(structure._node_ptr)
     patterns = tuple((str(p), len(parts)) for p, parts in structure._index.items())
-    flats = tuple((key, flat.spec, len(flat.tensors)) for key, flat in sorted(structure.flat.items()))
+    flats = tuple((key, flat.spec, len(flat.tensors)) for key, flat in sorted(_flats(structure).items()))
     tensors = [
         *structure._node_ptr.values(),
         *(part for parts in structure._index.values() for part in parts),
         *structure._entry_ptr.values(),
-        *(tensor for _, flat in sorted(structure.flat.items()) for tensor in flat.tensors),
+        *(tensor for _, flat in sorted(_flats(structure).items()) for tensor in flat.tensors),
     ]
     return tensors, (sorts, patterns, flats)
 
@@ -42,7 +48,7 @@ def _unflatten(tensors: Any, context: Any) -> Structure:
     index = {Pattern(text): tuple(next(rest) for _ in range(count)) for text, count in patterns}
     entry_ptr = {pattern: next(rest) for pattern in index}
     structure = Structure._of(node_ptr, index, entry_ptr)
-    structure.flat = {key: Flat([next(rest) for _ in range(count)], spec) for key, spec, count in flats}
+    _flats(structure).update({key: Flat([next(rest) for _ in range(count)], spec) for key, spec, count in flats})
     return structure
 
 

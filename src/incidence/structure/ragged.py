@@ -5,9 +5,12 @@ Nothing here is quadratic, and nothing overflows: all is linear or one sort.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from incidence.errors import TooLargeError
@@ -22,9 +25,12 @@ __all__ = [
     "expand",
     "group",
     "is_among",
+    "no_entries",
     "pairs",
     "ranges",
     "rank",
+    "spans",
+    "starts_of",
 ]
 
 MAX_ENTRIES = 20_000_000
@@ -78,6 +84,11 @@ def group(values: Tensor) -> list[tuple[int, Tensor]]:
     return list(zip(different.tolist(), order.split(counts.tolist()), strict=True))
 
 
+def no_entries(rows: int, device: torch.device) -> Tensor:
+    """An index without entries."""
+    return torch.zeros(rows, 0, dtype=torch.long, device=device)
+
+
 def ranges(counts: Tensor) -> Tensor:
     """The cumulated counts with a leading zero: where each of the consecutive groups starts, and the end."""
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
@@ -103,7 +114,7 @@ def common_keys(left: Sequence[Tensor], right: Sequence[Tensor], bounds: Sequenc
     return keys[: len(left[0])], keys[len(left[0]) :]
 
 
-def pairs(left: Tensor, right: Tensor, limit: int, what: str) -> tuple[Tensor, Tensor]:
+def pairs(left: Tensor, right: Tensor, limit: int = sys.maxsize, what: str = "") -> tuple[Tensor, Tensor]:
     """All pairs (place in left, place in right) of equal keys, by the place in left.
 
     Raises:
@@ -144,3 +155,23 @@ def by_entry(members: Tensor, num_entries: int) -> tuple[Tensor, Tensor]:
     nodes, entry = members[:, members[0].sort()[1]]
     order = entry.sort(stable=True)[1]
     return nodes[order], ranges(torch.bincount(entry, minlength=num_entries))
+
+
+# ---- the same on the host, where batches of many small lists are made
+
+
+def starts_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where pieces start that follow each other."""
+    ends: NDArray[np.int64] = lengths.cumsum()
+    return ends - lengths
+
+
+_NUMBERS = np.arange(1 << 16)  # batches are made of short lists again and again
+
+
+def spans(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers of several ranges, one range after the other."""
+    ends = lengths.cumsum()
+    found: NDArray[np.int64] = (starts - ends + lengths).repeat(lengths)
+    found += _NUMBERS[: len(found)] if len(found) <= len(_NUMBERS) else np.arange(len(found))
+    return found

@@ -16,7 +16,8 @@ from torch import Tensor
 from incidence.algebra.orbit import Orbit, placements
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.arrange import Arranged
+from incidence.structure.data import arranged, entry_ptr_of
+from incidence.structure.ragged import no_entries
 from incidence.structure.structure import Structure
 
 __all__ = ["carry", "face_patterns", "from_faces", "to_faces"]
@@ -83,13 +84,12 @@ def to_faces(structure: Structure, text: str | Pattern, x: Tensor | None = None)
     for new, rows, nodes in _parts(structure, pattern):
         if new.faces:
             index[new] = (nodes,)
-            counts = torch.bincount(home[rows], minlength=structure.num_structures)
-            entry_ptr[new] = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+            entry_ptr[new] = entry_ptr_of(home[rows], structure.num_structures)
         if x is not None:
             _assert_rows(x, structure.num_entries(pattern), str(pattern))
             _assert_channels(x, str(pattern))
             values[new.name or str(new)] = x[rows]
-    return Structure._of(structure._node_ptr, index, entry_ptr), values
+    return structure._with(index, entry_ptr), values
 
 
 def from_faces(structure: Structure, text: str | Pattern, values: Mapping[str, Tensor]) -> Tensor:
@@ -166,17 +166,17 @@ def _assert_channels(x: Tensor, key: str) -> None:
 
 def _parts(structure: Structure, pattern: Pattern) -> Iterator[tuple[Pattern, Tensor, Tensor]]:
     """For every orbit its face vector, the rows of its entries in ascending order, and their nodes by letter."""
-    known = {arranged.bucket.orbit: arranged for arranged in structure.arranged(pattern)}
+    known = {found.bucket.orbit: found.bucket for found in arranged(structure, pattern)}
     for number, (orbit, new) in enumerate(zip(pattern.orbits, face_patterns(pattern.unnamed()), strict=True)):
         classes = sorted(range(len(orbit.classes)), key=lambda c: orbit.classes[c].size != 1)  # single nodes come first
         if number not in known:
-            yield new, structure.empty_index(1)[0], structure.empty_index(orbit.size)
+            yield new, no_entries(1, structure.device)[0], no_entries(orbit.size, structure.device)
             continue
-        bucket = known[number].bucket
+        bucket = known[number]
         rows, order = bucket.rows.sort()
         starts = [sum(bucket.sizes[:c]) for c in range(len(bucket.sizes))]
         columns = [(starts[c] + k, orbit.classes[c].sort) for c in classes for k in range(bucket.sizes[c])]
-        offsets = torch.tensor([structure.node_offsets[sort] for _, sort in columns], dtype=torch.long, device=rows.device)
+        offsets = torch.tensor([structure._node_offsets[sort] for _, sort in columns], dtype=torch.long, device=rows.device)
         yield new, rows, (bucket.nodes[order][:, [c for c, _ in columns]] - offsets).T.contiguous()
 
 
@@ -206,20 +206,20 @@ def carry(structure: Structure, source: str, target: str, x: Tensor) -> Tensor:
         raise IncidenceError(f"`{source}` on `{target}`: open faces have no letters to carry by. Use a layer between them.")
     _assert_rows(x, structure.num_entries(small), source)
     y = x.new_zeros(structure.num_entries(large), *x.shape[1:])
-    for arranged in structure.arranged(large):
-        rows = arranged.bucket.rows
-        for columns in _different(small, large, arranged):
-            offsets = [structure.node_offsets[small.sorts[name]] for name in small.letters]
-            nodes = [arranged.bucket.nodes[:, c] - offset for c, offset in zip(columns, offsets, strict=True)]
+    for bucket in (found.bucket for found in arranged(structure, large)):
+        rows = bucket.rows
+        for columns in _different(small, large, bucket.orbit):
+            offsets = [structure._node_offsets[small.sorts[name]] for name in small.letters]
+            nodes = [bucket.nodes[:, c] - offset for c, offset in zip(columns, offsets, strict=True)]
             at = structure.locate(small, torch.stack(nodes)) if nodes else structure.batch(large)[rows]
             y.index_add_(0, rows[at >= 0], x[at[at >= 0]])
     return y
 
 
-def _different(small: Pattern, large: Pattern, arranged: Arranged) -> list[tuple[int, ...]]:
+def _different(small: Pattern, large: Pattern, orbit: int) -> list[tuple[int, ...]]:
     """The places of the small letters in the nodes of an entry, one for each different small face."""
     found: dict[object, tuple[int, ...]] = {}
-    for placed in placements(large, large.orbits[arranged.bucket.orbit]):
+    for placed in placements(large, large.orbits[orbit]):
         at = dict(zip(large.letters, placed, strict=True))
         entry = (
             tuple(at[x.name] for x in face.letters) if face.kind.is_ordered else tuple(sorted(at[x.name] for x in face.letters))

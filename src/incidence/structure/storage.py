@@ -18,21 +18,21 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.structure import Structure
+from incidence.structure.data import StructureData
 
-__all__ = ["arrays_of", "load", "read_arrays", "save", "structure_from", "whole_file", "write_arrays"]
+__all__ = ["arrays_of", "load", "parts_from", "read_arrays", "save", "tensor_arrays", "tensors_from", "whole_file", "write_arrays"]
 
 T = TypeVar("T")
 
 _FORMAT = 1
 
 
-def save(structure: Structure, path: Any) -> None:
+def save(structure: StructureData, path: Any) -> None:
     """Writes a structure; a file that is there already is replaced only when the new one is complete."""
     write_arrays(path, {"format": np.array(_FORMAT), **arrays_of(structure)})
 
 
-def arrays_of(structure: Structure) -> dict[str, Any]:
+def arrays_of(structure: StructureData) -> dict[str, Any]:
     """A structure as plain arrays, each under a text that says what it is."""
     arrays: dict[str, Any] = {}
     for sort, ptr in structure._node_ptr.items():
@@ -79,9 +79,9 @@ _DAMAGE = (
 )
 
 
-def load(path: Any) -> Structure:
+def load(path: Any, read: Callable[[dict[str, Any]], T]) -> T:
     """Reads a structure and checks it as if it were given anew."""
-    return read_arrays(path, "a structure written by `Structure.save`", _FORMAT, structure_from)
+    return read_arrays(path, "a structure written by `Structure.save`", _FORMAT, read)
 
 
 def read_arrays(path: Any, what: str, newest: int, read: Callable[[dict[str, Any]], T]) -> T:
@@ -119,36 +119,47 @@ def _integers(array: Any, axes: int) -> Tensor:
     return torch.from_numpy(array).long()
 
 
-def structure_from(arrays: dict[str, Any]) -> Structure:
-    """The structure that `arrays_of` made arrays of, checked."""
-    node_ptr = {key.removeprefix("nodes/"): _integers(a, 1) for key, a in arrays.items() if key.startswith("nodes/")}
-    numbers = sorted({int(key.split("/")[1]) for key in arrays if key.startswith("tensor/")})
-    index, entry_ptr = {}, {}
-    for number in numbers:
-        text = str(arrays[f"tensor/{number}/pattern"])
-        parts = sorted(int(k.split("/")[2]) for k in arrays if k.startswith(f"tensor/{number}/") and k.split("/")[2].isdigit())
-        tensors = tuple(_integers(arrays[f"tensor/{number}/{part}"], 2) for part in parts)
-        index[text] = tensors if Pattern(text).is_open else tensors[0]
-        entry_ptr[Pattern(text)] = _integers(arrays[f"tensor/{number}/ptr"], 1)
-    checked = Structure({sort: int(ptr[-1]) for sort, ptr in node_ptr.items()}, index)
-    totals = [(entry_ptr[p], checked.num_entries(p)) for p in entry_ptr] + [(ptr, int(ptr[-1])) for ptr in node_ptr.values()]
+def parts_from(arrays: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Tensor]]:
+    """The pointers to nodes by sort, and the index and the pointers to entries by pattern, that `arrays_of` made arrays of."""
+    found = {key.removeprefix("nodes/"): _integers(a, 1) for key, a in arrays.items() if key.startswith("nodes/")}
+    node_ptr = {sort: found[sort] for sort in sorted(found)}
     length = len(next(iter(node_ptr.values())))
-    for ptr, total in totals:
-        if len(ptr) != length or length < 2 or int(ptr[0]) or int(ptr[-1]) != total or bool((ptr.diff() < 0).any()):
-            raise IncidenceError("its structures do not add up.")
-    loaded = Structure._of({sort: node_ptr[sort] for sort in sorted(node_ptr)}, checked._index, entry_ptr)
-    loaded._arranged = checked._arranged
-    _assert_apart(loaded)
-    return loaded
+    if length < 2 or any(len(ptr) != length or int(ptr[0]) or bool((ptr.diff() < 0).any()) for ptr in node_ptr.values()):
+        raise IncidenceError("its structures do not add up.")
+    index, entry_ptr = {}, {}
+    for number in sorted({int(key.split("/")[1]) for key in arrays if key.startswith("tensor/")}):
+        text = str(arrays[f"tensor/{number}/pattern"])
+        places = sorted(int(k.split("/")[2]) for k in arrays if k.startswith(f"tensor/{number}/") and k.split("/")[2].isdigit())
+        tensors = tuple(_integers(arrays[f"tensor/{number}/{place}"], 2) for place in places)
+        index[text] = tensors if Pattern(text).is_open else tensors[0]
+        entry_ptr[str(Pattern(text))] = _integers(arrays[f"tensor/{number}/ptr"], 1)
+    return node_ptr, index, entry_ptr
 
 
-def _assert_apart(structure: Structure) -> None:
-    """Refuses entries with nodes of another structure of the batch."""
-    for pattern, parts in structure._index.items():
-        home = structure.batch(pattern)
-        places = [(parts[0][row], home, pattern.sorts[x]) for row, x in enumerate(pattern.fixed_letters)]
-        faces = [face for face in pattern.faces if face.is_open]
-        places += [(m[0], home[m[1]], f.letters[0].sort) for f, m in zip(faces, parts[1:], strict=True)]
-        for nodes, own, sort in places:
-            if not torch.equal(torch.bucketize(nodes.contiguous(), structure.node_ptr(sort)[1:], right=True), own):
-                raise IncidenceError(f"an entry of `{pattern}` has nodes of another structure.")
+# ---- features
+
+
+def tensor_arrays(place: str, key: str, x: Tensor) -> dict[str, Any]:
+    """A tensor as bytes with its type and shape: numpy does not know all the types of torch."""
+    flat = x.detach().cpu().contiguous().flatten()
+    raw = flat.view(torch.uint8) if flat.numel() else flat.new_zeros(0, dtype=torch.uint8)
+    kind = str(x.dtype).removeprefix("torch.")
+    return {
+        f"{place}/key": np.array(str(key)),
+        f"{place}/type": np.array(kind),
+        f"{place}/shape": np.array(x.shape, dtype=np.int64),
+        f"{place}/bytes": raw.numpy(),
+    }
+
+
+def tensors_from(arrays: dict[str, Any], prefix: str) -> dict[str, Tensor]:
+    places = sorted({int(key.split("/")[1]) for key in arrays if key.startswith(prefix)})
+    return {str(arrays[f"{prefix}{n}/key"]): _tensor(arrays, f"{prefix}{n}") for n in places}
+
+
+def _tensor(arrays: dict[str, Any], place: str) -> Tensor:
+    kind = getattr(torch, str(arrays[f"{place}/type"]), None)
+    raw, shape = arrays[f"{place}/bytes"], arrays[f"{place}/shape"].tolist()
+    if not isinstance(kind, torch.dtype) or raw.dtype != np.uint8 or raw.ndim != 1:
+        raise IncidenceError(f"{place} is no tensor.")
+    return torch.from_numpy(raw).view(kind).view(shape) if raw.size else torch.zeros(shape, dtype=kind)

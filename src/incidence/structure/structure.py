@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.plans.batches import join_plans
-from incidence.plans.orbit_plan import Array
-from incidence.plans.plan import Plan, build, tensors_of
-from incidence.structure.arrange import Arranged, DuplicateError, arrange
-from incidence.structure.entries import buckets, count_entries
+from incidence.structure import batch as batches
+from incidence.structure import edit, storage
+from incidence.structure.complete import complete_index
+from incidence.structure.data import StructureData, arranged
+from incidence.structure.entries_from_faces import with_pattern
 from incidence.structure.ragged import MAX_ENTRIES
-from incidence.structure.tensors import Tensors, parsed
-from incidence.structure.validate import as_index, as_num_nodes, assert_entries
+from incidence.structure.validate import as_num_nodes, as_tensors, assert_entries, entry_ptr_from_nodes, node_ptr_of
 
 __all__ = ["Structure"]
 
 
-class Structure(Tensors):
+class Structure(StructureData):
     r"""A set of nodes with the entries of one or several tensors over it; or a batch of such structures, side by side.
 
     Args:
@@ -34,6 +31,8 @@ class Structure(Tensors):
             appearance. A lone open face is told by [2, incidences], rows (node, entry number); other patterns with open faces by
             (letters, *members). A lone node pattern and the empty pattern need no index.
         device: Where the index lives; where it is, if not given.
+        batch: For several structures at once: the structure of every node, ascending, as PyG's batches have it; with several sorts, a
+            mapping from sort. Entries stand by structure, and none has nodes of two.
 
     Raises:
         IncidenceError: The index does not fit the pattern or the nodes; the message names the first bad entry.
@@ -45,6 +44,8 @@ class Structure(Tensors):
         >>> s["(a b)"]
         tensor([[0, 1],
                 [1, 2]])
+        >>> Structure(5, {"{i j}": [[0, 1, 3], [1, 2, 4]]}, batch=[0, 0, 0, 1, 1]).batch("{i j}")
+        tensor([0, 0, 1])
     """
 
     def __init__(
@@ -53,80 +54,32 @@ class Structure(Tensors):
         index: Mapping[str, object] | None = None,
         *,
         device: torch.device | str | None = None,
+        batch: object = None,
     ) -> None:
-        if index is not None and not isinstance(index, Mapping):
-            raise IncidenceError(f"index must map patterns to integer tensors, as in {{'(i j)': edges}}; got {type(index).__name__}.")
-        given = {_as_pattern(text): value for text, value in (index or {}).items()}
-        if len(given) < len(index or {}):
-            raise IncidenceError(f"two patterns of the index mean the same: {', '.join(map(repr, index or {}))}. Name one of them.")
-        counts = as_num_nodes(num_nodes, list(given))
-        target = torch.device(device) if device is not None else None
-        tensors: dict[Pattern, tuple[Tensor, ...]] = {}
-        for pattern, value in given.items():
-            if not pattern.faces:
-                raise IncidenceError("the empty pattern has one entry for each structure and takes no index. Leave it out.")
-            tensors[pattern] = as_index(pattern, value, target)
-        _assert_one_device(tensors)
-        if any(part.is_meta for parts in tensors.values() for part in parts):
-            raise IncidenceError("the index is on the meta device, where tensors have no values: make the structure first, then move it.")
+        tensors = as_tensors(index, None if device is None else torch.device(device))
+        counts = as_num_nodes(num_nodes, list(tensors))
+        at = next((t.device for parts in tensors.values() for t in parts), torch.device(device or "cpu"))
+        self._set_checked(counts, node_ptr_of(counts, batch, at), tensors)
+
+    def _set_checked(self, counts: dict[str, int], node_ptr: dict[str, Tensor], tensors: dict[Pattern, tuple[Tensor, ...]]) -> None:
+        entry_ptr = {}
         for pattern, parts in tensors.items():
             assert_entries(pattern, parts, counts)
-        names = [pattern.name for pattern in tensors if pattern.name]
-        if len(set(names)) < len(names):
-            raise IncidenceError(f"a name means one tensor; `{max(names, key=names.count)}` is given twice. Use another name.")
-        at = next((t.device for parts in tensors.values() for t in parts), target or torch.device("cpu"))
-        ptr = {sort: torch.tensor([0, counts[sort]], device=at) for sort in sorted(counts)}
-        entry_ptr = {p: torch.tensor([0, count_entries(p, parts)], device=at) for p, parts in tensors.items()}
-        self._set(ptr, tensors, entry_ptr)
+            entry_ptr[pattern] = entry_ptr_from_nodes(pattern, parts, node_ptr)
+        super().__init__(node_ptr, tensors, entry_ptr)
         for pattern in tensors:
-            self.arranged(pattern)  # finds duplicates, with the sort that plans need anyway
-
-    @classmethod
-    def _of(
-        cls,
-        node_ptr: dict[str, Tensor],
-        index: Mapping[Pattern, tuple[Tensor, ...]],
-        entry_ptr: dict[Pattern, Tensor],
-        parts: Sequence[Structure] = (),
-        packed: tuple[Structure, range | Array] | None = None,
-    ) -> Structure:
-        """A structure from parts that are known to be right.
-
-        Args:
-            node_ptr: For every sort, where the nodes of each structure start, and the end.
-            index: For every pattern, its index.
-            entry_ptr: For every pattern, where the entries of each structure start, and the end.
-            parts: The structures or batches this one is made of, which may have plans already.
-            packed: Or the store, which makes plans for all structures in it, and the numbers of these there.
-        """
-        self = cls.__new__(cls)
-        self._set(node_ptr, index, entry_ptr)
-        self._parts, self.packed = parts, packed
-        return self
-
-    def _set(self, node_ptr: dict[str, Tensor], index: Mapping[Pattern, tuple[Tensor, ...]], entry_ptr: dict[Pattern, Tensor]) -> None:
-        Tensors.__init__(self, node_ptr, index, entry_ptr)
-        self._parts: Sequence[Structure] = ()
-        self.packed: tuple[Structure, range | Array] | None = None
-        self._arranged: dict[Pattern, list[Arranged]] = {}
-        self._plans: dict[EquivariantMap, Plan] = {}
-        self.flat: dict[str, Any] = {}  # plans as plain tensors, for tracing
-        self.ready: dict[str, Any] = {}  # layers prepared for this structure
-        self.in_order: Structure | None = None  # the same in the order of its plans, see `ordered`
+            arranged(self, pattern)  # finds duplicates, with the sort that plans need anyway
 
     # ---- structures of a batch
 
     def __getitem__(self, item: str | Pattern | int | slice | Tensor | Sequence[int]) -> Any:
         """The index of a tensor by text or name; or structures of a batch by number, slice, mask or list."""
-        if isinstance(item, (str, Pattern)):
-            parts = self.index(item)
-            pattern = self.resolve(item)
-            if not pattern.is_open:
-                return parts[0]
-            return parts[1] if len(parts) == 2 and not pattern.fixed_letters else parts
-        from incidence.structure.batch import take
-
-        return take(self, item)
+        if not isinstance(item, (str, Pattern)):
+            return batches.take(self, item)
+        parts, pattern = self.index(item), self.resolve(item)
+        if not pattern.is_open:
+            return parts[0]
+        return parts[1] if len(parts) == 2 and not pattern.fixed_letters else parts
 
     def __len__(self) -> int:
         return self.num_structures
@@ -134,68 +87,7 @@ class Structure(Tensors):
     def __iter__(self) -> Iterator[Structure]:
         return (self[k] for k in range(self.num_structures))
 
-    # ---- canonical form and plans
-
-    # What is found out about a structure is kept and used in training later, so it is never made of inference tensors.
-    @torch.inference_mode(False)
-    def arranged(self, text: str | Pattern) -> list[Arranged]:
-        """The entries of a tensor by orbit and class sizes, in canonical order."""
-        pattern = self.resolve(text)
-        if pattern not in self._arranged:
-            kept = next((p for p in self._index if p == pattern), pattern)
-            found = buckets(kept, self._stored(kept), self.node_offsets, max(self.total_nodes, 1))
-            try:
-                self._arranged[pattern] = [arrange(bucket, max(self.total_nodes, 1)) for bucket in found]
-            except DuplicateError as error:
-                one, other = error.rows
-                raise IncidenceError(
-                    f"index['{kept}']: columns {one} and {other} denote one entry. Keep one of them (add up their features first); "
-                    f"parallel edges are nodes of a sort of their own, as in `(i j) e:edge`."
-                ) from None
-        return self._arranged[pattern]
-
-    @torch.inference_mode(False)
-    def orbit_rows(self, text: str | Pattern) -> list[Tensor]:
-        """The rows of every orbit of a tensor, in the order of `Pattern.orbits`."""
-        pattern = self.resolve(text)
-        rows: list[list[Tensor]] = [[self.empty_index(1)[0]] for _ in pattern.orbits]
-        for found in self.arranged(pattern):
-            rows[found.bucket.orbit].append(found.bucket.rows)
-        return [torch.cat(parts) for parts in rows]
-
-    def plan(self, equivariant_map: EquivariantMap) -> Plan:
-        """The plan of a map on this structure: built once, kept, and shared by all layers with that map."""
-        known = self._plans.get(equivariant_map)
-        return self._make_plan(equivariant_map) if known is None else known
-
-    @torch.inference_mode(False)
-    def _make_plan(self, equivariant_map: EquivariantMap) -> Plan:
-        plan = self._plans[equivariant_map] = self._joined(equivariant_map) or self._built(equivariant_map)
-        return plan
-
-    def _built(self, equivariant_map: EquivariantMap) -> Plan:
-        if self.device.type == "meta":
-            raise IncidenceError("a structure on the meta device has no entries to plan with: move it to another device.")
-        for pattern in tensors_of(equivariant_map):
-            self.resolve(pattern)
-        return build(equivariant_map, self)
-
-    def _joined(self, equivariant_map: EquivariantMap) -> Plan | None:
-        """The plan from those of the structures that this batch was made of, if they have it."""
-        if self.packed is not None:
-            store, numbers = self.packed
-            return join_plans([store.plan(equivariant_map)], np.asarray(numbers))
-        if self._parts and all(s._has_plan(equivariant_map) for s in self._parts):
-            return join_plans([s.plan(equivariant_map) for s in self._parts])
-        return None
-
-    def _has_plan(self, equivariant_map: EquivariantMap) -> bool:
-        parts = self._parts
-        return (
-            equivariant_map in self._plans
-            or self.packed is not None
-            or (len(parts) > 0 and all(s._has_plan(equivariant_map) for s in parts))
-        )
+    # ---- structures from structures
 
     def canonical(self) -> tuple[Structure, dict[str, Tensor]]:
         """The same structure in the preferred order of entries, and for each tensor the rows to permute features with.
@@ -203,29 +95,15 @@ class Structure(Tensors):
         Features go there by `x[rows]`; they come back by `y.new_empty(y.shape).index_copy(0, rows, y)`. In a batch the entries of every
         structure stay together.
         """
-        orders = {p: self._canonical_rows(p) for p in self._index}
-        moved = {p: _permute_entries(p, parts, orders[p]) for p, parts in self._index.items()}
-        return Structure._of(self._node_ptr, moved, self._entry_ptr), {p.name or str(p): rows for p, rows in orders.items()}
-
-    def _canonical_rows(self, pattern: Pattern) -> Tensor:
-        rows = torch.cat([found.bucket.rows for found in self.arranged(pattern)] or [self.empty_index(1)[0]])
-        if self.num_structures == 1:
-            return rows
-        return rows[self.batch(pattern)[rows].sort(stable=True)[1]]
-
-    # ---- small things people reach for
+        return edit.canonical(self)
 
     def locate(self, text: str | Pattern, query: object) -> Tensor:
         """The rows of given entries, told like an index of the pattern; -1 where an entry is absent."""
-        from incidence.structure.edit import locate
-
-        return locate(self, text, query)
+        return edit.locate(self, text, query)
 
     def with_index(self, index: Mapping[str, object]) -> Structure:
         """The same nodes with further tensors, or other entries for those given."""
-        from incidence.structure.edit import with_index
-
-        return with_index(self, index)
+        return edit.with_index(self, index)
 
     def with_pattern(self, text: str | Pattern, faces: Mapping[Any, str] | None = None, limit: int = MAX_ENTRIES) -> Structure:
         """The same structure with the entries of one more pattern, found from the faces present; in the preferred order.
@@ -249,27 +127,19 @@ class Structure(Tensors):
             >>> path.with_pattern("{i j} {i k}")["{i j} {i k}"].shape[1]  # three equal pairs, four that meet in a node
             7
         """
-        from incidence.structure.entries_from_faces import with_pattern
-
         return with_pattern(self, text, faces, limit)
 
     def relabel(self, permutation: object) -> Structure:
         """The same structure with node v called permutation[v]; with sorts, a mapping from sort to permutation."""
-        from incidence.structure.edit import relabel
-
-        return relabel(self, permutation)
+        return edit.relabel(self, permutation)
 
     def induced(self, nodes: object) -> Structure:
         """The entries all of whose nodes are kept, over those nodes numbered anew, in the given order."""
-        from incidence.structure.edit import induced
-
-        return induced(self, nodes)
+        return edit.induced(self, nodes)
 
     def select(self, text: str | Pattern, which: object) -> Structure:
         """The same structure with only some entries of one tensor: a mask or row numbers."""
-        from incidence.structure.edit import select
-
-        return select(self, text, which)
+        return edit.select(self, text, which)
 
     def masked(self, text: str | Pattern, keep: object, name: str | None = None) -> Structure:
         """The same structure with only the entries of one tensor that a mask keeps, such as one that depends on features.
@@ -279,31 +149,26 @@ class Structure(Tensors):
             keep: True for every entry to keep, shape [entries].
             name: If given, the tensor stays as it is, and the kept entries are a further tensor of that name: the output of a layer.
         """
-        from incidence.structure.edit import masked
+        return edit.masked(self, text, keep, name)
 
-        return masked(self, text, keep, name)
+    @classmethod
+    def complete(cls, num_nodes: int | Mapping[str, int], patterns: Sequence[str] | str, device: Any = None) -> Structure:
+        """The structure in which every entry of the patterns is present, in the preferred order.
+
+        Example:
+            >>> Structure.complete(4, ["i j", "{i j k}"])
+            Structure(num_nodes=4, 'i j': 16 entries, '{i j k}': 4 entries)
+        """
+        if not isinstance(patterns, (str, list, tuple)):
+            raise IncidenceError(f"complete takes a pattern, or a list of them; got {patterns!r}.")
+        counts, index = complete_index(num_nodes, [patterns] if isinstance(patterns, str) else list(patterns))
+        return cls(counts, index, device=device).canonical()[0]
 
     # ---- moving and keeping
 
-    def dynamic_shapes(self) -> list[list[Any]]:
-        """What `torch.export` wants to hear of a structure whose sizes may vary: `dynamic_shapes=(..., s.dynamic_shapes())`."""
-        dim = torch.export.Dim
-        return [[dim.AUTO if size > 1 else dim.STATIC for size in leaf.shape] for leaf in tree_leaves(self)]
-
-    def _map(self, change: Any) -> Structure:
-        moved = Structure._of(
-            {sort: change(ptr) for sort, ptr in self._node_ptr.items()},
-            {p: tuple(change(t) for t in parts) for p, parts in self._index.items()},
-            {p: change(ptr) for p, ptr in self._entry_ptr.items()},
-        )
-        moved._counts = self.counts
-        return moved
-
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Structure:
         """The structure on another device; its plans are made anew there."""
-        if torch.device(device) == self.device:
-            return self
-        return self._map(lambda t: t.to(device, non_blocking=non_blocking))
+        return self if torch.device(device) == self.device else self._map(lambda t: t.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Structure:
         """The structure in page-locked memory, for faster copies to a GPU."""
@@ -311,36 +176,32 @@ class Structure(Tensors):
 
     def save(self, path: Any) -> None:
         """Writes the structure to a file, at once or not at all. No pickle: `load` executes nothing."""
-        from incidence.structure.storage import save
+        storage.save(self, path)
 
-        save(self, path)
-
-    @staticmethod
-    def load(path: Any) -> Structure:
+    @classmethod
+    def load(cls, path: Any) -> Structure:
         """Reads a structure that `save` wrote, and checks it."""
-        from incidence.structure.storage import load
+        return storage.load(path, cls._from_arrays)
 
-        return load(path)
+    @classmethod
+    def _from_arrays(cls, arrays: dict[str, Any]) -> Structure:
+        """The structure that was written as these arrays, checked."""
+        node_ptr, index, entry_ptr = storage.parts_from(arrays)
+        tensors = as_tensors(index, None)
+        self = cls.__new__(cls)
+        self._set_checked(as_num_nodes({sort: int(ptr[-1]) for sort, ptr in node_ptr.items()}, list(tensors)), node_ptr, tensors)
+        if any(not torch.equal(ptr, entry_ptr[str(pattern)]) for pattern, ptr in self._entry_ptr.items()):
+            raise IncidenceError("its structures do not add up.")
+        return self
 
-    @staticmethod
-    def complete(num_nodes: int | Mapping[str, int], patterns: Sequence[str] | str, device: Any = None) -> Structure:
-        """The structure in which every entry of the patterns is present, in the preferred order.
-
-        Example:
-            >>> Structure.complete(4, ["i j", "{i j k}"])
-            Structure(num_nodes=4, 'i j': 16 entries, '{i j k}': 4 entries)
-        """
-        from incidence.structure.complete import complete
-
-        if not isinstance(patterns, (str, list, tuple)):
-            raise IncidenceError(f"complete takes a pattern, or a list of them; got {patterns!r}.")
-        return complete(num_nodes, [patterns] if isinstance(patterns, str) else list(patterns), device)
+    def dynamic_shapes(self) -> list[list[Any]]:
+        """What `torch.export` wants to hear of a structure whose sizes may vary: `dynamic_shapes=(..., s.dynamic_shapes())`."""
+        dim = torch.export.Dim
+        return [[dim.AUTO if size > 1 else dim.STATIC for size in leaf.shape] for leaf in tree_leaves(self)]
 
     def __eq__(self, other: object) -> bool:
         """Whether sizes, tensors and entries agree, entries in order."""
-        from incidence.structure.edit import is_equal
-
-        return is_equal(self, other) if isinstance(other, Structure) else NotImplemented
+        return edit.is_equal(self, other) if isinstance(other, Structure) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -351,31 +212,3 @@ class Structure(Tensors):
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return Structure._of, (self._node_ptr, self._index, self._entry_ptr)
-
-
-def _as_pattern(text: str | Pattern) -> Pattern:
-    if not isinstance(text, (str, Pattern)):
-        raise IncidenceError(f"the keys of an index are patterns, written as text; got {text!r}.")
-    return parsed(text) if isinstance(text, str) else text
-
-
-def _assert_one_device(tensors: Mapping[Pattern, tuple[Tensor, ...]]) -> None:
-    places = {t.device: p for p, parts in tensors.items() for t in parts}
-    if len(places) > 1:
-        where = "; ".join(f"`{p}` on {device}" for device, p in places.items())
-        raise IncidenceError(f"all index tensors must be on one device: {where}. Move them, or give `device=`.")
-
-
-def _permute_entries(pattern: Pattern, parts: tuple[Tensor, ...], order: Tensor) -> tuple[Tensor, ...]:
-    """Takes entries in another order, or some of them."""
-    new = torch.full((count_entries(pattern, parts),), -1, dtype=torch.long, device=order.device)
-    new[order] = torch.arange(len(order), device=order.device)
-    letters = parts[0][:, order] if pattern.fixed_letters or not pattern.is_open else parts[0]
-    return letters, *(_renumber(members, new) for members in parts[1:])
-
-
-def _renumber(members: Tensor, new: Tensor) -> Tensor:
-    number = new[members[1]]
-    kept = number >= 0
-    moved = torch.stack([members[0], number])[:, kept]
-    return moved[:, moved[1].sort(stable=True)[1]]

@@ -12,9 +12,21 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.structure.data import parsed
 from incidence.structure.entries import count_entries
+from incidence.structure.ragged import is_among, ranges
 
-__all__ = ["as_index", "as_matrix", "as_num_nodes", "as_rows", "assert_entries", "assert_range"]
+__all__ = [
+    "as_index",
+    "as_matrix",
+    "as_num_nodes",
+    "as_rows",
+    "as_tensors",
+    "assert_entries",
+    "assert_range",
+    "entry_ptr_from_nodes",
+    "node_ptr_of",
+]
 
 
 _MAX_NODES = 2**61
@@ -45,6 +57,83 @@ def as_num_nodes(num_nodes: int | Mapping[str, int], patterns: Sequence[Pattern]
                     f"Give it: num_nodes={{'{sort}': ...}}."
                 )
     return counts
+
+
+def as_tensors(index: object, device: torch.device | None) -> dict[Pattern, tuple[Tensor, ...]]:
+    """What a caller gives as the index of a structure, by pattern."""
+    if index is not None and not isinstance(index, Mapping):
+        raise IncidenceError(f"index must map patterns to integer tensors, as in {{'(i j)': edges}}; got {type(index).__name__}.")
+    given = {_as_pattern(text): value for text, value in (index or {}).items()}
+    if len(given) < len(index or {}):
+        raise IncidenceError(f"two patterns of the index mean the same: {', '.join(map(repr, index or {}))}. Name one of them.")
+    if any(not pattern.faces for pattern in given):
+        raise IncidenceError("the empty pattern has one entry for each structure and takes no index. Leave it out.")
+    assert_names(list(given), "is given twice. Use another name")
+    tensors = {pattern: as_index(pattern, value, device) for pattern, value in given.items()}
+    places = {t.device: p for p, parts in tensors.items() for t in parts}
+    if len(places) > 1:
+        where = "; ".join(f"`{p}` on {device}" for device, p in places.items())
+        raise IncidenceError(f"all index tensors must be on one device: {where}. Move them, or give `device=`.")
+    if any(place.type == "meta" for place in places):
+        raise IncidenceError("the index is on the meta device, where tensors have no values: make the structure first, then move it.")
+    return tensors
+
+
+def assert_names(patterns: Sequence[Pattern], what: str) -> None:
+    """Refuses a name that two tensors have."""
+    names = [pattern.name for pattern in patterns if pattern.name]
+    if len(set(names)) < len(names):
+        raise IncidenceError(f"a name means one tensor; `{max(names, key=names.count)}` {what}.")
+
+
+def _as_pattern(text: object) -> Pattern:
+    if not isinstance(text, (str, Pattern)):
+        raise IncidenceError(f"the keys of an index are patterns, written as text; got {text!r}.")
+    return parsed(text) if isinstance(text, str) else text
+
+
+def node_ptr_of(counts: Mapping[str, int], batch: object, device: torch.device) -> dict[str, Tensor]:
+    """For every sort, where the nodes of each structure start, and the end; from the structure of every node, if that is given."""
+    if batch is None:
+        return {sort: torch.tensor([0, counts[sort]], device=device) for sort in sorted(counts)}
+    given = dict(batch) if isinstance(batch, Mapping) else dict.fromkeys(counts, batch)
+    if set(given) != set(counts) or (len(counts) > 1 and not isinstance(batch, Mapping)):
+        raise IncidenceError(f"batch= tells the structure of every node: with several sorts, map each of {', '.join(counts)} to a tensor.")
+    homes = {sort: as_rows(given[sort], device) for sort in sorted(counts)}
+    for sort, home in homes.items():
+        is_bad = home.is_floating_point() or home.dtype == torch.bool or home.shape != (counts[sort],)
+        if is_bad or bool((home[:1] < 0).any()) or bool((home.diff() < 0).any()):
+            raise IncidenceError(f"batch= must be {counts[sort]} ascending integers from 0, the structure of every node of sort `{sort}`.")
+    num_structures = max([1, *(int(home[-1]) + 1 for home in homes.values() if len(home))])
+    return {sort: ranges(torch.bincount(home.long(), minlength=num_structures)) for sort, home in homes.items()}
+
+
+def entry_ptr_from_nodes(pattern: Pattern, index: Sequence[Tensor], node_ptr: Mapping[str, Tensor]) -> Tensor:
+    """Where the entries of each structure start, and the end; refuses entries with nodes of two structures, or out of order."""
+    num_entries, num_structures = count_entries(pattern, index), len(next(iter(node_ptr.values()))) - 1
+    device = index[0].device
+    if num_structures == 1:
+        return torch.tensor([0, num_entries], device=device)
+    every = torch.arange(num_entries, device=device)
+    faces = [face for face in pattern.faces if face.is_open]
+    places = [(index[0][row], every, pattern.sorts[x]) for row, x in enumerate(pattern.fixed_letters)]
+    places += [(members[0], members[1], face.letters[0].sort) for face, members in zip(faces, index[1:], strict=True)]
+    home = torch.full((num_entries,), -1, dtype=torch.long, device=device)
+    for nodes, entries, sort in places:
+        home[entries] = torch.bucketize(nodes.contiguous(), node_ptr[sort][1:], right=True)
+    for nodes, entries, sort in places:
+        strange = torch.bucketize(nodes.contiguous(), node_ptr[sort][1:], right=True) != home[entries]
+        if strange.any():
+            entry = int(entries[strange.nonzero()[0]])
+            raise IncidenceError(f"index['{pattern}']: entry {entry} has nodes of more than one structure of the batch. Drop it.")
+    late = home.diff() < 0
+    if late.any():
+        entry = int(late.nonzero()[0]) + 1
+        raise IncidenceError(
+            f"index['{pattern}']: entry {entry} is of structure {int(home[entry])} and stands after entries of structure "
+            f"{int(home[entry - 1])}. The entries of a batch stand by structure: sort them, features too."
+        )
+    return ranges(torch.bincount(home, minlength=num_structures))
 
 
 def as_rows(value: object, device: torch.device) -> Tensor:
@@ -208,20 +297,13 @@ def _assert_open(pattern: Pattern, index: Sequence[Tensor], num_nodes: Mapping[s
     _assert_shared_nodes(pattern, pairs_of, bound, num_entries)
 
 
-def _is_in(queries: Tensor, ordered: Tensor) -> Tensor:
-    if not ordered.numel():
-        return torch.zeros_like(queries, dtype=torch.bool)
-    spot = torch.searchsorted(ordered, queries).clamp(max=len(ordered) - 1)
-    return ordered[spot] == queries
-
-
 def _assert_letters_in_open_faces(pattern: Pattern, letters: Tensor, pairs_of: Mapping[int, Tensor], bound: int) -> None:
     entries = torch.arange(letters.shape[1], device=letters.device)
     for row, name in enumerate(pattern.fixed_letters):
         for number, _ in pattern.signatures[name]:
             if number not in pairs_of:
                 continue
-            missing = ~_is_in(entries * bound + letters[row], pairs_of[number])
+            missing = ~is_among(entries * bound + letters[row], pairs_of[number])
             if missing.any():
                 bad = int(missing.nonzero()[0])
                 raise IncidenceError(
@@ -238,7 +320,7 @@ def _assert_shared_nodes(pattern: Pattern, pairs_of: Mapping[int, Tensor], bound
         least = sum(set(faces) <= {d for d, _ in pattern.signatures[x]} for x in pattern.letters)
         common = pairs_of[faces[0]]
         for number in faces[1:]:
-            common = common[_is_in(common, pairs_of[number])]
+            common = common[is_among(common, pairs_of[number])]
         short = torch.bincount(common // bound, minlength=num_entries) < least
         if short.any():
             bad = int(short.nonzero()[0])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from incidence.structure.data import arranged
 from incidence.structure.entries import Bucket
 from incidence.structure.structure import Structure
 
@@ -98,5 +99,5 @@ def coloured_graph(structure: Structure) -> ColouredGraph:
 
 def _buckets(structure: Structure) -> Iterator[Bucket]:
     for pattern in structure.patterns:
-        for arranged in structure.arranged(pattern):
-            yield arranged.bucket
+        for found in arranged(structure, pattern):
+            yield found.bucket

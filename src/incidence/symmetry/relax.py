@@ -14,6 +14,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.structure.data import cache_of
 from incidence.structure.entries import buckets, count_entries
 from incidence.structure.face_lookup import lone
 from incidence.structure.ragged import code, ranges, rank
@@ -93,10 +94,10 @@ class Relaxation:
         """
         if self.is_trivial:
             return structure
-        if self._key not in structure.ready:
-            structure.ready[self._key] = self._make(structure)
-        made: Structure = structure.ready[self._key]
-        return made
+        kept = cache_of(structure, Structure)
+        if self._key not in kept:
+            kept[self._key] = self._make(structure)
+        return kept[self._key]
 
     def _make(self, structure: Structure) -> Structure:
         numbers, node_ptr = self._number_faces(structure)
@@ -172,7 +173,7 @@ def _ranked(structure: Structure, face: Pattern, parts: Sequence[Index], home: T
         joined = (*joined, torch.cat(shifted, dim=1))
     number, total = torch.zeros_like(home), 0
     num_nodes = sum(structure.counts.values())
-    for bucket in buckets(face, joined, structure.node_offsets, max(num_nodes, 1)):
+    for bucket in buckets(face, joined, structure._node_offsets, max(num_nodes, 1)):
         ranks, count = rank(code(bucket.nodes.unbind(1), [num_nodes] * bucket.nodes.shape[1])[0])
         number[bucket.rows] = ranks + total
         total += count
