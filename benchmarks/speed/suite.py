@@ -52,7 +52,7 @@ class Bench:
 
 
 def _plan(layer: Linear, structure: Structure) -> Plan:
-    """The index lists of a batch alone: `layer.plan` also makes what tracing needs, as much again. With `bag_sum` all of the inside here."""
+    """The index lists of a batch alone: `layer.plan` makes what tracing needs, too. With `bag_sum` all of the inside that is here."""
     return plan_of(structure, layer.map)
 
 
