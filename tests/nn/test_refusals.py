@@ -275,7 +275,7 @@ def test_a_code_of_no_columns_is_refused():
 
 
 def test_random_structures_have_lone_open_faces_only():
-    with pytest.raises(NotImplementedError, match=re.escape("random structures have lone open faces; `i {i ...}` has more")):
+    with pytest.raises(IncidenceError, match=re.escape("random structures have lone open faces, such as `{i ...}`; `i {i ...}` has more")):
         inc.testing.random_structure(3, ["i {i ...}"])
 
 

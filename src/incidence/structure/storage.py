@@ -123,7 +123,7 @@ def parts_from(arrays: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any
     """The pointers to nodes by sort, and the index and the pointers to entries by pattern, that `arrays_of` made arrays of."""
     found = {key.removeprefix("nodes/"): _integers(a, 1) for key, a in arrays.items() if key.startswith("nodes/")}
     node_ptr = {sort: found[sort] for sort in sorted(found)}
-    length = len(next(iter(node_ptr.values())))
+    length = len(next(iter(node_ptr.values()), ()))
     if length < 2 or any(len(ptr) != length or int(ptr[0]) or bool((ptr.diff() < 0).any()) for ptr in node_ptr.values()):
         raise IncidenceError("its structures do not add up.")
     index, entry_ptr = {}, {}
