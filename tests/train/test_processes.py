@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 import incidence as inc
 from incidence.train import train
-from incidence.train.trainer import Loaders
+from incidence.train.module import Training
 from tests.train.small_runs import ended, graphs, started
 
 # In double precision (metrics are logged in single): where the loss is flat, Adam follows the rounding of a gradient that should be 0.
@@ -80,18 +80,16 @@ def test_two_processes_have_the_losses_and_weights_of_one(examples, options, tmp
 def test_a_process_with_nothing_to_validate_on_counts_nothing(tmp_path):
     inc.collate(graphs(20)).save(tmp_path / "d.npz")
     run = train({**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run"), "epochs": 1})
-    held, loaders = run.prepared.parts.validation, Loaders(run.prepared)
+    held, module = run.prepared.parts.validation, Training(run.predictor, run.prepared)
     shares = []
     for rank in range(len(held) + 1):
-        loaders.trainer = SimpleNamespace(global_rank=rank, world_size=len(held) + 1)
-        shares += [float(t) for batch in loaders.val_dataloader() for t in batch.target]
+        module.trainer = SimpleNamespace(global_rank=rank, world_size=len(held) + 1)
+        shares += [float(t) for batch in module.val_dataloader() for t in batch.target]
     assert shares[:-1] == [float(e.target) for e in held]
     assert isnan(shares[-1])
 
 
 def test_both_processes_end_when_the_weights_of_one_run_away(tmp_path, monkeypatch):
-    from incidence.train.module import Training
-
     own = Training._loss
 
     def loss(self: Training, batch: Any) -> Any:

@@ -46,6 +46,14 @@ class Task:
         assert target is not None  # as `checks.sound` has seen
         return target
 
+    def only(self, example: Example, rows: Tensor | None) -> Example:
+        """The same example with the target of some entries alone, or with none at all."""
+        target = self.rows(example)
+        kept = torch.full_like(target, -1 if self.kind == "classification" else torch.nan)
+        if rows is not None:
+            kept[rows] = target[rows]
+        return example.replace(target={self.at: kept} if self.at else kept)
+
 
 class Split(NamedTuple):
     """Which examples (or, in one structure, which entries of the target) serve for what: numbers, in any order."""
@@ -144,7 +152,7 @@ class DataSet:
         split = self.split(split) if isinstance(split, int) else split
         if self.is_transductive:
             [example] = self.examples
-            return Parts(*([_only(example, self.task, rows)] if len(rows) else [] for rows in split))
+            return Parts(*([self.task.only(example, rows)] if len(rows) else [] for rows in split))
         packed = pack(list(self.examples))
         return Parts(*([packed[k] for k in rows.tolist()] for rows in split))
 
@@ -165,12 +173,3 @@ def _draw(rows: Tensor, classes: Tensor, fraction: float, seed: int) -> Tensor:
     count = max(1, round(fraction * len(rows)))
     held[spread[(torch.arange(count) * len(rows)).div(count, rounding_mode="floor")]] = True
     return held
-
-
-def _only(example: Example, task: Task, rows: Tensor) -> Example:
-    """The same example with the target of some entries alone."""
-    target = task.rows(example)
-    missing = -1 if task.kind == "classification" else torch.nan
-    kept = torch.full_like(target, missing)
-    kept[rows] = target[rows]
-    return example.replace(target={task.at: kept})

@@ -153,7 +153,7 @@ def _predict(arguments: argparse.Namespace) -> str:
     text = str(prediction.table(task, found))
     if arguments.out is None:
         return text.rstrip("\n")
-    need("incidence.train.folder", "prediction", "train").write_text(Path(arguments.out), text)
+    need("incidence.train.folder", "prediction", "train").write(Path(arguments.out), text)
     print(f"{len(found)} predictions in {arguments.out}", file=sys.stderr)
     return ""
 

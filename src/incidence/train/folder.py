@@ -1,4 +1,4 @@
-"""`RunFolder`: where a run keeps what it made, and how a model comes back from there."""
+"""`RunFolder`: where a run keeps what it made, and how a model comes back from there; `ModelSpec`: what that model is and reads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import json
 import os
 import platform
 import re
-import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,69 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 import incidence
+from incidence.data.dataset import Task
 from incidence.errors import IncidenceError
-from incidence.models import Predictor
+from incidence.models import Predictor, make
 from incidence.structure.storage import whole_file
 from incidence.train.config import Config, read_config
-from incidence.train.spec import ModelSpec
 
-__all__ = ["RunFolder", "csv_text", "disk_trouble", "short", "write_text"]
+__all__ = ["ModelSpec", "RunFolder", "csv_text", "disk_trouble", "short", "write"]
 
 _HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
+_FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """All that is needed to make the model again, to read files for it, and to know its data.
+
+    Attributes:
+        format: Of this description.
+        data: What it was trained on.
+        model: The preset, or the tensors it reads.
+        settings: Of the network, every one: no later change of a preset or a default makes it another.
+        in_channels: Of the features, by tensor.
+        task: What it predicts.
+        metric: The one that counts.
+        reader: What reads files for it, with `reader_options`.
+        lift: What adds tensors to what was read, with `lift_options`.
+        fingerprint: Of the data.
+    """
+
+    format: int = _FORMAT
+    data: str
+    model: str
+    settings: Mapping[str, Any]
+    in_channels: Mapping[str, int]
+    task: Task
+    metric: str
+    reader: str
+    reader_options: Mapping[str, Any]
+    lift: str
+    lift_options: Mapping[str, Any]
+    fingerprint: str
+
+    def plain(self) -> dict[str, Any]:
+        """The values as a file has them: no tuples, and nothing that JSON does not know."""
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return found
+
+    def build(self) -> Predictor:
+        """The predictor, with fresh weights."""
+        settings = {key: tuple(v) if isinstance(v, list) else v for key, v in self.settings.items()}
+        net = make(self.model, self.in_channels, self.task.out_channels, self.task.at, **settings)
+        return Predictor(net, is_regression=self.task.kind == "regression")
+
+    def assert_same(self, other: Any, what: str) -> None:
+        """Refuses to go on with a model that was described in another way.
+
+        Raises:
+            IncidenceError: The message says what differs.
+        """
+        other = other if isinstance(other, Mapping) else {}
+        for key, value in self.plain().items():
+            if value != other.get(key):
+                raise IncidenceError(f"{what}: {key} is {other.get(key)!r} there and {value!r} here. Nothing was changed.")
 
 
 class RunFolder:
@@ -58,7 +113,15 @@ class RunFolder:
                     raise IncidenceError(f"{path} is there already, and is not written over: choose another --out.{hint}")
                 path.mkdir(parents=True, exist_ok=True)
                 return RunFolder(path)
-            return RunFolder(_next(Path("runs"), Path(data).stem or "run"))
+            Path("runs").mkdir(exist_ok=True)
+            for number in count(1):
+                try:
+                    path = Path("runs", f"{Path(data).stem or 'run'}-{number}")
+                    path.mkdir()
+                    return RunFolder(path)
+                except FileExistsError:  # or it was made a moment ago: two runs that start at once get two folders
+                    continue
+            raise AssertionError
         except OSError as error:
             raise IncidenceError(f"no folder can be made for the run: {error}. Choose one with --out.") from error
 
@@ -81,13 +144,21 @@ class RunFolder:
             self.plots.mkdir()
         except OSError as error:
             raise IncidenceError(disk_trouble(self.path, error)) from error
-        write_text(self.environment, json.dumps(environment(config), indent=1) + "\n")
-        write_text(self.spec, json.dumps(spec.plain(), indent=1) + "\n")
-        write_text(self.config, config.to_yaml())
-
-    def discard(self) -> None:
-        """Removes the folder of a run that has not begun: it was new, so all in it is of that run."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        names = ("torch", "numpy", "lightning", "torchmetrics", "safetensors")
+        environment = {
+            "incidence": incidence.__version__,
+            "python": platform.python_version(),
+            "system": platform.platform(),
+            "processor": platform.processor() or platform.machine(),
+            "processors": os.cpu_count(),
+            "threads": config.threads,
+            "libraries": {name: importlib.metadata.version(name) for name in names},
+            "accelerators": torch.cuda.device_count(),
+            "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        }
+        write(self.environment, json.dumps(environment, indent=1) + "\n")
+        write(self.spec, json.dumps(spec.plain(), indent=1) + "\n")
+        write(self.config, config.to_yaml())
 
     def clean(self) -> None:
         """Removes what a killed process left half written."""
@@ -101,12 +172,22 @@ class RunFolder:
         return read_config(self.config, {}).all_given()
 
     def read_spec(self) -> ModelSpec:
-        """What the model of the run is."""
+        """What the model of the run is.
+
+        Raises:
+            IncidenceError: The file cannot be read, is none of a model, or has another format.
+        """
         try:
-            text = self.spec.read_text(encoding="utf-8")
+            found = json.loads(self.spec.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise IncidenceError(f"{self.spec} cannot be read: {error}.") from error
-        return ModelSpec.read(text, str(self.spec))
+        if isinstance(found, dict) and found.get("format", _FORMAT) != _FORMAT:
+            raise IncidenceError(f"{self.spec} has format {found['format']!r}; this version reads format {_FORMAT}. Update the library.")
+        try:
+            task = Task(**{**found["task"], "names": tuple(found["task"]["names"])})
+            return ModelSpec(**{**{f.name: found[f.name] for f in fields(ModelSpec)}, "task": task})
+        except (LookupError, TypeError) as error:
+            raise IncidenceError(f"{self.spec} is no description of a model, or is damaged. Train again, or copy it anew.") from error
 
     def save_weights(self, predictor: Predictor, spec: ModelSpec) -> None:
         """Writes the finished model: its weights and scales, with what it is.
@@ -118,7 +199,7 @@ class RunFolder:
         wrong = [key for key, value in state.items() if not bool(value.isfinite().all())]
         if wrong:
             raise IncidenceError(f"{self.weights} was not written: {wrong[0]} has values that are no finite numbers. Start a new run.")
-        _write(self.weights, save(state, metadata={"incidence": json.dumps(spec.plain())}))
+        write(self.weights, save(state, metadata={"incidence": json.dumps(spec.plain())}))
 
     def load(self) -> tuple[Predictor, ModelSpec]:
         """The finished model, ready to predict.
@@ -144,22 +225,6 @@ class RunFolder:
         return predictor.eval(), spec
 
 
-def environment(config: Config) -> dict[str, Any]:
-    """What the run depends on beside its options."""
-    names = ("torch", "numpy", "lightning", "torchmetrics", "safetensors")
-    return {
-        "incidence": incidence.__version__,
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
-        "processors": os.cpu_count(),
-        "threads": config.threads,
-        "libraries": {name: importlib.metadata.version(name) for name in names},
-        "accelerators": torch.cuda.device_count(),
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
-    }
-
-
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
     """Rows, the names of the columns first, as the text of a CSV file."""
     text = io.StringIO()
@@ -167,15 +232,11 @@ def csv_text(rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a text, at once or not at all; a full disk is told as such."""
-    _write(path, text.encode())
-
-
-def _write(path: Path, data: bytes) -> None:
+def write(path: Path, content: str | bytes) -> None:
+    """Writes a file, at once or not at all; a full disk is told as such."""
     try:
         with whole_file(path) as file:
-            file.write(data)
+            file.write(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise IncidenceError(disk_trouble(path, error)) from error
 
@@ -185,19 +246,6 @@ def disk_trouble(path: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"the disk is full: {path} was not written, and what was there before is whole. Make room, then go on with --resume."
     return f"{path} cannot be written: {error}."
-
-
-def _next(parent: Path, name: str) -> Path:
-    """The next free number; two runs that start at once get two folders."""
-    parent.mkdir(exist_ok=True)
-    number = 1
-    while True:
-        path = parent / f"{name}-{number}"
-        try:
-            path.mkdir()
-            return path
-        except FileExistsError:
-            number += 1
 
 
 def short(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""`Training`: loss, metrics and optimiser of a predictor, for Lightning's loop."""
+"""`Training`: batches, loss, metrics and optimiser of a predictor, for Lightning's loop."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import lightning.pytorch as pl
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from incidence.errors import IncidenceError
 from incidence.models.predictor import Predictor
 from incidence.nn.batch_norm import RowNorm
 from incidence.structure.example import Example
-from incidence.train.batches import seed_of
-from incidence.train.config import Config
+from incidence.train.batches import Order, loader, seed_of
 from incidence.train.evaluate import metrics_of, update
-from incidence.train.spec import ModelSpec
+from incidence.train.prepare import Prepared
 
 __all__ = ["LOSSES", "Training"]
 
@@ -27,9 +27,11 @@ LOSSES = {"squared": nn.functional.mse_loss, "absolute": nn.functional.l1_loss, 
 class Training(pl.LightningModule):
     """What is done in a step and in an epoch; everything else is Lightning's."""
 
-    def __init__(self, predictor: Predictor, spec: ModelSpec, config: Config, num_steps: int) -> None:
+    def __init__(self, predictor: Predictor, prepared: Prepared) -> None:
         super().__init__()
-        self.predictor, self.spec, self.task, self.config, self.num_steps = predictor, spec, spec.task, config, num_steps
+        self.predictor, self.prepared, self.task, self.config = predictor, prepared, prepared.data.task, prepared.config
+        order = Order(len(prepared.parts.train), self.config.batch_size, share=(0, self.config.devices * self.config.machines))
+        self.num_steps = self.config.epochs * len(order)
         self.validation_metrics = metrics_of(self.task, is_shared=True)
         for module in predictor.modules():
             if isinstance(module, RowNorm):
@@ -37,7 +39,19 @@ class Training(pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Adds what the model is, so that another is not taken for it."""
-        checkpoint["incidence"] = self.spec.plain()
+        checkpoint["incidence"] = self.prepared.spec.plain()
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        """The training part, in another order in every epoch; each process takes its share."""
+        train, share = self.prepared.parts.train, (self.trainer.global_rank, self.trainer.world_size)
+        order = Order(len(train), self.config.batch_size, self.config.seed, share, lambda: self.trainer.current_epoch)
+        return loader(train, order, self.prepared.data.augment if self.config.augment else None)
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """The validation part; a process that has no share of it takes an example without a target, or the others would wait."""
+        held = self.prepared.parts.validation
+        share = held[self.trainer.global_rank :: self.trainer.world_size] or [self.task.only(held[0], None)]
+        return loader(share, Order(len(share), self.config.batch_size))
 
     def on_train_epoch_start(self) -> None:
         """Seeds what is random in an epoch by its number, so that an epoch that is done again is the same."""

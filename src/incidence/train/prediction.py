@@ -17,9 +17,8 @@ from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.train.evaluate import Evaluation, evaluate
-from incidence.train.folder import RunFolder, csv_text
+from incidence.train.folder import ModelSpec, RunFolder, csv_text
 from incidence.train.prepare import prepare
-from incidence.train.spec import ModelSpec
 
 __all__ = ["Prediction", "evaluate_run", "predict", "table"]
 

@@ -22,7 +22,7 @@ from incidence.structure.examples import collate
 from incidence.structure.storage import arrays_of
 from incidence.train.batches import Order
 from incidence.train.config import RECIPES, Config, read_options
-from incidence.train.spec import ModelSpec
+from incidence.train.folder import ModelSpec
 
 __all__ = ["Prepared", "new_predictor", "prepare"]
 

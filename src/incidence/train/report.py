@@ -14,7 +14,7 @@ from typing import Any
 from incidence import plot
 from incidence.errors import IncidenceError
 from incidence.train.evaluate import Scored
-from incidence.train.folder import disk_trouble, write_text
+from incidence.train.folder import disk_trouble, write
 from incidence.train.run import Run
 
 __all__ = ["make_plots", "page", "summary", "tell"]
@@ -51,7 +51,7 @@ def tell(run: Run, is_json: bool = False) -> str:
     if is_json:
         return json.dumps({"folder": str(run.folder.path), **json.loads(run.folder.metrics.read_text(encoding="utf-8"))}, indent=1)
     text = summary(run)
-    write_text(run.folder.log, text + "\n")
+    write(run.folder.log, text + "\n")
     return text
 
 
@@ -127,7 +127,7 @@ def page(run: Run) -> None:
         figure.savefig(text, format="svg", metadata={"Date": None})
         drawings.append(text.getvalue()[text.getvalue().index("<svg") :])
     data = run.prepared.data
-    write_text(
+    write(
         run.folder.report,
         _PAGE.format(
             title=html.escape(f"{data.name}: {', '.join(data.task.names[:3])}"),

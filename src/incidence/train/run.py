@@ -1,29 +1,36 @@
-"""A run from start to end: train, resume, and what is made of the result."""
+"""A run from start to end: train, resume, and what is made of the result; its lock, its threads, and silence around it."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import shutil
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from incidence.data import DataSet
 from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.train import checkpoint
-from incidence.train.batches import Order
-from incidence.train.callbacks import History, Progress
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate, is_known
-from incidence.train.folder import RunFolder, disk_trouble, short, write_text
+from incidence.train.folder import RunFolder, disk_trouble, short, write
 from incidence.train.module import Training
 from incidence.train.prepare import Prepared, new_predictor, prepare
-from incidence.train.process import is_first, locked, quiet, threads
-from incidence.train.trainer import Loaders, new_trainer
+from incidence.train.trainer import History, Progress, is_first, new_trainer
+
+try:
+    import fcntl
+except ImportError:  # a system without such locks
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Interrupted", "Run", "resume", "train"]
 
@@ -64,7 +71,7 @@ def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | Non
     """
     config = options if isinstance(options, Config) else Config(**(options or {}))
     config = config if data is None else Config(**{"data": data.name, **config.given()})
-    with threads(config.threads):
+    with _threads(config.threads):
         prepared = prepare(config, data)
         if config.augment and prepared.data.augment is None:
             raise IncidenceError(
@@ -77,7 +84,7 @@ def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | Non
                 folder.start(prepared.config, prepared.spec)
         except BaseException:  # it has not begun: nothing must stand in the way of the next try
             if is_first():
-                folder.discard()
+                shutil.rmtree(folder.path, ignore_errors=True)
             raise
         with _locked(folder):
             return job.run()
@@ -97,7 +104,7 @@ def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False
     """
     folder = RunFolder.open(Path(path))
     config = folder.read_config()
-    with threads(config.threads), _locked(folder):
+    with _threads(config.threads), _locked(folder):
         prepared = prepare(config, data)
         told = folder.read_spec().plain()
         prepared.spec.assert_same(told, f"the data or the version of the library has changed since {folder.path} was begun")
@@ -109,9 +116,52 @@ def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False
         return _Job(folder, prepared, is_shown, start=folder.last if folder.last.exists() else None).run()
 
 
-def _locked(folder: RunFolder) -> AbstractContextManager[None]:
-    """Keeps other runs out of a folder; the processes of one run share it."""
-    return locked(folder.environment) if is_first() else nullcontext()
+@contextmanager
+def _locked(folder: RunFolder) -> Iterator[None]:
+    """Keeps other runs out of a folder, by a lock that the kernel gives back however the process ends; processes of one run share it."""
+    if not is_first():
+        yield
+        return
+    try:
+        file = folder.environment.open("ab")  # which no run replaces
+    except OSError as error:
+        raise IncidenceError(f"{folder.environment} cannot be written: {error}.") from error
+    with file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise IncidenceError(f"another process trains in {folder.path}: wait for its end, or start a run of its own.") from error
+        except OSError:  # a disk without locks
+            pass
+        yield
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Lets torch use so many threads, and as many as before in the end."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Lightning tells much that is of no use to the person who trains."""
+    loggers = [logging.getLogger(f"lightning.{name}") for name in ("pytorch", "fabric", "pytorch.utilities.rank_zero")]
+    levels = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for one, level in zip(loggers, levels, strict=True):
+            one.setLevel(level)
 
 
 class _Job:
@@ -127,15 +177,14 @@ class _Job:
         self.folder, self.prepared, self.start = folder, prepared, start
         self.predictor = new_predictor(prepared) if start is None else prepared.spec.build()
         self.history, self.progress = History(folder.history), Progress(is_shown)
-        steps = config.epochs * len(Order(len(train), config.batch_size, share=(0, world)))
-        self.module = Training(self.predictor, prepared.spec, config, steps)
-        with quiet():
+        self.module = Training(self.predictor, prepared)
+        with _quiet():
             self.trainer = new_trainer(prepared, folder, [self.history, self.progress])
 
     def run(self) -> Run | None:
         """Trains, from a checkpoint if there is one."""
         begun = time.monotonic()
-        with quiet():
+        with _quiet():
             self._fit()
         if not self.trainer.is_global_zero:
             return None
@@ -145,7 +194,7 @@ class _Job:
 
     def _fit(self) -> None:
         try:
-            self.trainer.fit(self.module, Loaders(self.prepared), ckpt_path=self.start, weights_only=True)
+            self.trainer.fit(self.module, ckpt_path=self.start, weights_only=True)
         except SystemExit as error:  # what Lightning makes of Ctrl-C
             raise Interrupted(self.folder) from error
         except OSError as error:  # of a log; checkpoints and tables say so themselves
@@ -175,6 +224,6 @@ class _Job:
             "epochs": len(self.history.rows),
             "parameters": sum(p.numel() for p in predictor.parameters()),
         }
-        write_text(folder.metrics, json.dumps({**about, **evaluation.metrics()}, indent=1, allow_nan=False) + "\n")
-        write_text(folder.predictions, evaluation.table())
+        write(folder.metrics, json.dumps({**about, **evaluation.metrics()}, indent=1, allow_nan=False) + "\n")
+        write(folder.predictions, evaluation.table())
         return Run(folder, self.prepared, predictor, evaluation, self.history.rows)
