@@ -232,7 +232,7 @@ EDGE = Structure(3, {"{i j}": [[0], [1]], "bond={i j}": [[1], [2]]})
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((3,), "an example has a Structure first; got int"),
+        ((3,), r"the first argument is a Structure; got int. Call Example\(structure, features, target\)"),
         ((EDGE, torch.zeros(3, 1)), "features map patterns to tensors.*got Tensor"),
         ((EDGE, {"i": [[0.0]]}), r"features\['i'\] must be a tensor; got list"),
         ((EDGE, {"i": torch.zeros(2, 1)}), r"features\['i'\] must have 3 rows, one for each entry of `i`; got shape \[2, 1\]"),

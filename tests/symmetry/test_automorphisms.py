@@ -212,7 +212,7 @@ def test_batches_unknown_engines_and_what_is_no_structure_are_refused():
         automorphisms(collate([solids.cube(), solids.cube()]))
     with pytest.raises(IncidenceError, match="no engine 'bliss' for automorphisms; there are: auto, python, pynauty"):
         automorphisms(solids.cube(), "bliss")
-    with pytest.raises(IncidenceError, match="automorphisms takes a Structure; got int"):
+    with pytest.raises(IncidenceError, match=r"the first argument is a Structure; got int. Call automorphisms\(structure\)"):
         automorphisms(5)
 
 

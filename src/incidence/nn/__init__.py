@@ -1,5 +1,6 @@
 """Layers: the complete linear layer, its kin for other groups, and what a network needs around them."""
 
+from incidence.nn import transfer as transfer  # gives the layers their methods restrict_to and project
 from incidence.nn.automorphism import AutomorphismLinear
 from incidence.nn.exchangeable import Exchangeable
 from incidence.nn.linear import Linear

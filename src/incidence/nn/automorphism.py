@@ -2,7 +2,7 @@ r"""`AutomorphismLinear`: the complete linear layer of one given structure, equi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -154,17 +154,10 @@ class AutomorphismLinear(nn.Module):
                     f"the features are {x.dtype} and the layer is {dtype}: convert one, for example with layer.to({x.dtype})."
                 )
 
-    def restrict_to(self, group: Group) -> Any:
-        """The layer of a smaller group that computes the same map: see `incidence.nn.transfer.restrict`."""
-        from incidence.nn.transfer import restrict
-
-        return restrict(self, group)
-
-    def project(self, group: Group | str = "symmetric") -> Any:
-        """The layer of a larger group that is nearest on the entries of the structure: see `incidence.nn.transfer.project`."""
-        from incidence.nn.transfer import project
-
-        return project(self, group)
+    restrict_to: Callable[..., Any]
+    """`nn.transfer.restrict`, set there: the layer of a smaller group for the same map."""
+    project: Callable[..., Any]
+    """`nn.transfer.project`, set there: the layer of a larger group that is nearest on the entries of the structure."""
 
     def _apply(self, fn: Any, recurse: bool = True) -> AutomorphismLinear:
         """Moves the parameters as torch does, and the structure with its lists along with them."""

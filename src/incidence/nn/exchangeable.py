@@ -17,7 +17,6 @@ from incidence.nn.linear import Linear
 from incidence.nn.tensors import Values, as_list, as_values, assert_structure, key_of, per_tensor
 from incidence.plans import Plan
 from incidence.structure import Structure
-from incidence.symmetry import Group
 from incidence.symmetry.relax import Relaxation
 
 __all__ = ["Exchangeable"]
@@ -114,11 +113,8 @@ class Exchangeable(nn.Module):
         y = self.linear(dict(zip(map(key_of, self.linear.map.inputs), xs, strict=True)), relaxed)
         return as_values(self.map.outputs, [y] if isinstance(y, Tensor) else [y[key_of(q)] for q in self.linear.map.outputs])
 
-    def restrict_to(self, group: Group | str) -> Any:
-        """The layer of a smaller group that computes the same map: see `incidence.nn.transfer.restrict`."""
-        from incidence.nn.transfer import restrict
-
-        return restrict(self, group)
+    restrict_to: Callable[..., Any]
+    """`nn.transfer.restrict`, set there: the layer of a smaller group for the same map."""
 
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""

@@ -286,17 +286,10 @@ class Linear(nn.Module):
 
         return dense_layer(self, x, num_nodes)
 
-    def restrict_to(self, group: Any) -> Any:
-        """The layer of a smaller group, such as the automorphisms of a structure, that computes the same map: see `nn.transfer`."""
-        from incidence.nn.transfer import restrict
-
-        return restrict(self, group)
-
-    def project(self, group: Any, structure: Structure | None = None) -> Any:
-        """The layer of a larger group, `product`, that is nearest on the entries of a structure: see `nn.transfer`."""
-        from incidence.nn.transfer import project
-
-        return project(self, group, structure)
+    restrict_to: Callable[..., Any]
+    """`nn.transfer.restrict`, set there: the layer of a smaller group, such as the automorphisms of a structure, for the same map."""
+    project: Callable[..., Any]
+    """`nn.transfer.project`, set there: the layer of a larger group that is nearest on the entries of a structure."""
 
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""

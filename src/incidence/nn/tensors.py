@@ -14,6 +14,7 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
 from incidence.structure import Structure
+from incidence.structure.validate import assert_structure
 
 __all__ = ["Values", "as_list", "as_values", "assert_distinct", "assert_structure", "key_of", "keys_in_order", "per_tensor"]
 
@@ -69,12 +70,6 @@ def per_tensor(patterns: Sequence[Pattern], value: Any, what: str) -> list[Any]:
 def keys_in_order(text: str, keys: tuple[str, ...]) -> tuple[str, ...]:
     """The keys of a dict of inputs in the order of a map; a constant for tracing."""
     return tuple(per_tensor(EquivariantMap(text).inputs, {key: key for key in keys}, "the input"))
-
-
-def assert_structure(structure: object, what: str = "the second argument", call: str = "layer(x, structure)") -> None:
-    """Refuses what is no structure where one belongs."""
-    if not isinstance(structure, Structure):
-        raise IncidenceError(f"{what} is a Structure; got {type(structure).__name__}. Call {call}.")
 
 
 def as_list(patterns: Sequence[Pattern], x: object, structure: Structure, channels: Sequence[int | None]) -> list[Tensor]:

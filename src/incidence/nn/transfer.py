@@ -70,7 +70,7 @@ def restrict(layer: Layer, group: Group | str) -> Layer:
     return new.train(layer.training)
 
 
-def project(layer: Layer, group: Group | str, structure: Structure | None = None) -> Layer:
+def project(layer: Layer, group: Group | str = "symmetric", structure: Structure | None = None) -> Layer:
     r"""The layer of a larger group that is nearest to a layer.
 
     Nearest in the Frobenius norm of the matrices of pairs of present entries; of all weights that give the nearest map, those of least
@@ -107,6 +107,11 @@ def project(layer: Layer, group: Group | str, structure: Structure | None = None
     assert_structure(structure, "structure=", f"layer.project({group!r}, structure)")
     new = Linear(layer.map, **_arguments(layer)) if group == "symmetric" else Exchangeable(layer.map, **_arguments(layer))
     return _fitted(layer, new, structure)
+
+
+# Methods of the layers too. They make layers of the other kinds, so they can stand in the module of none of them.
+Linear.restrict_to = Exchangeable.restrict_to = AutomorphismLinear.restrict_to = restrict
+Linear.project = AutomorphismLinear.project = project
 
 
 # ---- what all kinds of layers have in common

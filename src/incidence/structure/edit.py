@@ -11,23 +11,12 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.data import StructureData, arranged, entry_ptr_of, keep_arranged
+from incidence.structure.data import Index, StructureData, arranged, entry_ptr_of, keep_arranged
 from incidence.structure.entries import Bucket, buckets, count_entries
 from incidence.structure.ragged import code, no_entries, rank
 from incidence.structure.validate import as_index, as_rows, as_tensors, assert_entries, assert_names
 
-__all__ = [
-    "as_mask",
-    "canonical",
-    "induced",
-    "is_equal",
-    "locate",
-    "masked",
-    "relabel",
-    "rename",
-    "select",
-    "with_index",
-]
+__all__ = ["add_tensors", "as_mask", "canonical", "induced", "is_equal", "locate", "masked", "relabel", "rename", "select", "with_index"]
 
 S = TypeVar("S", bound=StructureData)
 
@@ -95,13 +84,22 @@ def with_index(structure: S, index: Mapping[str, object]) -> S:
     for pattern, parts in new.items():
         structure._assert_sorts(pattern)
         assert_entries(pattern, parts, structure.counts)
-    kept = [p for p in structure.patterns if p not in new]
-    assert_names([*kept, *new], "is another pattern here already")
+    assert_names([*(p for p in structure.patterns if p not in new), *new], "is another pattern here already")
     ptr = {p: torch.tensor([0, count_entries(p, parts)], device=structure.device) for p, parts in new.items()}
-    joined = structure._with({**{p: structure._index[p] for p in kept}, **new}, {**{p: structure._entry_ptr[p] for p in kept}, **ptr})
-    keep_arranged(joined, structure, kept)
+    joined = add_tensors(structure, new, ptr)
     for pattern in new:
         arranged(joined, pattern)  # finds duplicates
+    return joined
+
+
+def add_tensors(structure: S, index: Index, entry_ptr: Mapping[Pattern, Tensor]) -> S:
+    """The same nodes with further tensors, or other entries for those given, which are known to be right."""
+    kept = [p for p in structure.patterns if p not in index]
+    joined = structure._with(
+        {**{p: structure._index[p] for p in kept}, **index},
+        {**{p: structure._entry_ptr[p] for p in kept}, **entry_ptr},
+    )
+    keep_arranged(joined, structure, kept)
     return joined
 
 

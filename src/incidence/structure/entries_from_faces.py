@@ -20,22 +20,10 @@ from torch import Tensor
 from incidence.algebra.grammar import Face
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.data import StructureData, keep_arranged
-from incidence.structure.edit import canonical
+from incidence.structure.data import StructureData, entry_ptr_of
+from incidence.structure.edit import add_tensors, canonical
 from incidence.structure.face_lookup import lone, sources
-from incidence.structure.ragged import (
-    MAX_ENTRIES,
-    assert_few,
-    by_entry,
-    code,
-    common_keys,
-    distinct,
-    expand,
-    is_among,
-    no_entries,
-    pairs,
-    ranges,
-)
+from incidence.structure.ragged import MAX_ENTRIES, assert_few, by_entry, code, common_keys, distinct, expand, is_among, no_entries, pairs
 
 __all__ = ["attach", "with_pattern"]
 
@@ -57,19 +45,19 @@ def with_pattern(structure: S, text: str | Pattern, faces: Mapping[Any, str] | N
     return attach(structure, pattern, letters, list(zip(search.sources, rows, strict=True)), limit)
 
 
-Table = dict[str | int, Tensor]
-"""Candidates: a column of nodes for every letter, and a column of rows for every face (by its number in the pattern)."""
+Candidates = dict[str | int, Tensor]
+"""A column of nodes for every letter, and a column of rows for every face (by its number in the pattern)."""
 
 
-def _take(table: Table, rows: Tensor) -> Table:
+def _take(table: Candidates, rows: Tensor) -> Candidates:
     return {key: column[rows] for key, column in table.items()}
 
 
-def _letters(table: Table) -> list[str]:
+def _letters(table: Candidates) -> list[str]:
     return [key for key in table if isinstance(key, str)]
 
 
-def _length(table: Table) -> int:
+def _length(table: Candidates) -> int:
     return len(next(iter(table.values())))
 
 
@@ -88,15 +76,15 @@ class _Search:
 
     # ---- the faces that are there, with their nodes on the letters
 
-    def table(self, number: int) -> Table:
+    def table(self, number: int) -> Candidates:
         """The candidates for one face of the pattern."""
         return self._open(number) if self.pattern.faces[number].is_open else self._fixed(number)
 
-    def _fixed(self, number: int) -> Table:
+    def _fixed(self, number: int) -> Candidates:
         face = self.pattern.faces[number]
         nodes = _ascending(face, self.structure.index(lone(face, self.sources[number].name))[0])
         ways = self._ways(face, nodes.shape[1])
-        table: Table = {x.name: torch.cat([nodes[way[p]] for way in ways]) for p, x in enumerate(face.letters)}
+        table: Candidates = {x.name: torch.cat([nodes[way[p]] for way in ways]) for p, x in enumerate(face.letters)}
         table[number] = torch.arange(nodes.shape[1], device=nodes.device).repeat(len(ways))
         return table
 
@@ -124,12 +112,12 @@ class _Search:
             classes.setdefault((self.pattern.signatures[x.name], x.sort), []).append(position)
         return classes
 
-    def _open(self, number: int) -> Table:
+    def _open(self, number: int) -> Candidates:
         """Only the letters that other faces share get nodes; the others ask for a size."""
         face, source = self.pattern.faces[number], self.sources[number]
         members = self.structure.index(source)[1]
         sizes = torch.bincount(members[1], minlength=self.structure.num_entries(source))
-        table: Table = {number: (sizes >= len(face.letters)).nonzero()[:, 0]}
+        table: Candidates = {number: (sizes >= len(face.letters)).nonzero()[:, 0]}
         signatures = self.pattern.signatures
         for name in (x.name for x in face.letters if len(signatures[x.name]) > 1):
             which, spot = pairs(table[number], members[1], self.limit, self.what)
@@ -144,7 +132,7 @@ class _Search:
 
     # ---- joins
 
-    def reduced(self, tables: list[Table]) -> list[Table]:
+    def reduced(self, tables: list[Candidates]) -> list[Candidates]:
         """Candidates that find a partner in every neighbour, there and back: no join of a tree of faces then leads nowhere."""
         if len(tables) < 3:
             return tables
@@ -156,7 +144,7 @@ class _Search:
                 tables[other] = _take(tables[other], is_among(asked, known))
         return tables
 
-    def join(self, tables: list[Table]) -> Table:
+    def join(self, tables: list[Candidates]) -> Candidates:
         """Joins all tables, neighbours first, and keeps one assignment of every entry."""
         tables = sorted(tables, key=_length)
         found = tables.pop(0)
@@ -167,24 +155,24 @@ class _Search:
         return found
 
     @staticmethod
-    def _shared(one: Table, other: Table) -> list[str]:
+    def _shared(one: Candidates, other: Candidates) -> list[str]:
         return [name for name in _letters(one) if name in other]
 
-    def _join(self, one: Table, other: Table) -> Table:
+    def _join(self, one: Candidates, other: Candidates) -> Candidates:
         shared = self._shared(one, other)
         left, right = self._keys(one, other, shared) if shared else (self._homes(one), self._homes(other))
         which, spot = pairs(left, right, self.limit, self.what)
         return _take(other, spot) | _take(one, which)
 
-    def _keys(self, one: Table, other: Table, shared: Sequence[str]) -> tuple[Tensor, Tensor]:
+    def _keys(self, one: Candidates, other: Candidates, shared: Sequence[str]) -> tuple[Tensor, Tensor]:
         bounds = [self.structure.counts[self.pattern.sorts[name]] for name in shared]
         return common_keys([one[name] for name in shared], [other[name] for name in shared], bounds)
 
-    def _homes(self, table: Table) -> Tensor:
+    def _homes(self, table: Candidates) -> Tensor:
         number = next(key for key in table if isinstance(key, int))
         return self.structure.batch(self.sources[number])[table[number]]
 
-    def _distinct(self, table: Table, needed: set[str]) -> Table:
+    def _distinct(self, table: Candidates, needed: set[str]) -> Candidates:
         """One of the candidates with the same faces and the same nodes where other faces will ask; letters without a use are dropped."""
         numbers = sorted(key for key in table if isinstance(key, int))
         names = [name for name in _letters(table) if name in needed]
@@ -223,17 +211,10 @@ def attach(structure: S, pattern: Pattern, letters: Tensor, faces: Sequence[tupl
     clash = next((p for p in structure.patterns if pattern.name and p.name == pattern.name and p != pattern), None)
     if clash is not None:
         raise IncidenceError(f"a name means one tensor; `{pattern.name}` is `{clash}` here already. Use another name.")
-    home = structure.batch(faces[0][0])[faces[0][1]]
-    ptr = ranges(torch.bincount(home, minlength=structure.num_structures))
+    ptr = entry_ptr_of(structure.batch(faces[0][0])[faces[0][1]], structure.num_structures)
     members = _members(structure, [pair for face, pair in zip(pattern.faces, faces, strict=True) if face.is_open], limit)
     preferred, _ = canonical(structure._with({pattern: (letters, *members)}, {pattern: ptr}))
-    kept = [p for p in structure.patterns if p != pattern]
-    joined = structure._with(
-        {**{p: structure._index[p] for p in kept}, **preferred._index},
-        {**{p: structure._entry_ptr[p] for p in kept}, **preferred._entry_ptr},
-    )
-    keep_arranged(joined, structure, kept)
-    return joined
+    return add_tensors(structure, preferred._index, preferred._entry_ptr)
 
 
 def _members(structure: StructureData, faces: Sequence[tuple[Pattern, Tensor]], limit: int) -> Iterator[Tensor]:

@@ -15,6 +15,7 @@ from incidence.structure.batch import numbers
 from incidence.structure.ragged import spans, starts_of
 from incidence.structure.storage import arrays_of, read_arrays, tensor_arrays, tensors_from, write_arrays
 from incidence.structure.structure import Structure
+from incidence.structure.validate import assert_structure
 
 __all__ = ["Example", "Target"]
 
@@ -58,8 +59,7 @@ class Example:
         *,
         is_batch: bool | None = None,
     ) -> None:
-        if not isinstance(structure, Structure):
-            raise IncidenceError(f"an example has a Structure first; got {type(structure).__name__}.")
+        assert_structure(structure, "the first argument", "Example(structure, features, target)")
         if features is not None and not isinstance(features, Mapping):
             raise IncidenceError(f"features map patterns to tensors, as in {{'i': x}}; got {type(features).__name__}.")
         is_batch = structure.num_structures != 1 if is_batch is None else is_batch

@@ -19,6 +19,7 @@ from incidence.errors import IncidenceError
 from incidence.structure.data import arranged, entry_ptr_of
 from incidence.structure.ragged import no_entries
 from incidence.structure.structure import Structure
+from incidence.structure.validate import assert_structure
 
 __all__ = ["carry", "face_patterns", "from_faces", "to_faces"]
 
@@ -76,7 +77,7 @@ def to_faces(structure: Structure, text: str | Pattern, x: Tensor | None = None)
         >>> {key: part[:, 0].tolist() for key, part in parts.items()}
         {'i': [5.0, 7.0], '(i j)': [6.0]}
     """
-    _assert_structure(structure, "to_faces(structure, text, x)")
+    assert_structure(structure, "the first argument", "to_faces(structure, text, x)")
     pattern = structure.resolve(text)
     index: dict[Pattern, tuple[Tensor, ...]] = {}
     entry_ptr, values = {}, {}
@@ -108,7 +109,7 @@ def from_faces(structure: Structure, text: str | Pattern, values: Mapping[str, T
         >>> from_faces(s, "i j", {"i": torch.tensor([[5.0], [7.0]]), "(i j)": torch.tensor([[6.0]])})[:, 0].tolist()
         [5.0, 6.0, 7.0]
     """
-    _assert_structure(structure, "from_faces(structure, text, values)")
+    assert_structure(structure, "the first argument", "from_faces(structure, text, values)")
     pattern = structure.resolve(text)
     _assert_keys(pattern, values)
     rows: list[Tensor] = []
@@ -121,11 +122,6 @@ def from_faces(structure: Structure, text: str | Pattern, values: Mapping[str, T
         parts[key] = values[key]
     _assert_alike(parts)
     return torch.cat(list(parts.values()))[torch.cat(rows).argsort()]
-
-
-def _assert_structure(structure: object, call: str) -> None:
-    if not isinstance(structure, Structure):
-        raise IncidenceError(f"the first argument is a Structure; got {type(structure).__name__}. Call {call}.")
 
 
 def _assert_keys(pattern: Pattern, values: object) -> None:

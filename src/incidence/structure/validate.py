@@ -12,7 +12,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.data import parsed
+from incidence.structure.data import StructureData, parsed
 from incidence.structure.entries import count_entries
 from incidence.structure.ragged import is_among, ranges
 
@@ -24,12 +24,19 @@ __all__ = [
     "as_tensors",
     "assert_entries",
     "assert_range",
+    "assert_structure",
     "entry_ptr_from_nodes",
     "node_ptr_of",
 ]
 
 
 _MAX_NODES = 2**61
+
+
+def assert_structure(given: object, what: str = "the second argument", call: str = "layer(x, structure)") -> None:
+    """Refuses what is no structure where one belongs."""
+    if not isinstance(given, StructureData):
+        raise IncidenceError(f"{what} is a Structure; got {type(given).__name__}. Call {call}.")
 
 
 def as_num_nodes(num_nodes: int | Mapping[str, int], patterns: Sequence[Pattern]) -> dict[str, int]:

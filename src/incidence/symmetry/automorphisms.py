@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from incidence.errors import IncidenceError, TooLargeError, need
 from incidence.structure.structure import Structure
+from incidence.structure.validate import assert_structure
 from incidence.symmetry.coloured import ColouredGraph, coloured_graph
 from incidence.symmetry.factor import direct_factors
 from incidence.symmetry.group import Group
@@ -45,8 +46,7 @@ def automorphisms(structure: Structure, engine: str = "auto") -> Group:
         >>> automorphisms(ring).order
         10
     """
-    if not isinstance(structure, Structure):
-        raise IncidenceError(f"automorphisms takes a Structure; got {type(structure).__name__}.")
+    assert_structure(structure, "the first argument", "automorphisms(structure)")
     if structure.num_structures != 1:
         raise IncidenceError(f"automorphisms is for one structure; got a batch of {structure.num_structures}: take batch[k].")
     if engine not in ENGINES:
