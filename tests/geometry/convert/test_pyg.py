@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import incidence as inc
@@ -85,11 +85,85 @@ def test_batches_of_hetero_data_are_batches():
     assert from_pyg(there) == inc.collate(examples) == from_pyg(to_pyg(inc.collate(examples)))
 
 
-def test_a_batch_that_pyg_cannot_take_apart_is_refused():
+def random_graph(count: int, seed: int) -> object:
+    random = torch.Generator().manual_seed(seed)
+    keep = torch.rand(count, count, generator=random).triu(1) > 0.5
+    low, high = keep.nonzero().T
+    flip = torch.randperm(2 * len(low), generator=random)
+    both, weight = torch.stack([torch.cat([low, high]), torch.cat([high, low])]), torch.rand(len(low), 1, generator=random).repeat(2, 1)
+    graph = data.Data(x=torch.rand(count, 2, generator=random), edge_index=both[:, flip], edge_attr=weight[flip])
+    graph.u, graph.z = torch.rand(1, 3, generator=random), torch.arange(count)
+    return graph
+
+
+def targets(kind: str, graphs: list) -> list:
+    rows = {"nodes": lambda g: torch.rand(g.num_nodes), "one": lambda g: T(float(g.num_nodes)), "row": lambda g: torch.rand(1, 3)}
+    rows |= {"vector": lambda g: torch.rand(2), "number": lambda g: float(g.num_nodes)}
+    for graph in graphs if kind != "none" else []:
+        graph.y = rows[kind](graph)
+    return graphs
+
+
+@few
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=5), st.sampled_from(["none", "nodes", "one", "row", "vector", "number"]), seeds)
+def test_a_batch_read_as_a_whole_equals_its_graphs(sizes, kind, seed):
+    assume(kind != "nodes" or max(sizes) > 1)  # one node does not tell whether a target is its own
+    graphs = targets(kind, [random_graph(n, seed + k) for k, n in enumerate(sizes)])
+    for options in ({}, {"edges": "(i j)"}, {"features": {"u": "", "z": "charge=i"}}):
+        assert from_pyg(data.Batch.from_data_list(graphs), **options) == inc.collate(from_pyg(graphs, **options))
+
+
+def test_a_target_of_two_numbers_is_none_of_the_nodes_though_there_are_as_many():
+    graphs = targets("vector", [random_graph(1, 0), random_graph(3, 1)])
+    assert from_pyg(data.Batch.from_data_list(graphs)).target.shape == (2, 2)
+
+
+def test_the_structure_of_a_batch_is_that_of_its_edges_and_nodes():
+    batch = data.Batch.from_data_list([random_graph(n, n) for n in (3, 1, 4)])
+    expected = Structure(batch.num_nodes, {"(i j)": batch.edge_index}, batch=batch.batch)
+    assert from_pyg(batch, edges="(i j)").structure == expected
+
+
+def test_a_batch_made_by_hand_is_read():
+    made = data.Batch.from_data_list(targets("one", [random_graph(n, n) for n in (3, 1, 4)]))
+    by_hand = data.Batch(x=made.x, edge_index=made.edge_index, edge_attr=made.edge_attr, y=made.y, batch=made.batch)
+    assert from_pyg(by_hand) == from_pyg(made)
+    of_nodes = data.Batch(x=made.x, batch=made.batch, y=torch.arange(8))
+    assert from_pyg(of_nodes).target["i"].tolist() == list(range(8))
+    assert len(from_pyg(data.Batch(x=torch.zeros(0, 2), batch=torch.zeros(0, dtype=torch.long)))) == 1
+
+
+def test_a_batch_that_was_changed_is_read_as_it_is():
+    batch = data.Batch.from_data_list([random_graph(n, n) for n in (3, 5)])
+    loops = torch.arange(8).expand(2, 8)
+    batch.edge_index, batch.edge_attr = torch.cat([batch.edge_index, loops], 1), torch.cat([batch.edge_attr, torch.zeros(8, 1)])
+    example = from_pyg(batch, edges="i j")
+    assert example.structure.num_entries("i j") == batch.num_edges
+    assert example.structure[0]["i j"][:, -3:].tolist() == [[0, 1, 2], [0, 1, 2]]
+    assert torch.equal(example.features["i j"][example.structure.locate("i j", batch.edge_index)], batch.edge_attr)
+
+
+def test_hyperedges_of_a_batch_are_those_of_its_graphs():
+    graphs = [data.Data(num_nodes=2, hyperedge_index=T([[0, 1, 0, 1], [0, 0, 1, 2]])) for _ in range(2)]
+    batch = data.Batch.from_data_list(graphs)
+    assert from_pyg(batch) == inc.collate(from_pyg(graphs))
+    by_hand = data.Batch(hyperedge_index=batch.hyperedge_index, batch=batch.batch, num_nodes=4)
+    with pytest.raises(IncidenceError, match=r"PyG cannot take this batch apart.*cannot be read as a whole.*no hyperedges"):
+        from_pyg(by_hand)
+
+
+def test_a_batch_of_node_types_that_pyg_cannot_take_apart_is_read():
     graph = data.HeteroData()
-    graph["user"].num_nodes = 2
-    with pytest.raises(IncidenceError, match=r"PyG cannot take this batch apart.*every node type needs an attribute beside num_nodes"):
-        from_pyg(data.Batch.from_data_list([graph, graph]))
+    graph["user"].num_nodes, graph["movie"].num_nodes = 2, 1
+    graph["user", "rates", "movie"].edge_index = T([[1], [0]])
+    graph.y = T([3.0])
+    last = data.HeteroData()
+    last["user"].num_nodes, last["movie"].num_nodes, last.y = 0, 0, T([4.0])
+    last["user", "rates", "movie"].edge_index = torch.zeros(2, 0, dtype=torch.long)
+    batch = data.Batch.from_data_list([graph, graph, last])
+    assert from_pyg(batch) == inc.collate(from_pyg([graph, graph, last]))
+    with pytest.raises(KeyError):
+        batch.to_data_list()
 
 
 def test_undirected_edges_may_come_once_or_both_ways_and_keep_their_order():

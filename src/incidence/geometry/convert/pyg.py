@@ -21,13 +21,16 @@ __all__ = ["from_pyg", "to_pyg"]
 _KNOWN_FEATURES = {"x": "i", "pos": "pos=i", "hyperedge_attr": "{i ...}"}
 _KNOWN_INDEX = {"hyperedge_index": "{i ...}", "face": "{i j k}"}
 
+Homes = Mapping[str, Tensor] | None
+"""For every sort the graph of each node, of a batch."""
+
 
 def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str] | None = None, target: str | None = None) -> Any:
     r"""Reads PyG data: `Data` or `HeteroData` gives an example, a `Batch` a batch, a list or data set a list of examples.
 
-    Nodes and edges keep their order. `x` are the features of `i`, `edge_attr` of the edges, `pos` of `pos=i`, `hyperedge_attr` of
-    `{i ...}`; `hyperedge_index` is `{i ...}`, `face` is `{i j k}`. `HeteroData` gives sorts: its node types, with a tensor for each edge
-    type, called as the relation is. What else the data has is read only if `features` says what it belongs to.
+    Nodes and edges keep their order; those of a batch stand by graph. `x` are the features of `i`, `edge_attr` of the edges, `pos` of
+    `pos=i`, `hyperedge_attr` of `{i ...}`; `hyperedge_index` is `{i ...}`, `face` is `{i j k}`. `HeteroData` gives sorts: its node types,
+    with a tensor for each edge type, called as the relation is. What else the data has is read only if `features` says what it belongs to.
 
     Args:
         data: The data.
@@ -47,7 +50,8 @@ def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str]
     """
     pyg = need("torch_geometric.data", "from_pyg", "convert")
     if isinstance(data, pyg.Batch):
-        return collate(_read_all(pyg, _apart(data), edges, features, target))
+        whole = _read_whole(pyg, data, edges, features or {}, target)
+        return collate(_read_all(pyg, _apart(data), edges, features, target)) if whole is None else whole
     if isinstance(data, pyg.data.BaseData):
         return _read_all(pyg, [data], edges, features, target)[0]
     if not isinstance(data, Iterable):
@@ -65,13 +69,71 @@ def _read_all(pyg: Any, items: list[Any], edges: str | None, features: Mapping[s
     return [_read(item, edges, features or {}, belongs) for item in items]
 
 
+def _read_whole(pyg: Any, batch: Any, edges: str | None, extra: Mapping[str, str], target: str | None) -> Example | None:
+    """A batch by the graph of every node, also one that was made by hand or changed; None where only its graphs tell what is meant."""
+    homes = {store._key or "node": store.batch for store in batch.node_stores if "batch" in store}
+    told = [store.get("edge_pattern") for store in batch.stores]
+    base = pyg.HeteroData if isinstance(batch, pyg.HeteroData) else pyg.Data
+    is_mixed = any(isinstance(own, list) and len(set(own)) > 1 for own in told)
+    if len(homes) < len(batch.node_stores) or type(batch).__inc__ is not base.__inc__ or is_mixed:
+        return None
+    try:
+        count = int(batch.num_graphs)
+    except (ValueError, RuntimeError):  # then nothing tells of graphs without nodes at the end
+        count = 0
+    count = max([count, 1, *(int(home[-1]) + 1 for home in homes.values() if len(home))])
+    if base is pyg.HeteroData:
+        y = batch.get("y") if "y" in batch._global_store else None
+        return None if y is not None and len(y) != count else _read_sorts(batch, homes, count)
+    own = [key for key in batch.keys() if key in ("hyperedge_index", *extra) or " " in key]  # noqa: SIM118
+    if any("index" in key or "batch" in key for key in own):  # PyG adds the number of nodes to all of these, and hyperedges are none
+        return None
+    belongs = _whole_target_of(batch, homes["node"], count) if target is None else target
+    if belongs is None or (belongs == "" and isinstance(batch.get("y"), Tensor) and len(batch.y) != count):
+        return None
+    return _read(batch, edges, extra, belongs, homes, count)
+
+
+def _whole_target_of(batch: Any, home: Tensor, count: int) -> str | None:
+    """What `y` belongs to, from the rows of each graph, where PyG knows them, or else from all rows; None if they do not tell."""
+    y, told = batch.get("y"), batch.get("target_of")
+    if told or y is None:
+        return (told[0] if isinstance(told, list) else told) or ""
+    if not isinstance(y, Tensor):
+        return None
+    sizes = torch.bincount(home, minlength=count)
+    slices: Any = (getattr(batch, "_slice_dict", None) or {}).get("y")
+    is_known = slices is not None and len(slices) == count + 1 and int(slices[-1]) == len(y)
+    rows = slices.diff().to(sizes.device) if is_known else sizes if count != len(y) == len(home) else torch.ones_like(sizes)
+    return "i" if torch.equal(rows, sizes) and bool((sizes > 1).any()) else ""
+
+
+def _structure(counts: Any, index: dict[str, Any], homes: Homes, num_graphs: int) -> Structure:
+    """The structure; of a batch with the graphs at its end that have no nodes, of which nodes do not tell."""
+    made = Structure(counts, index, batch=homes)
+    if homes is None or made.num_structures == num_graphs:
+        return made
+    nothing = {str(p): torch.zeros(len(p.letters), 0, dtype=torch.long, device=made.device) for p in made.patterns}
+    empty = Structure(dict.fromkeys(made.counts, 0), nothing, device=made.device)
+    return collate([made, *[empty] * (num_graphs - made.num_structures)])
+
+
+def _by_graph(pairs: Tensor, values: Mapping[str, Tensor], homes: Homes, sort: str) -> tuple[Tensor, dict[str, Tensor]]:
+    """Edges and their features by the graph of the first node, which has a sort."""
+    home = homes[sort] if homes else pairs[0, :0]
+    if not len(home):
+        return pairs, dict(values)
+    order = home[pairs[0].clamp(0, len(home) - 1)].sort(stable=True)[1]
+    return pairs[:, order], {key: x[order] for key, x in values.items()}
+
+
 def _apart(batch: Any) -> list[Any]:
     try:
         return list(batch.to_data_list())
     except (KeyError, RuntimeError) as error:
         raise IncidenceError(
-            f"from_pyg: PyG cannot take this batch apart ({error!r}). It must come from Batch.from_data_list, and every node type needs an "
-            f"attribute beside num_nodes."
+            f"from_pyg: PyG cannot take this batch apart ({error!r}), and it cannot be read as a whole: that takes `batch` for all nodes, "
+            f"no hyperedges, and `y` with a row for each node or graph. Make it by Batch.from_data_list."
         ) from None
 
 
@@ -99,9 +161,11 @@ def _count_nodes(data: Any) -> int:
     return int(count)
 
 
-def _read(data: Any, edges: str | None, extra: Mapping[str, str], target: str) -> Example:
+def _read(data: Any, edges: str | None, extra: Mapping[str, str], target: str, homes: Homes = None, num_graphs: int = 1) -> Example:
+    """An example; or a batch, if the graph of every node and the number of graphs are given."""
     num_nodes = _count_nodes(data)
-    text = edges or data.get("edge_pattern") or "{i j}"
+    told = data.get("edge_pattern")
+    text = edges or (told[0] if isinstance(told, list) else told) or "{i j}"
     belongs = {**_KNOWN_FEATURES, **extra}
     values = {key: as_rows(data[key], "from_pyg", key) for key in ("edge_attr", *belongs) if data.get(key) is not None}
     for key in extra:
@@ -109,19 +173,24 @@ def _read(data: Any, edges: str | None, extra: Mapping[str, str], target: str) -
             raise IncidenceError(f"from_pyg: the data has no attribute `{key}`; it has {', '.join(data.keys())}.")
     index: dict[str, Any] = {known: data[key] for key, known in _KNOWN_INDEX.items() if data.get(key) is not None}
     if data.get("edge_index") is not None:
-        index[text], of_edges = _read_edges(data.edge_index, text, num_nodes, values, belongs)
+        index[text], of_edges = _read_edges(data.edge_index, text, num_nodes, values, belongs, homes)
         values.update(of_edges)
     index.update(_own_index(data))
-    structure = Structure(num_nodes, index)
+    structure = _structure({"node": num_nodes}, index, homes, num_graphs)
     features = {belongs.get(key, text): x for key, x in values.items()}
     if len(features) < len(values):
         raise IncidenceError(f"from_pyg: two of {', '.join(values)} belong to one tensor. Join them first, or name one, as in `charge=i`.")
     features.update({key.removeprefix("features "): data[key] for key in data.keys() if key.startswith("features ")})  # noqa: SIM118
-    return Example(structure, features, _read_target(data, target))
+    return Example(structure, features, _read_target(data, target, homes is not None), is_batch=homes is not None)
 
 
 def _read_edges(
-    edge_index: Any, text: str, num_nodes: int, values: Mapping[str, Tensor], belongs: Mapping[str, str]
+    edge_index: Any,
+    text: str,
+    num_nodes: int,
+    values: Mapping[str, Tensor],
+    belongs: Mapping[str, str],
+    homes: Homes,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The entries of the edges, and the features that belong to them, by attribute."""
     pattern = Pattern(text)
@@ -132,6 +201,7 @@ def _read_edges(
     for key, x in of_edges.items():
         if len(x) != pairs.shape[1]:
             raise IncidenceError(f"from_pyg: {key} has {len(x)} rows, and edge_index has {pairs.shape[1]} columns.")
+    pairs, of_edges = _by_graph(pairs, of_edges, homes, "node")
     return once(pattern, pairs, num_nodes, of_edges, "from_pyg")
 
 
@@ -145,7 +215,7 @@ def _own_index(data: Any) -> dict[str, Any]:
     return {text: parts[0] if len(parts) == 1 else tuple(parts[k] for k in sorted(parts)) for text, parts in found.items()}
 
 
-def _read_target(data: Any, belongs: str) -> Any:
+def _read_target(data: Any, belongs: str, is_batch: bool) -> Any:
     own = {key.removeprefix("target "): data[key] for key in data.keys() if key.startswith("target ")}  # noqa: SIM118
     y = data.get("y")
     if y is None or own:
@@ -153,7 +223,7 @@ def _read_target(data: Any, belongs: str) -> Any:
     y = torch.as_tensor(y)
     if belongs:
         return {belongs: y}
-    return y[0] if y.ndim and len(y) == 1 else y
+    return y[0] if y.ndim and len(y) == 1 and not is_batch else y
 
 
 def to_pyg(example: Example | Structure) -> Any:
@@ -222,8 +292,8 @@ _UNNAMED = "to"
 """What PyG calls a relation that has no name."""
 
 
-def _read_sorts(data: Any) -> Example:
-    """An example from `HeteroData`: `x` are the features of nodes, `pos` those of a tensor named after sort, `y` the target."""
+def _read_sorts(data: Any, homes: Homes = None, num_graphs: int = 1) -> Example:
+    """An example from `HeteroData`: `x` are the features of nodes, `pos` those of a tensor named after sort, `y` the target; or a batch."""
     counts: dict[str, int] = {}
     features: dict[str, Tensor] = {}
     target: dict[str, Tensor] = {}
@@ -240,17 +310,19 @@ def _read_sorts(data: Any) -> Example:
         if text in index:
             raise IncidenceError(f"from_pyg: two edge types are `{text}` here. Rename a relation, as names tell tensors apart.")
         values = {"edge_attr": as_rows(data[kind].edge_attr, "from_pyg", "edge_attr")} if "edge_attr" in data[kind] else {}
-        index[text], pattern = data[kind].edge_index, Pattern(text)
+        index[text], values = _by_graph(data[kind].edge_index, values, homes, kind[0])
+        pattern = Pattern(text)
         if is_edge(pattern):
             index[text], values = once(pattern, index[text], counts[pattern.sorts[pattern.letters[0]]], values, "from_pyg")
         if values:
             features[text] = values["edge_attr"]
     whole = data.get("y") if "y" in data._global_store else None
-    return Example(Structure(counts, index), features, target or (None if whole is None else whole[0]))
+    of_whole = None if whole is None else whole if homes else whole[0]
+    return Example(_structure(counts, index, homes, num_graphs), features, target or of_whole, is_batch=homes is not None)
 
 
 def _count_sort(store: Any, sort: str) -> int:
-    known = [key for key in ("num_nodes", "x", "pos", "y") if key in store]
+    known = [key for key in ("num_nodes", "x", "pos", "y", "batch") if key in store]
     if not known:
         raise IncidenceError(f"from_pyg: the number of nodes of `{sort}` is not known. Set data['{sort}'].num_nodes or .x.")
     return int(store.num_nodes) if known[0] == "num_nodes" else len(store[known[0]])
@@ -258,7 +330,8 @@ def _count_sort(store: Any, sort: str) -> int:
 
 def _relation_text(data: Any, kind: tuple[str, str, str]) -> str:
     if "edge_pattern" in data[kind]:
-        return str(data[kind].edge_pattern)
+        told = data[kind].edge_pattern
+        return str(told[0] if isinstance(told, list) else told)
     source, relation, target = kind
     faces = f"(i:{source} j:{source})" if source == target else f"i:{source} j:{target}"
     others = [other for other in data.edge_types if other[1] == relation]
