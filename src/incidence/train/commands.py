@@ -96,7 +96,8 @@ def _add_options(command: argparse.ArgumentParser, sections: Sequence[str]) -> N
         about, kind = f.metadata, option_type(hints[f.name])
         if about["section"] not in groups:
             continue
-        how: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": f"option_{f.name}", "help": _help(f)}
+        how: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": f"option_{f.name}"}
+        how["help"] = about["about"].replace("%", "%%") + ("" if f.default in (None, False) else f" (default {f.default})")
         if kind is bool:
             how["action"] = argparse.BooleanOptionalAction
         elif get_origin(kind) is tuple:
@@ -108,11 +109,6 @@ def _add_options(command: argparse.ArgumentParser, sections: Sequence[str]) -> N
         groups[about["section"]].add_argument(f"--{f.name.replace('_', '-')}", **how)
 
 
-def _help(option: Any) -> str:
-    about = str(option.metadata["about"]).replace("%", "%%")
-    return about if option.default in (None, False) else f"{about} (default {option.default})"
-
-
 def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options that were given on the command line."""
     return {key.removeprefix("option_"): value for key, value in vars(arguments).items() if key.startswith("option_")}
@@ -122,11 +118,8 @@ def _train(arguments: argparse.Namespace) -> str:
     """Trains, or goes on with a run; gives the report."""
     if arguments.list:
         return _listing()
-    flags, run, report = (
-        _flags(arguments),
-        need("incidence.train.run", "training", "train"),
-        need("incidence.train.report", "training", "train"),
-    )
+    flags = _flags(arguments)
+    run, report = (need(f"incidence.train.{part}", "training", "train") for part in ("run", "report"))
     if arguments.resume is not None:
         if flags or arguments.config:
             word = f"--{next(iter(flags)).replace('_', '-')}" if flags else "--config"

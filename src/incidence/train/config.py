@@ -109,7 +109,7 @@ class Config:
 
     def __init__(self, **options: Any) -> None:
         _assert_known(options)
-        hints = _hints()
+        hints = get_type_hints(Config)
         for f in fields(self):
             object.__setattr__(self, f.name, _checked(f, options.get(f.name, f.default), hints[f.name]))
         object.__setattr__(self, "_given", frozenset(options))
@@ -148,10 +148,6 @@ class Config:
 _OF_MODEL = {f.name for f in fields(Config) if f.metadata["section"] == "model"} | {"lift", "max_size"}
 
 
-def _hints() -> dict[str, Any]:
-    return get_type_hints(Config)
-
-
 def option_type(hint: Any) -> Any:
     """The type of a value that is there: `int` for `int | None`, `str` for the members of a tuple."""
     if get_origin(hint) in (Union, types.UnionType):
@@ -168,7 +164,10 @@ def _checked(f: dataclasses.Field[Any], value: Any, hint: Any) -> Any:
         good = isinstance(value, (list, tuple)) and value and all(isinstance(v, str) for v in value)
         value = tuple(value) if good else value
     elif kind is float and isinstance(value, (int, str)) and not isinstance(value, bool):
-        good, value = _as_float(value)  # YAML takes 1e-3 for a text
+        try:
+            good, value = True, float(value)  # YAML takes 1e-3 for a text
+        except ValueError:
+            good = False
     else:
         good = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     if not good:
@@ -182,13 +181,6 @@ def _checked(f: dataclasses.Field[Any], value: Any, hint: Any) -> Any:
     if most is not None and not value <= most:
         raise IncidenceError(f"the option `{f.name}` is at most {most}; got {value!r}.")
     return value
-
-
-def _as_float(value: int | str) -> tuple[bool, Any]:
-    try:
-        return True, float(value)
-    except ValueError:
-        return False, value
 
 
 def _assert_known(options: Mapping[str, Any], where: str = "") -> None:

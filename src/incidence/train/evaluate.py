@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from math import isfinite, nan
 from typing import Any
 
@@ -17,7 +18,7 @@ from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.train.folder import csv_text
 
-__all__ = ["Evaluation", "Scored", "baseline", "evaluate", "is_known", "metrics_of", "update"]
+__all__ = ["Evaluation", "Scored", "evaluate", "is_known", "metrics_of", "update"]
 
 
 def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollection:
@@ -73,7 +74,11 @@ class Evaluation:
 
     def metrics(self) -> dict[str, Any]:
         """All numbers, for a file; None for a metric that is no finite number, as JSON has no other way to say so."""
-        return {name: {**_plain(part.metrics), "baseline": _plain(part.baseline)} for name, part in self.parts.items()}
+
+        def plain(metrics: dict[str, float]) -> dict[str, float | None]:
+            return {name: value if isfinite(value) else None for name, value in metrics.items()}
+
+        return {name: {**plain(part.metrics), "baseline": plain(part.baseline)} for name, part in self.parts.items()}
 
     def table(self) -> str:
         """Every prediction beside its target, as the text of a CSV file."""
@@ -82,31 +87,17 @@ class Evaluation:
         numbers = [f"{what} {name}" for what in ("target", "predicted") for name in names]
         place = ["name" if self.names else "example", *(["entry"] if self.task.at else [])]
         rows: list[list[object]] = [["part", *place, *(values if is_class else numbers)]]
-        row = self._class_row if is_class else self._number_row
         for part, scored in self.parts.items():
-            for (example, entry), y, t in zip(scored.places, scored.predicted.tolist(), scored.target.tolist(), strict=True):
-                origin = [self.names[example] if self.names else example, *([entry] if self.task.at else [])]
-                rows.append([part, *origin, *row(y, t)])
+            for (example, entry), y, target in zip(scored.places, scored.predicted.tolist(), scored.target.tolist(), strict=True):
+                rows.append([part, self.names[example] if self.names else example, *([entry] if self.task.at else [])])
+                if is_class:
+                    rows[-1] += [names[target] if target >= 0 else "", names[y.index(max(y))], *(f"{p:.6g}" for p in y)]
+                else:
+                    rows[-1] += [f"{value:.7g}" for value in (*(target if isinstance(target, list) else [target]), *y)]
         return csv_text(rows)
 
-    def _class_row(self, y: list[float], target: int) -> list[str]:
-        names = self.task.names
-        best = names[max(range(len(y)), key=y.__getitem__)]
-        return [names[target] if target >= 0 else "", best, *(f"{p:.6g}" for p in y)]
 
-    def _number_row(self, y: list[float], target: float | list[float]) -> list[str]:
-        return [f"{value:.7g}" for value in (*(target if isinstance(target, list) else [target]), *y)]
-
-
-@torch.no_grad()
-def _predictions(predictor: Predictor, examples: Sequence[Example], batch_size: int) -> Tensor:
-    """Predictions for all rows of all examples, in their units; shape (rows, out_channels)."""
-    predictor.eval()
-    batches = (collate(examples[k : k + batch_size]) for k in range(0, len(examples), batch_size))
-    return torch.cat([predictor.predict(batch.features, batch.structure) for batch in batches])
-
-
-def baseline(task: Task, train: Tensor, count: int, metric: str) -> Tensor:
+def _baseline(task: Task, train: Tensor, count: int, metric: str) -> Tensor:
     """What the best predictor says that knows the training targets and looks at nothing: their frequencies, their mean or their median."""
     if task.kind == "classification":
         frequencies = torch.bincount(train[train >= 0], minlength=len(task.names)).float()
@@ -127,28 +118,21 @@ def evaluate(predictor: Predictor, data: DataSet, split: Split, parts: Parts, ba
         batch_size: How many examples at a time.
     """
     task, scored = data.task, {}
+    predictor.eval()
     known = _targets(parts.train, task)
     for name, examples in parts._asdict().items():
         if examples:
             target = known if name == "train" else _targets(examples, task)
-            predicted = _predictions(predictor, examples, batch_size)
-            places = _places(examples, task, [0] if data.is_transductive else getattr(split, name).tolist())
+            batches = (collate(examples[k : k + batch_size]) for k in range(0, len(examples), batch_size))
+            predicted = torch.cat([predictor.predict(batch.features, batch.structure) for batch in batches])  # (rows, out_channels)
+            numbers = [0] if data.is_transductive else getattr(split, name).tolist()
+            places = [(k, n) for k, e in zip(numbers, examples, strict=True) for n in range(len(task.rows(e)) if task.at else 1)]
             if task.at:
                 kept = is_known(target, task).reshape(len(target), -1).any(1)
-                predicted, target, places = predicted[kept], target[kept], places[kept]
-            blind = {m: _score(task, baseline(task, known, len(target), m), target)[m] for m in map(str, metrics_of(task))}
-            scored[name] = Scored(predicted, target, _score(task, predicted, target), blind, [(e, n) for e, n in places.tolist()])
+                predicted, target, places = predicted[kept], target[kept], list(compress(places, kept.tolist()))
+            blind = {m: _score(task, _baseline(task, known, len(target), m), target)[m] for m in map(str, metrics_of(task))}
+            scored[name] = Scored(predicted, target, _score(task, predicted, target), blind, places)
     return Evaluation(task, scored, data.names)
-
-
-def _places(examples: Sequence[Example], task: Task, numbers: Sequence[int]) -> Tensor:
-    """The example and the entry of every row."""
-    sizes = [len(task.rows(e)) if task.at else 1 for e in examples]
-    return torch.cat([torch.stack([torch.full((n,), k), torch.arange(n)], 1) for k, n in zip(numbers, sizes, strict=True)])
-
-
-def _plain(metrics: dict[str, float]) -> dict[str, float | None]:
-    return {name: value if isfinite(value) else None for name, value in metrics.items()}
 
 
 def _targets(examples: Sequence[Example], task: Task) -> Tensor:

@@ -59,8 +59,8 @@ def _reads(files: Iterable[Path], spec: ModelSpec, errors: list[IncidenceError])
     """All examples that can be read, with the tensors that the lift of the model adds."""
     for path in files:
         try:
-            own, options = _reader(path, spec)
-            for one in own.read(path, errors, **options):
+            found, options = _reader(path, spec)
+            for one in found.read(path, errors, **options):
                 yield from _lifted(one._replace(name=legible(f"{path}{one.name.removeprefix(path.name)}")), spec, errors)
         except IncidenceError as error:
             errors.append(error if str(path) in str(error) else IncidenceError(f"{path}: {error}"))
@@ -82,12 +82,12 @@ def _reader(path: Path, spec: ModelSpec) -> tuple[Reader, Mapping[str, Any]]:
         raise IncidenceError(f"there is no file {path}.")
     if path.suffix == ".npz":
         return reader("example"), {}
-    own = reader(spec.reader)
-    if not own.reads(path):
+    found = reader(spec.reader)
+    if not found.reads(path):
         others = [other for other in READERS if reader(other).reads(path)]
         hint = f" A file like that is for a model of kind {others[0]!r}." if others else ""
-        raise IncidenceError(f"{path} is none of the files this model reads: {', '.join(own.suffixes)}, .npz.{hint}")
-    return own, spec.reader_options
+        raise IncidenceError(f"{path} is none of the files this model reads: {', '.join(found.suffixes)}, .npz.{hint}")
+    return found, spec.reader_options
 
 
 def _predict(predictor: Predictor, task: Task, some: Sequence[Read], errors: list[IncidenceError]) -> list[Prediction]:
@@ -102,7 +102,7 @@ def _predict(predictor: Predictor, task: Task, some: Sequence[Read], errors: lis
         errors.append(IncidenceError(f"{some[0].name}: {error}"))
         return []
     sizes = batch.structure.entry_ptr(task.at).diff().tolist() if task.at else [1] * len(some)
-    return [Prediction(r.name, own.tolist(), _nodes(r, task.at)) for r, own in zip(some, rows.split(sizes), strict=True)]
+    return [Prediction(r.name, part.tolist(), _nodes(r, task.at)) for r, part in zip(some, rows.split(sizes), strict=True)]
 
 
 def _nodes(read: Read, at: str) -> list[str]:
@@ -114,7 +114,7 @@ def _nodes(read: Read, at: str) -> list[str]:
     for nodes, owners in (part.tolist() for part in members):
         for node, owner in zip(nodes, owners, strict=True):
             entries[owner].append(node)
-    return [" ".join(str(node) if read.nodes is None else read.nodes[node] for node in own) for own in entries]
+    return [" ".join(str(node) if read.nodes is None else read.nodes[node] for node in entry) for entry in entries]
 
 
 def table(task: Task, found: Sequence[Prediction]) -> str:
@@ -122,9 +122,9 @@ def table(task: Task, found: Sequence[Prediction]) -> str:
     is_class, entry = task.kind == "classification", ["entry", "nodes"] if task.at else []
     rows: list[list[object]] = [["name", *entry, *(["class", *(f"p({name})" for name in task.names)] if is_class else task.names)]]
     for name, values, nodes in found:
-        for number, (row, own) in enumerate(zip(values, nodes, strict=True)):
-            best = [task.names[max(range(len(row)), key=row.__getitem__)]] if is_class else []
-            rows.append([name, *([number, own] if task.at else []), *best, *(f"{value:.6g}" for value in row)])
+        for number, (row, entry_nodes) in enumerate(zip(values, nodes, strict=True)):
+            best = [task.names[row.index(max(row))]] if is_class else []
+            rows.append([name, *([number, entry_nodes] if task.at else []), *best, *(f"{value:.6g}" for value in row)])
     return csv_text(rows)
 
 
@@ -140,24 +140,20 @@ def evaluate_run(run: Path, changes: dict[str, Any]) -> tuple[Evaluation, str]:
     """
     folder = RunFolder.open(run)
     predictor, spec = folder.load()
-    own = folder.read_config()
-    is_other = "data" in changes and not _is_same(changes["data"], own.data)
-    drawn = next((name for name in _PARTING if name in changes and changes[name] != getattr(own, name)), None)
-    if drawn is not None and not is_other:
-        flag = f"--{drawn.replace('_', '-')}"
+    trained = folder.read_config()
+    one, other = (Path(data).expanduser().resolve() for data in (changes.get("data", trained.data), trained.data))
+    drawn = next((name for name in _PARTING if name in changes and changes[name] != getattr(trained, name)), None)
+    if drawn is not None and one == other:
         raise IncidenceError(
-            f"leave out {flag}: in other parts of its own data there are rows that the run was trained on. Give other data with --data."
+            f"leave out --{drawn.replace('_', '-')}: in other parts of its own data there are rows that the run was trained on. "
+            "Give other data with --data."
         )
-    config = own.replace(**{**(_PARTING if is_other else {}), **changes})
+    config = trained.replace(**{**(_PARTING if one != other else {}), **changes})
     prepared = prepare(config)
     data = prepared.data
     if _asks(data.task) != _asks(spec.task):
         raise IncidenceError(f"the model was trained for {_said(spec.task)}, and the data has {_said(data.task)}.")
     return evaluate(predictor, data, data.split(config.split), prepared.parts, config.batch_size), data.metric
-
-
-def _is_same(one: str, other: str) -> bool:
-    return one == other or Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
 
 
 def _asks(task: Task) -> tuple[object, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -17,7 +16,6 @@ from incidence.data import DATA_SETS, DataSet, Parts, load
 from incidence.data.lifts import LIFT_OPTIONS, lift_all
 from incidence.errors import IncidenceError
 from incidence.models import Predictor, find_preset, settings_of
-from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.structure.storage import arrays_of
 from incidence.train.batches import Order
@@ -70,12 +68,15 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
     """
     options = read_options(config.data_options or ())
     lift_options = {key: value for key, value in options.items() if key in LIFT_OPTIONS}
-    data = _load(config, data, {key: value for key, value in options.items() if key not in LIFT_OPTIONS})
+    parts: dict[str, Any] = {"validation": config.validation, "seed": config.data_seed}
+    if data is None:
+        of_data = {key: value for key, value in options.items() if key not in LIFT_OPTIONS}
+        data = load(config.data, config.target, folder=config.folder, reader=config.reader, task=config.task, **of_data, **parts)
+    else:
+        data = load(data, **parts)
     if config.task is not None and config.task != data.task.kind:
-        wanted, has = config.task, data.task.kind
-        raise IncidenceError(
-            f"the task is {wanted}, and the targets of {config.data!r} are for {has}: leave out --task, or change the data."
-        )
+        has = f"the targets of {config.data!r} are for {data.task.kind}"
+        raise IncidenceError(f"the task is {config.task}, and {has}: leave out --task, or change the data.")
     named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}
     config = config.with_recipe({**RECIPES.get(data.reader, RECIPES["example"]), **named})
     lift = _lift(config, list(data.examples[0].features))
@@ -88,12 +89,6 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
         data = replace(data, examples=lift_all(list(data.examples), lift, **lift_options))
     config = config.replace(**settings_of(config.model or "", config.settings()), **_absolute(config))
     return Prepared(config, data, data.parts(split), lift, lift_options)
-
-
-def _load(config: Config, data: DataSet | None, options: dict[str, Any]) -> DataSet:
-    asked: dict[str, Any] = {"folder": config.folder, "reader": config.reader, "task": config.task, **options}
-    parts: dict[str, Any] = {"validation": config.validation, "seed": config.data_seed}
-    return load(config.data, config.target, **asked, **parts) if data is None else load(data, **parts)
 
 
 def _absolute(config: Config) -> dict[str, str]:
@@ -129,14 +124,12 @@ def _fingerprint(parts: Parts) -> str:
     for part in parts:
         digest.update(f"a part of {len(part)}".encode())
         for start in range(0, len(part), _TOGETHER):
-            for key, array in _arrays(collate(part[start : start + _TOGETHER])):
+            batch = collate(part[start : start + _TOGETHER])
+            target = batch.target if isinstance(batch.target, dict) else {} if batch.target is None else {"": batch.target}
+            arrays = arrays_of(batch.structure)
+            arrays |= {f"feature {key}": x.cpu().numpy() for key, x in batch.features.items()}
+            arrays |= {f"target {key}": x.cpu().numpy() for key, x in target.items()}
+            for key, array in arrays.items():
                 digest.update(f"{key} {array.dtype} {array.shape}".encode())
                 digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def _arrays(batch: Example) -> Iterator[tuple[str, Any]]:
-    target = batch.target if isinstance(batch.target, dict) else {} if batch.target is None else {"": batch.target}
-    yield from arrays_of(batch.structure).items()
-    yield from ((f"feature {key}", x.cpu().numpy()) for key, x in batch.features.items())
-    yield from ((f"target {key}", x.cpu().numpy()) for key, x in target.items())

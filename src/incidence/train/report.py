@@ -8,24 +8,17 @@ import json
 import os
 import shlex
 import sys
-from pathlib import Path
-from typing import Any
 
 from incidence import plot
 from incidence.errors import IncidenceError
-from incidence.train.evaluate import Scored
 from incidence.train.folder import disk_trouble, write
 from incidence.train.run import Run
 
-__all__ = ["make_plots", "page", "summary", "tell"]
+__all__ = ["page", "summary", "tell"]
 
 _PARTS: tuple[str, ...] = ("test", "validation", "train")  # the first that is there counts
 
-_BLIND = {
-    "accuracy": "the most frequent class",
-    "rmse": "the mean of the training data",
-    "mae": "the median of the training data",
-}  # fmt: skip
+_BLIND = {"accuracy": "the most frequent class", "rmse": "the mean of the training data", "mae": "the median of the training data"}
 
 _PAGE = """\
 <!doctype html>
@@ -58,28 +51,22 @@ def tell(run: Run, is_json: bool = False) -> str:
 def summary(run: Run) -> str:
     """The result in a few lines: the metric beside the baseline, a plot, where everything is, and what to try next."""
     data, part = run.prepared.data, _shown(run)
-    scored = run.evaluation.parts[part]
-    metric, unit = data.metric, f" {data.task.unit}" if data.task.unit and data.metric != "accuracy" else ""
-    own, blind = scored.metrics[metric], scored.baseline[metric]
-    what = _BLIND[metric]
-    lines = [f"{data.name}: {part} {metric} {_number(own, metric)}{unit}, against {_number(blind, metric)} for {what}", ""]
+    scored, metric = run.evaluation.parts[part], data.metric
+    unit = f" {data.task.unit}" if data.task.unit and metric != "accuracy" else ""
+    ours, blind = (_number(found[metric], metric) for found in (scored.metrics, scored.baseline))
+    lines = [f"{data.name}: {part} {metric} {ours}{unit}, against {blind} for {_BLIND[metric]}", ""]
     if data.task.kind == "regression":
-        column = scored.predicted[:, 0].tolist(), scored.target.reshape(scored.predicted.shape)[:, 0].tolist()
-        lines += [plot.scatter(*column[::-1], x_name="measured", y_name="predicted"), ""]
-    folder = run.folder.path
+        measured = scored.target.reshape(scored.predicted.shape)
+        lines += [plot.scatter(measured[:, 0].tolist(), scored.predicted[:, 0].tolist(), x_name="measured", y_name="predicted"), ""]
     lines += [
-        f"Everything is in {folder}/: report.html (plots), model.safetensors, predictions.csv, metrics.json, config.yaml",
+        f"Everything is in {run.folder.path}/: report.html (plots), model.safetensors, predictions.csv, metrics.json, config.yaml",
         "",
         "Next:  " + "\n       ".join(_next(run)),
     ]
-    return _shown_by("\n".join(lines), getattr(sys.stdout, "encoding", None) or "utf-8")
-
-
-def _shown_by(text: str, encoding: str) -> str:
-    """The text as far as a terminal can show it."""
+    text, encoding = "\n".join(lines), getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
-    except UnicodeEncodeError:
+    except UnicodeEncodeError:  # as far as the terminal can show it
         return plot.plain(text).encode(encoding, "replace").decode(encoding)
     return text
 
@@ -105,54 +92,38 @@ def _number(value: float, metric: str) -> str:
     return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.4g}"
 
 
-def make_plots(run: Run) -> dict[str, Any]:
-    """The figures of a run, by name."""
-    figures = {"curves": plot.curves(run.history)}
-    parts = {name: run.evaluation.parts[name] for name in _PARTS[::-1] if name in run.evaluation.parts}
-    if run.prepared.data.task.kind == "classification":
-        scored: Scored = parts[_shown(run)]
-        figures["confusion"] = plot.confusion(scored.predicted, scored.target, run.prepared.data.task.names)
-    else:
-        shown = {name: (part.predicted, part.target) for name, part in parts.items()}
-        figures["parity"] = plot.parity(shown, run.prepared.data.task.names, run.prepared.data.task.unit)
-    return figures
-
-
 def page(run: Run) -> None:
     """Writes the plots, and one page that has everything in it."""
+    data, evaluation = run.prepared.data, run.evaluation
+    figures = {"curves": plot.curves(run.history)}
+    if data.task.kind == "classification":
+        scored = evaluation.parts[_shown(run)]
+        figures["confusion"] = plot.confusion(scored.predicted, scored.target, data.task.names)
+    else:
+        parts = [(name, evaluation.parts[name]) for name in _PARTS[::-1] if name in evaluation.parts]
+        figures["parity"] = plot.parity({name: (part.predicted, part.target) for name, part in parts}, data.task.names, data.task.unit)
     drawings = []
-    for name, figure in make_plots(run).items():
-        _save(figure, run.folder.plots / f"{name}.png")
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-        drawings.append(text.getvalue()[text.getvalue().index("<svg") :])
-    data = run.prepared.data
-    write(
-        run.folder.report,
-        _PAGE.format(
-            title=html.escape(f"{data.name}: {', '.join(data.task.names[:3])}"),
-            about=html.escape(data.about),
-            table=_table(run),
-            plots="\n".join(f"<p>{one}</p>" for one in drawings),
-            model=html.escape(str(run.predictor.net)),
-            config=html.escape(run.folder.config.read_text(encoding="utf-8")),
-        ),
-    )
-
-
-def _save(figure: Any, path: Path) -> None:
-    try:
-        plot.save(figure, path)
-    except OSError as error:
-        raise IncidenceError(disk_trouble(path, error)) from error
-
-
-def _table(run: Run) -> str:
+    for name, figure in figures.items():
+        path, drawn = run.folder.plots / f"{name}.png", io.StringIO()
+        try:
+            plot.save(figure, path)
+        except OSError as error:
+            raise IncidenceError(disk_trouble(path, error)) from error
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+        drawings.append(drawn.getvalue()[drawn.getvalue().index("<svg") :])
     head = "<tr><th>part</th><th>rows</th><th>metric</th><th>network</th><th>baseline</th></tr>"
     rows = [
         f"<tr><td>{name}</td><td>{len(part.target)}</td><td>{metric}</td><td>{_number(value, metric)}</td>"
         f"<td>{_number(part.baseline[metric], metric)}</td></tr>"
-        for name, part in run.evaluation.parts.items()
+        for name, part in evaluation.parts.items()
         for metric, value in part.metrics.items()
     ]
-    return f"<table>{head}{''.join(rows)}</table>"
+    text = _PAGE.format(
+        title=html.escape(f"{data.name}: {', '.join(data.task.names[:3])}"),
+        about=html.escape(data.about),
+        table=f"<table>{head}{''.join(rows)}</table>",
+        plots="\n".join(f"<p>{one}</p>" for one in drawings),
+        model=html.escape(str(run.predictor.net)),
+        config=html.escape(run.folder.config.read_text(encoding="utf-8")),
+    )
+    write(run.folder.report, text)
