@@ -10,8 +10,11 @@ Only C >= A entrywise contribute, with 1 at C = A: the change of basis is unitri
 
 from __future__ import annotations
 
+from itertools import chain
+from math import comb, prod
+
 from incidence.algebra.maps import EquivariantMap, as_map
-from incidence.algebra.overlap import Matrix, binomial_product, overlap_matrices, total
+from incidence.algebra.overlap import overlap_matrices
 from incidence.errors import IncidenceError
 
 __all__ = ["orbit_to_pool", "pool_to_orbit"]
@@ -45,11 +48,6 @@ def _change(equivariant_map: EquivariantMap, number: int, is_signed: bool) -> di
         raise IncidenceError(f"operation {number} of `{equivariant_map}` has an open class: its orbit basis is infinite.")
     start = next(pair.start for pair in equivariant_map.pairs if (pair.source, pair.target) == (operation.source, operation.target))
     listed = enumerate(overlap_matrices(source.classes, target.classes), start)
-    terms = ((k, change_coefficient(operation.overlap, c, is_signed)) for k, c in listed)
+    a = list(chain(*operation.overlap))
+    terms = ((k, prod((-1) ** (is_signed * (y - x)) * comb(y, x) for x, y in zip(a, chain(*c), strict=True))) for k, c in listed)
     return {k: value for k, value in terms if value}
-
-
-def change_coefficient(a: Matrix, c: Matrix, is_signed: bool) -> int:
-    """The coefficient of C in the expansion of A, into the orbit basis or (signed) out of it."""
-    sign = -1 if is_signed and (total(c) - total(a)) % 2 else 1
-    return sign * binomial_product(c, a)

@@ -12,7 +12,7 @@ Sorts do not meet, so several sorts multiply.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import comb, factorial, prod
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from incidence.algebra.polynomial import Polynomial
 from incidence.errors import IncidenceError
 
 if TYPE_CHECKING:
-    from incidence.algebra.maps import EquivariantMap, Operation, TensorOrbit
+    from incidence.algebra.maps import EquivariantMap
 
 __all__ = ["Product"]
 
@@ -59,32 +59,15 @@ class Product:
 
     def __getitem__(self, numbers: tuple[int, int]) -> dict[int, Polynomial]:
         """The product of two operations in the pool-broadcast basis; operations that do not meet give nothing."""
-        a, b = self._operations(numbers)
+        if not isinstance(numbers, tuple) or len(numbers) != 2:
+            raise IncidenceError(f"a product is indexed by two numbers, of an operation of each map; got {numbers!r}.")
+        a, b = self.first.operations[numbers[0]], self.second.operations[numbers[1]]
         if a.target[:2] != b.source[:2]:
             return {}
         x, y, z = a.source.orbit.classes, a.target.orbit.classes, b.target.orbit.classes
-        return self._numbered(a, b, _pool_product(self._sorts, x, y, z, a.overlap, b.overlap))
-
-    def _operations(self, numbers: tuple[int, int]) -> tuple[Operation, Operation]:
-        if not isinstance(numbers, tuple) or len(numbers) != 2:
-            raise IncidenceError(f"a product is indexed by two numbers, of an operation of each map; got {numbers!r}.")
-        return self.first.operations[numbers[0]], self.second.operations[numbers[1]]
-
-    def _numbered(self, a: Operation, b: Operation, terms: dict[Matrix, Polynomial]) -> dict[int, Polynomial]:
-        def place(p: TensorOrbit) -> tuple[int, int]:
-            return p.tensor, p.number
-
-        wanted = place(a.source), place(b.target)
-        start = next(k.start for k in self.map.pairs if (place(k.source), place(k.target)) == wanted)
-        matrices = overlap_matrices(a.source.orbit.classes, b.target.orbit.classes)
-        return {start + k: terms[c] for k, c in enumerate(matrices) if c in terms}
-
-
-def _sum_terms(terms: Iterable[tuple[Matrix, Polynomial]]) -> dict[Matrix, Polynomial]:
-    total: dict[Matrix, Polynomial] = {}
-    for key, value in terms:
-        total[key] = total[key] + value if key in total else value
-    return {key: value for key, value in total.items() if value}
+        terms = _pool_product(self._sorts, x, y, z, a.overlap, b.overlap)
+        start = next(k.start for k in self.map.pairs if (k.source[:2], k.target[:2]) == (a.source[:2], b.target[:2]))
+        return {start + k: terms[c] for k, c in enumerate(overlap_matrices(x, z)) if c in terms}
 
 
 def _pool_product(
@@ -95,49 +78,32 @@ def _pool_product(
     from_b = [(j, k) for j in range(len(y)) for k in range(len(z)) if b[j][k]]
     rows = tuple(Class((), x[i].sort, a[i][j]) for i, j in from_a)
     cols = tuple(Class((), z[k].sort, b[j][k]) for j, k in from_b)
-    return _sum_terms(_pool_term(sorts, x, y, z, a, b, from_a, from_b, sizes) for sizes in overlap_matrices(rows, cols))
-
-
-def _pool_term(
-    sorts: tuple[str, ...],
-    x: tuple[Class, ...],
-    y: tuple[Class, ...],
-    z: tuple[Class, ...],
-    a: Matrix,
-    b: Matrix,
-    from_a: list[tuple[int, int]],
-    from_b: list[tuple[int, int]],
-    sizes: Matrix,
-) -> tuple[Matrix, Polynomial]:
-    """The overlap matrix C that the sizes of the sets K add up to, and their number with the number of middle entries."""
-    c = [[0] * len(z) for _ in x]
-    kept, sign, ways = [0] * len(y), 1, 1
-    parts: dict[tuple[int, int], list[int]] = {}
-    for ((i, j), row), ((other, k), col) in product(_numbered_cells(from_a), _numbered_cells(from_b)):
-        size = sizes[row][col]
-        c[i][k] += size
-        parts.setdefault((i, k), []).append(size)
-        if j == other:
-            kept[j] += size
-        elif size % 2:
-            sign = -sign
-    for (i, k), split in parts.items():
-        ways *= _multinomial(c[i][k], split)
-    for i, cx in enumerate(x):
-        left = [a[i][j] - sum(sizes[row]) for (p, j), row in _numbered_cells(from_a) if p == i]
-        ways *= _multinomial((cx.size or 0) - sum(c[i]), left)
-    for k, cz in enumerate(z):
-        left = [b[j][k] - sum(line[col] for line in sizes) for (j, q), col in _numbered_cells(from_b) if q == k]
-        ways *= _multinomial((cz.size or 0) - sum(line[k] for line in c), left)
-    matrix = tuple(map(tuple, c))
-    if not ways:
-        return matrix, Polynomial.constant(sorts, 0)
-    return matrix, _middle_entries(sorts, y, a, b, kept) * (sign * ways)
-
-
-def _numbered_cells(cells: list[tuple[int, int]]) -> list[tuple[tuple[int, int], int]]:
-    """The cells with their numbers."""
-    return [(cell, number) for number, cell in enumerate(cells)]
+    total: dict[Matrix, Polynomial] = {}
+    for sizes in overlap_matrices(rows, cols):
+        # The overlap matrix C that the sizes of the sets K add up to, and their number with the number of middle entries.
+        c = [[0] * len(z) for _ in x]
+        kept, ways = [0] * len(y), 1
+        parts: dict[tuple[int, int], list[int]] = {}
+        for (row, (i, j)), (col, (other, k)) in product(enumerate(from_a), enumerate(from_b)):
+            size = sizes[row][col]
+            c[i][k] += size
+            parts.setdefault((i, k), []).append(size)
+            if j == other:
+                kept[j] += size
+            elif size % 2:
+                ways = -ways
+        for (i, k), split in parts.items():
+            ways *= _multinomial(c[i][k], split)
+        for i, cx in enumerate(x):
+            left = [a[i][j] - sum(sizes[row]) for row, (p, j) in enumerate(from_a) if p == i]
+            ways *= _multinomial((cx.size or 0) - sum(c[i]), left)
+        for k, cz in enumerate(z):
+            left = [b[j][k] - sum(line[col] for line in sizes) for col, (j, q) in enumerate(from_b) if q == k]
+            ways *= _multinomial((cz.size or 0) - sum(line[k] for line in c), left)
+        if ways:
+            matrix, term = tuple(map(tuple, c)), _middle_entries(sorts, y, a, b, kept) * ways
+            total[matrix] = total[matrix] + term if matrix in total else term
+    return {matrix: value for matrix, value in total.items() if value}
 
 
 def _middle_entries(sorts: tuple[str, ...], y: tuple[Class, ...], a: Matrix, b: Matrix, kept: list[int]) -> Polynomial:

@@ -177,9 +177,9 @@ def paper_count(equivariant_map: EquivariantMap | str) -> PaperCount:
         ('reordering identifies several partitions in one orbit', 'some orbit has a non-trivial symmetry H')
     """
     equivariant_map = as_map(equivariant_map)
-    untreated = _untreated(equivariant_map)
-    if untreated:
-        return PaperCount(equivariant_map.dimension, None, None, (untreated,))
+    if equivariant_map.is_open or len(equivariant_map.sorts) > 1:
+        open_faces, sorts = "the paper does not treat open faces", "the paper's formulas are for one sort of nodes"
+        return PaperCount(equivariant_map.dimension, None, None, (open_faces if equivariant_map.is_open else sorts,))
     patterns = equivariant_map.inputs + equivariant_map.outputs
     merged = any(sum(kappa(p).values()) > len(p.orbits) for p in patterns)
     symmetric = any(orbit.symmetry > 1 for p in patterns for orbit in p.orbits)
@@ -190,14 +190,6 @@ def paper_count(equivariant_map: EquivariantMap | str) -> PaperCount:
     count = total_tau(equivariant_map)
     differs = count != equivariant_map.dimension
     return PaperCount(equivariant_map.dimension, count, total_tau_symm(equivariant_map), reasons if differs else ())
-
-
-def _untreated(equivariant_map: EquivariantMap) -> str:
-    if equivariant_map.is_open:
-        return "the paper does not treat open faces"
-    if len(equivariant_map.sorts) > 1:
-        return "the paper's formulas are for one sort of nodes"
-    return ""
 
 
 def _assert_counts(**counts: int) -> None:

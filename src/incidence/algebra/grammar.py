@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
@@ -23,9 +24,6 @@ from incidence.errors import PatternError
 __all__ = [
     "DEFAULT_SORT",
     "KINDS",
-    "MAX_LETTERS",
-    "MAX_TENSORS",
-    "MAX_TEXT",
     "Face",
     "Kind",
     "Letter",
@@ -61,22 +59,17 @@ class Kind:
     may_be_open: bool
     title: str
 
-    @property
-    def article(self) -> str:
-        """What stands before the title in a sentence."""
-        return "an" if self.title[0] in "aeiou" else "a"
 
-
-NODE = Kind("", "", is_ordered=True, is_distinct=True, may_be_open=False, title="node")
+NODE = Kind("", "", is_ordered=True, is_distinct=True, may_be_open=False, title="a node")
 
 # A new bracket is one new entry here; the tokens, the parser and the orbits read this table.
 KINDS = {
     kind.opening: kind
     for kind in (
         NODE,
-        Kind("(", ")", is_ordered=True, is_distinct=True, may_be_open=False, title="directed face"),
-        Kind("{", "}", is_ordered=False, is_distinct=True, may_be_open=True, title="undirected face"),
-        Kind("[", "]", is_ordered=False, is_distinct=False, may_be_open=False, title="symmetric face"),
+        Kind("(", ")", is_ordered=True, is_distinct=True, may_be_open=False, title="a directed face"),
+        Kind("{", "}", is_ordered=False, is_distinct=True, may_be_open=True, title="an undirected face"),
+        Kind("[", "]", is_ordered=False, is_distinct=False, may_be_open=False, title="a symmetric face"),
     )
 }
 _CLOSING = {kind.closing: kind for kind in KINDS.values() if kind.closing}
@@ -122,14 +115,6 @@ class _Token(NamedTuple):
     start: int
 
 
-class _Marked(NamedTuple):
-    """A parsed letter that remembers where it stands and whether its sort was written."""
-
-    letter: Letter
-    start: int
-    has_sort: bool
-
-
 _TOKEN = re.compile(rf"\s+|->|\.\.\.|[A-Za-z_][A-Za-z0-9_]*|[{re.escape(_BRACKETS)}:=,]")
 _LETTER = re.compile(r"[A-Za-z][0-9]*")
 _WORD = re.compile(r"[A-Za-z_]")
@@ -151,6 +136,11 @@ _STRAY = {
     "-": "the arrow is `->`, in one piece; names and sorts take `_`",
     ";": "tensors are separated by commas, letters by spaces",
 }
+_MISPLACED = {
+    "...": "it belongs at the end of an undirected face: `{i ...}`",
+    ":": "it stands between a letter and its sort: `u:user`",
+    "=": "it stands between a name and its pattern, once: `bond={i j}`",
+}
 
 
 def parse(text: str, *, is_map: bool) -> tuple[tuple[TensorSyntax, ...], ...]:
@@ -171,7 +161,7 @@ class _Parser:
         if len(text) > MAX_TEXT:
             self.fail(MAX_TEXT, f"the text has {len(text):,} characters", f"at most {MAX_TEXT:,} are read")
         self.tokens = list(self.scan())
-        self.sorts: dict[str, _Marked] = {}  # where each letter first got its sort; one sort throughout a map
+        self.sorts: dict[str, str | None] = {}  # of every letter as first written, None without; one sort throughout a map
 
     def fail(self, position: int, problem: str, hint: str = "") -> NoReturn:
         raise PatternError(self.text, position, problem, hint)
@@ -233,15 +223,12 @@ class _Parser:
             self.fail(commas[0].start, "a pattern is one tensor", "a comma separates the tensors of a map")
         if len(commas) >= MAX_TENSORS:
             self.fail(commas[MAX_TENSORS - 1].start, "too many tensors", f"a side has at most {MAX_TENSORS}")
-        names: dict[str, int] = {}
-        side = []
+        side: list[TensorSyntax] = []
         for chunk in _split(tokens, ","):
             tensor = self.tensor(chunk)
-            if tensor.name in names:
+            if tensor.name is not None and any(tensor.name == other.name for other in side):
                 hint = "a name means one tensor: use another one"
                 self.fail(chunk[0].start, f"the name `{tensor.name}` is used twice on this side", hint)
-            if tensor.name is not None:
-                names[tensor.name] = chunk[0].start
             side.append(tensor)
         return tuple(side)
 
@@ -251,8 +238,8 @@ class _Parser:
             name = self.name(tokens[0])
             tokens = tokens[2:]
         faces: list[Face] = []
-        rest = _Cursor(tokens)
-        while rest.peek:
+        rest = deque(tokens)
+        while rest:
             faces.append(self.face(rest))
         letters = {letter for face in faces for letter in face.letters}
         if len(letters) > MAX_LETTERS:
@@ -267,116 +254,79 @@ class _Parser:
             self.fail(token.start, f"`{token.text}` cannot be a name", hint)
         return token.text
 
-    def face(self, rest: _Cursor) -> Face:
-        first = rest.take()
-        kind = KINDS.get(first.text)
-        if kind is None:
-            if first.text in _CLOSING:
-                opening = _CLOSING[first.text].opening
-                self.fail(first.start, f"this `{first.text}` closes nothing", f"open it with `{opening}`, or remove it")
-            return make_face(NODE, (self.letter(first, rest).letter,))
-        return self.bracket(kind, first, rest)
+    def face(self, rest: deque[_Token]) -> Face:
+        first = rest.popleft()
+        if first.text in KINDS:
+            return self.bracket(KINDS[first.text], first, rest)
+        if first.text in _CLOSING:
+            opening = _CLOSING[first.text].opening
+            self.fail(first.start, f"this `{first.text}` closes nothing", f"open it with `{opening}`, or remove it")
+        return make_face(NODE, (self.letter(first, rest),))
 
-    def bracket(self, kind: Kind, first: _Token, rest: _Cursor) -> Face:
-        marked: list[_Marked] = []
+    def bracket(self, kind: Kind, first: _Token, rest: deque[_Token]) -> Face:
+        letters: list[Letter] = []
         is_open = False
         while True:
-            if not rest.peek:
+            if not rest:
                 self.fail(first.start, f"this `{first.text}` is never closed", f"add `{kind.closing}`")
-            token = rest.take()
+            token = rest.popleft()
             if token.text == kind.closing:
                 break
             self.refuse_inside(kind, first, token, is_open)
             if token.text == "...":
-                self.refuse_open(kind, token, marked)
+                self.refuse_open(kind, token, letters)
                 is_open = True
                 continue
-            marked.append(self.letter(token, rest))
-            self.refuse_repeat(marked)
-        if not marked:
+            letters.append(self.letter(token, rest))
+            if letters[-1] in letters[:-1]:
+                hint = "a letter stands once in a face; repeat it in another face to say that two faces share the node"
+                self.fail(token.start, f"`{token.text}` twice in one face", hint)
+        if not letters:
             hint = f"a face has at least one letter: `{kind.opening}i{kind.closing}`; the empty pattern has no face at all"
             self.fail(first.start, "empty brackets", hint)
-        return make_face(kind, tuple(m.letter for m in marked), is_open)
+        return make_face(kind, tuple(letters), is_open)
 
     def refuse_inside(self, kind: Kind, first: _Token, token: _Token, is_open: bool) -> None:
         if token.text in KINDS:
             hint = f"close the `{first.text}` first; faces stand side by side, as in `i {{i j}}`"
             self.fail(token.start, "brackets inside brackets", hint)
         if token.text in _CLOSING:
-            hint = f"close it with `{kind.closing}`"
-            self.fail(token.start, f"`{token.text}` does not close the `{first.text}`", hint)
+            self.fail(token.start, f"`{token.text}` does not close the `{first.text}`", f"close it with `{kind.closing}`")
         if is_open:
             self.fail(token.start, f"`{token.text}` after `...`", "`...` stands last in its face: `{i j ...}`")
 
-    def refuse_open(self, kind: Kind, token: _Token, marked: list[_Marked]) -> None:
+    def refuse_open(self, kind: Kind, token: _Token, letters: list[Letter]) -> None:
         if not kind.may_be_open:
-            hint = f"only `{{ }}` takes `...`; a {kind.title} has a fixed size"
-            self.fail(token.start, f"`...` in a {kind.title}", hint)
-        if not marked:
+            self.fail(token.start, f"`...` in {kind.title}", f"only `{{ }}` takes `...`; {kind.title} has a fixed size")
+        if not letters:
             self.fail(token.start, "`...` without a letter", "an open face starts with a letter: `{i ...}`")
-        sorts = {m.letter.sort for m in marked}
+        sorts = sorted({letter.sort for letter in letters})
         if len(sorts) > 1:
-            hint = "use one open face for each sort"
-            self.fail(token.start, f"an open face with {len(sorts)} sorts: {', '.join(sorted(sorts))}", hint)
+            self.fail(token.start, f"an open face with {len(sorts)} sorts: {', '.join(sorts)}", "use one open face for each sort")
 
-    def refuse_repeat(self, marked: list[_Marked]) -> None:
-        *earlier, last = marked
-        if any(m.letter.name == last.letter.name for m in earlier):
-            hint = "a letter stands once in a face; repeat it in another face to say that two faces share the node"
-            self.fail(last.start, f"`{last.letter.name}` twice in one face", hint)
-
-    def letter(self, token: _Token, rest: _Cursor) -> _Marked:
+    def letter(self, token: _Token, rest: deque[_Token]) -> Letter:
         text, start = token
-        if text in ("...", ":", "="):
-            hint = {
-                "...": "it belongs at the end of an undirected face: `{i ...}`",
-                ":": "it stands between a letter and its sort: `u:user`",
-                "=": "it stands between a name and its pattern, once: `bond={i j}`",
-            }[text]
-            self.fail(start, f"a stray `{text}`", hint)
-        if not _LETTER.fullmatch(text):
+        if text in _MISPLACED:
+            self.fail(start, f"a stray `{text}`", _MISPLACED[text])
+        if not is_letter(text):
             spaced = " ".join(text) if len(text) == 2 and text.isalpha() else "i j"
             hint = f"letters are one character with optional digits, separated by spaces: `{spaced}`; a name takes `=`: `{text}={{i j}}`"
             self.fail(start, f"`{text}` is not a letter", hint)
-        has_sort = rest.peek == ":"
-        sort = self.sort(rest) if has_sort else DEFAULT_SORT
-        return self.one_sort(_Marked(Letter(text, sort), start, has_sort))
+        sort = self.sort(rest) if rest and rest[0].text == ":" else None
+        known = self.sorts.setdefault(text, sort)
+        if (known or DEFAULT_SORT) != (sort or DEFAULT_SORT):
+            if known and sort:
+                problem = f"`{text}` has the sort `{known}` elsewhere and `{sort}` here"
+                self.fail(start, problem, "a letter has one sort throughout a map: use another letter")
+            problem = f"`{text}` is written with the sort `{known or sort}` in one place and without in another"
+            self.fail(start, problem, f"write `{text}:{known or sort}` in every place, or use another letter")
+        return Letter(text, sort or DEFAULT_SORT)
 
-    def sort(self, rest: _Cursor) -> str:
-        colon = rest.take()
-        if not _WORD.match(rest.peek):
+    def sort(self, rest: deque[_Token]) -> str:
+        colon = rest.popleft()
+        if not rest or not _WORD.match(rest[0].text):
             self.fail(colon.start, "a `:` without a sort", "write the sort after it: `u:user`")
-        return rest.take().text
-
-    def one_sort(self, marked: _Marked) -> _Marked:
-        known = self.sorts.setdefault(marked.letter.name, marked)
-        if known.letter.sort != marked.letter.sort:
-            self.fail_sort(known, marked)
-        return marked
-
-    def fail_sort(self, known: _Marked, marked: _Marked) -> NoReturn:
-        name = marked.letter.name
-        if known.has_sort and marked.has_sort:
-            problem = f"`{name}` has the sort `{known.letter.sort}` elsewhere and `{marked.letter.sort}` here"
-            self.fail(marked.start, problem, "a letter has one sort throughout a map: use another letter")
-        written = next(m.letter.sort for m in (known, marked) if m.has_sort)
-        problem = f"`{name}` is written with the sort `{written}` in one place and without in another"
-        self.fail(marked.start, problem, f"write `{name}:{written}` in every place, or use another letter")
-
-
-class _Cursor:
-    """The tokens that are left."""
-
-    def __init__(self, tokens: list[_Token]) -> None:
-        self._tokens, self._next = tokens, 0
-
-    @property
-    def peek(self) -> str:
-        return self._tokens[self._next].text if self._next < len(self._tokens) else ""
-
-    def take(self) -> _Token:
-        self._next += 1
-        return self._tokens[self._next - 1]
+        return rest.popleft().text
 
 
 def _split(tokens: list[_Token], separator: str) -> list[list[_Token]]:

@@ -10,23 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from math import prod
 from types import MappingProxyType
 from typing import NamedTuple, overload
 
 from incidence.algebra.compose import Product
 from incidence.algebra.grammar import parse
 from incidence.algebra.orbit import Orbit, profiles
-from incidence.algebra.overlap import (
-    MAX_LISTED,
-    Matrix,
-    bounded,
-    count_by_sort,
-    num_at,
-    num_overlaps,
-    num_within,
-    overlap_at,
-    overlaps,
-)
+from incidence.algebra.overlap import MAX_LISTED, Matrix, bounded, count_by_sort, num_at, num_overlaps, num_within, overlap_at, overlaps
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.reading import read
 from incidence.errors import IncidenceError, PatternError, TooLargeError
@@ -160,7 +151,9 @@ class EquivariantMap:
     def dimension(self) -> int:
         """The number of independent operations for many nodes; counted, not listed."""
         with bounded():
-            return sum(n * num_within(count_by_sort(p, q, self.max_overlap), self.max_overlap) for (p, q), n in self._pattern_pairs())
+            return sum(
+                n * num_within(count_by_sort(p, q, self.max_overlap).values(), self.max_overlap) for (p, q), n in self._pattern_pairs()
+            )
 
     def dimension_at(self, num_nodes: int | Mapping[str, int]) -> int:
         """The exact dimension of the space of equivariant maps at given numbers of nodes.
@@ -287,10 +280,7 @@ def _most_letters(patterns: Sequence[Pattern], sort: str) -> int:
 
 def num_orbits(pattern: Pattern) -> int:
     """The number of orbits of a pattern, counted without listing: a product over the sorts."""
-    product = 1
-    for sort in set(pattern.sorts.values()):
-        product *= sum(profiles(pattern.restrict(sort)).values())
-    return product
+    return prod(sum(profiles(pattern.restrict(sort)).values()) for sort in set(pattern.sorts.values()))
 
 
 class Operations(Sequence[Operation]):

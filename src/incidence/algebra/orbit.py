@@ -23,7 +23,7 @@ from incidence.errors import IncidenceError, TooLargeError
 if TYPE_CHECKING:
     from incidence.algebra.pattern import Pattern
 
-__all__ = ["MAX_ORBITS", "Class", "Orbit", "Profile", "num_partitions", "orbits", "placements", "profiles"]
+__all__ = ["MAX_ORBITS", "Class", "Orbit", "Profile", "num_partitions", "orbits", "placements", "profiles", "sorted_profile"]
 
 MAX_ORBITS = 50_000
 """Patterns with more orbits than this are refused: 9 plain nodes have 21,147."""
@@ -162,10 +162,11 @@ def profiles(pattern: Pattern) -> Counter[Profile]:
     A letter that stands alone in all its faces is *free*: it may become a node of its own, or any node already there. The face
     it marks tells the results apart, so the orbits with one letter more are counted by the class the letter joins.
     """
-    free = {name for name in pattern.letters if _is_free(pattern, name)}
+    alone = [len(face.letters) == 1 and not face.is_open for face in pattern.faces]
+    free = {name for name in pattern.letters if all(alone[d] for d, _ in pattern.signatures[name])}
     letters = tuple(name for name in pattern.fixed_letters if name not in free)
     opened = _open_signatures(pattern)
-    counts = Counter(_profile(_classes(state, opened)) for state in _states(pattern, letters))
+    counts = Counter(sorted_profile(c.size for c in _classes(state, opened)) for state in _states(pattern, letters))
     for _ in free:
         step: Counter[Profile] = Counter()
         for profile, ways in counts.items():
@@ -175,24 +176,17 @@ def profiles(pattern: Pattern) -> Counter[Profile]:
     return counts
 
 
-def _is_free(pattern: Pattern, name: str) -> bool:
-    return all(len(pattern.faces[d].letters) == 1 and not pattern.faces[d].is_open for d, _ in pattern.signatures[name])
-
-
 def _with_free_letter(profile: Profile) -> Iterator[Profile]:
-    yield _sorted_profile((*profile, 1))
+    yield sorted_profile((*profile, 1))
     for i, size in enumerate(profile):
         rest = profile[:i] + profile[i + 1 :]
         left = (None,) if size is None else (size - 1,) * (size > 1)
-        yield _sorted_profile((*rest, *left, 1))
+        yield sorted_profile((*rest, *left, 1))
 
 
-def _sorted_profile(sizes: Iterable[int | None]) -> Profile:
+def sorted_profile(sizes: Iterable[int | None]) -> Profile:
+    """Sizes of classes as a profile."""
     return tuple(sorted(sizes, key=lambda size: (size is None, size or 0)))
-
-
-def _profile(classes: tuple[Class, ...]) -> Profile:
-    return _sorted_profile(c.size for c in classes)
 
 
 def _states(pattern: Pattern, letters: tuple[str, ...]) -> dict[State, int]:

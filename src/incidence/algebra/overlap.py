@@ -9,18 +9,29 @@ nodes may lie in an open class of either side.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache
 from math import comb, factorial, prod
 
-from incidence.algebra.orbit import Class, Profile, profiles
+from incidence.algebra.orbit import Class, Profile, profiles, sorted_profile
 from incidence.algebra.pattern import Pattern
 from incidence.errors import TooLargeError
 
-__all__ = ["MAX_LISTED", "Matrix", "bounded", "count_by_sort", "num_overlaps", "overlap_at", "overlap_matrices", "overlaps", "total"]
+__all__ = [
+    "MAX_LISTED",
+    "Matrix",
+    "bounded",
+    "count_by_sort",
+    "num_at",
+    "num_overlaps",
+    "num_within",
+    "overlap_at",
+    "overlap_matrices",
+    "overlaps",
+]
 
 MAX_LISTED = 1_000_000
 """Lists of operations longer than this are refused; counts have no such limit."""
@@ -28,11 +39,6 @@ _MAX_STEPS = 2_000_000  # of one request: a few seconds
 
 Matrix = tuple[tuple[int, ...], ...]
 """An overlap matrix as a tuple of rows."""
-
-
-def total(overlap: Matrix) -> int:
-    """The number |A| of matched nodes."""
-    return sum(map(sum, overlap))
 
 
 def overlaps(source: Sequence[Class], target: Sequence[Class], max_overlap: int = 1) -> Iterator[Matrix]:
@@ -159,8 +165,7 @@ def _row_choices(row: int | None, cols: Profile, max_overlap: int) -> Iterator[t
 
     def choose(j: int, left: int, budget: int, after: tuple[int | None, ...]) -> Iterator[tuple[Profile, int, int]]:
         if j == len(cols):
-            fixed = sorted(size for size in after if size is not None)
-            yield (*fixed, *(None,) * (len(after) - len(fixed))), limit - left, max_overlap - budget
+            yield sorted_profile(after), limit - left, max_overlap - budget
             return
         size = cols[j]
         is_open = size is None or row is None
@@ -174,16 +179,14 @@ def _row_choices(row: int | None, cols: Profile, max_overlap: int) -> Iterator[t
 def num_overlaps(source: Sequence[Class], target: Sequence[Class], max_overlap: int = 1) -> int:
     """The number of overlap matrices of two orbits, counted without listing them."""
     with bounded():
-        by_sort = [_count(_sizes(source, s), _sizes(target, s), max_overlap) for s in sorted({c.sort for c in source})]
-    return _within(by_sort, max_overlap)
+        by_sort = [
+            _count(*(sorted_profile(c.size for c in side if c.sort == sort) for side in (source, target)), max_overlap)
+            for sort in sorted({c.sort for c in source})
+        ]
+    return num_within(by_sort, max_overlap)
 
 
-def _sizes(classes: Sequence[Class], sort: str) -> Profile:
-    fixed = sorted(c.size for c in classes if c.sort == sort and c.size is not None)
-    return (*fixed, *(None for c in classes if c.sort == sort and c.size is None))
-
-
-def _within(by_sort: Sequence[Counts], max_overlap: int) -> int:
+def num_within(by_sort: Iterable[Counts], max_overlap: int) -> int:
     """The number of choices of one matrix for each sort with at most `max_overlap` matched nodes in open classes altogether."""
     ways = {0: 1}
     for counts in by_sort:
@@ -209,27 +212,14 @@ def count_by_sort(source: Pattern, target: Pattern, max_overlap: int) -> dict[st
             for cols, ways_too in profiles(target.restrict(sort)).items():
                 nodes = sum(size or 0 for size in rows + cols)
                 _spend(1)
-                for (matched, opened), n in _count(*_fewer_first(rows, cols), max_overlap).items():
+                # The count is symmetric; rows are stepped through and columns are the state, so the shorter list is the state.
+                longer, shorter = (rows, cols) if len(cols) <= len(rows) else (cols, rows)
+                for (matched, opened), n in _count(longer, shorter, max_overlap).items():
                     needs[nodes - matched, opened] += ways * ways_too * n
         found[sort] = needs
     return found
 
 
-def _fewer_first(rows: Profile, cols: Profile) -> tuple[Profile, Profile]:
-    # The count is symmetric; rows are stepped through and columns are the state, so the shorter list is the state.
-    return (rows, cols) if len(cols) <= len(rows) else (cols, rows)
-
-
-def num_within(needs: dict[str, Counts], max_overlap: int) -> int:
-    """The number of operations for many nodes, from `count_by_sort`."""
-    return _within(list(needs.values()), max_overlap)
-
-
 def num_at(needs: dict[str, Counts], num_nodes: dict[str, int]) -> int:
     """The number of independent operations at given numbers of nodes, from `count_by_sort`."""
     return prod(sum(n for (nodes, _), n in counts.items() if nodes <= num_nodes[s]) for s, counts in needs.items())
-
-
-def binomial_product(upper: Matrix, lower: Matrix) -> int:
-    r"""$\prod_{ij} \binom{c_{ij}}{a_{ij}}$ for overlap matrices C = `upper` and A = `lower`."""
-    return prod(comb(c, a) for cs, as_ in zip(upper, lower, strict=True) for c, a in zip(cs, as_, strict=True))

@@ -259,7 +259,7 @@ def _assert_distinct(pattern: Pattern, letters: Tensor, name: str) -> None:
                 entry = tuple(letters[:, bad].tolist())
                 loop = " Remove the self-loop, or use" if len(inside) == 2 else " Remove the entry, or use"
                 remedy = " ".join(inside) if face.kind.is_ordered else f"[{' '.join(inside)}]"
-                what = f"{face.kind.article} {face.kind.title} has distinct nodes"
+                what = f"{face.kind.title} has distinct nodes"
                 raise IncidenceError(
                     f"{name}[:, {bad}] is {entry}: {what}, and `{one}` and `{other}` are both "
                     f"{entry[row[one]]}.{loop} `{remedy}`, where nodes may repeat."
