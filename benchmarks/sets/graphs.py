@@ -11,8 +11,7 @@ from torch import Tensor
 from benchmarks.sets.files import array, arrays, checked_rows, choose, damaged, find, lines_of_integers, rows, text
 from benchmarks.sets.neighbour_lists import NeighbourLists, read_neighbour_lists
 from incidence.data import DataSet, Split, Task
-from incidence.data.edge_lists import read_graph6
-from incidence.data.graphs import graphs, label_numbers, node_features
+from incidence.data.graphs import graphs, label_numbers, node_features, read_graph6
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.ragged import ranges

@@ -14,7 +14,7 @@ from benchmarks.sets import load
 from benchmarks.sets.graphs import random_folds
 from benchmarks.sets.neighbour_lists import read_neighbour_lists
 from incidence.data import reader
-from incidence.data.checks import sound
+from incidence.data.dataset import sound
 from incidence.errors import IncidenceError
 from tests.data_folder import data_folder
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmarks.sets import load
-from incidence.data.checks import sound
+from incidence.data.dataset import sound
 from incidence.errors import IncidenceError
 from tests.data_folder import data_folder
 

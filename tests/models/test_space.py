@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 import incidence as inc
-from incidence.data.lifts import lift_all
-from incidence.data.space import space
+from incidence.data.lifts import lift_all, space
 from incidence.errors import IncidenceError
 from incidence.models import Predictor, make
 from tests.models.small import graph

@@ -240,7 +240,7 @@ def test_what_no_reader_foresaw_is_the_error_of_one_file(runs, tmp_path, monkeyp
         return known.read(path, errors, **options)
 
     known = reader("graph")
-    monkeypatch.setattr("incidence.data.edge_lists.GRAPH", Reader(known.suffixes, read))
+    monkeypatch.setattr("incidence.data.graphs.GRAPH", Reader(known.suffixes, read))
     (tmp_path / "odd.edges").write_text(ring(5))
     errors: list[IncidenceError] = []
     _, found = predict(runs["graph"], [tmp_path / "odd.edges", files(tmp_path)["graph"]], errors)

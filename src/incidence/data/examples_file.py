@@ -8,9 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from incidence.data.dataset import METRICS, DataSet, Split, Task
+from incidence.data.dataset import METRICS, DataSet, Split, Task, assert_task
 from incidence.data.readers import Read, Reader, assert_alike
-from incidence.data.targets import assert_task
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from incidence.data.dataset import METRICS, DataSet, Split, Task
+from incidence.data.dataset import METRICS, DataSet, Split, Task, assert_task
 from incidence.data.examples_file import from_examples
 from incidence.data.readers import READERS, Read, assert_alike, read_file, reader, reader_for
-from incidence.data.targets import as_classes, read_targets
 from incidence.errors import IncidenceError
 
 __all__ = ["read_folder"]
 
 _TARGETS, _SAVED, _SDF = "targets.csv", "examples.npz", (".sdf", ".sdf.gz")
 _PARTS = {"train": 0, "training": 0, "validation": 1, "valid": 1, "val": 1, "test": 2}
+_MISSING = {"", "nan", "na", "none", "null", "?"}
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,73 @@ def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
     ]
 
 
+# ---- targets: columns of text become numbers or classes
+
+
+def _read_targets(source: str, columns: Mapping[str, Sequence[str]], task: str | None = None) -> tuple[Task, Tensor]:
+    """The task, and a row of targets for each example: [rows, columns] floats, or [rows] classes.
+
+    Args:
+        source: Where the columns come from, for messages.
+        columns: The texts of each target, one for each example. An empty one, or `nan`, is missing.
+        task: `classification` reads numbers as names of classes, too; if not given, text makes classes and numbers do not.
+
+    Raises:
+        IncidenceError: Everything is missing, or numbers and text are mixed, or there are several columns of classes.
+    """
+    assert_task(task)
+    for name, texts in columns.items():
+        if all(_is_missing(text) for text in texts):
+            raise IncidenceError(f"{source}: all values of the target `{name}` are missing.")
+    kinds = {name: task or _kind(source, name, texts) for name, texts in columns.items()}
+    if "classification" not in kinds.values():
+        rows = [[_number(source, name, text) for text in texts] for name, texts in columns.items()]
+        return Task("regression", tuple(columns)), torch.tensor(rows).T.contiguous()
+    if len(columns) > 1:
+        name = next(name for name, kind in kinds.items() if kind == "classification")
+        raise IncidenceError(f"{source}: the target `{name}` has classes, which are predicted alone: give target={name!r} or another.")
+    [texts] = columns.values()
+    return _as_classes([None if _is_missing(text) else text.strip() for text in texts])
+
+
+def _as_classes(names: Sequence[str | None]) -> tuple[Task, Tensor]:
+    """A class for each name, in the order of names, or of numbers if they are numbers; -1 where there is none."""
+    different = {name for name in names if name is not None}
+    is_numeric = all(_as_float(name) is not None for name in different)
+    ordered = sorted(different, key=(lambda name: (_as_float(name), name)) if is_numeric else str)
+    number = {name: k for k, name in enumerate(ordered)}
+    return Task("classification", tuple(ordered)), torch.tensor([-1 if name is None else number[name] for name in names])
+
+
+def _is_missing(text: str) -> bool:
+    return text.strip().lower() in _MISSING
+
+
+def _as_float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _kind(source: str, name: str, texts: Sequence[str]) -> str:
+    present = [text for text in texts if not _is_missing(text)]
+    words = [text for text in present if _as_float(text) is None]
+    if words and len(words) < len(present):
+        raise IncidenceError(
+            f"{source}: the target `{name}` has numbers and text, such as {words[0]!r}. Correct it, or give task='classification' to read "
+            f"every value as the name of a class."
+        )
+    return "classification" if words else "regression"
+
+
+def _number(source: str, name: str, text: str) -> float:
+    value = math.nan if _is_missing(text) else _as_float(text)
+    if value is None or math.isinf(value):
+        raise IncidenceError(f"{source}: the target `{name}` is a finite number for regression; got {text!r}.")
+    return value
+
+
 # ---- a table of targets
 
 
@@ -106,7 +174,7 @@ def _table(asked: _Asked) -> DataSet:
     if missing is not None or not wanted:
         kind = " of targets" if missing in columns else ""
         raise IncidenceError(f"{path} has no column `{missing or 'target'}`{kind}; it has: {', '.join(columns)}.")
-    task, targets = read_targets(str(path), {name: [row[name] for row in rows] for name in wanted}, asked.task)
+    task, targets = _read_targets(str(path), {name: [row[name] for row in rows] for name in wanted}, asked.task)
     files = [asked.path / row["file"].strip() for row in rows]
     absent = next((file for file in files if not file.is_file()), None)
     if absent is not None:
@@ -162,7 +230,7 @@ def _classes(asked: _Asked) -> DataSet:
     told = [part for part in parts if part is not None]
     if told and len(told) < len(parts):
         raise IncidenceError(f"{asked.path}: some classes have folders train and test, and others have files of their own. Use one way.")
-    return _data_set(asked, reads, name, *as_classes(classes), told or None)
+    return _data_set(asked, reads, name, *_as_classes(classes), told or None)
 
 
 def _folders(path: Path) -> list[Path]:
@@ -193,7 +261,7 @@ def _molecules(asked: _Asked) -> DataSet:
         raise IncidenceError(f"{asked.path}: {what}: give one with --target; it has: {', '.join(have) or 'none'}.")
     columns = {key: [read.properties.get(key, "") for read in reads] for key in asked.target}
     told = [part for _, part in found if part is not None] if len(files) > 1 else None
-    return _data_set(asked, reads, name, *read_targets(str(asked.path), columns, asked.task), told)
+    return _data_set(asked, reads, name, *_read_targets(str(asked.path), columns, asked.task), told)
 
 
 def _sdf_files(path: Path) -> list[Path]:

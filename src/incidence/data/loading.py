@@ -9,8 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from incidence.data.checks import sound
-from incidence.data.dataset import DataSet
+from incidence.data.dataset import DataSet, sound
 from incidence.data.examples_file import from_examples
 from incidence.data.folders import read_folder
 from incidence.data.pyg import PREFIX, from_pyg_data, from_pyg_name, is_pyg

@@ -54,7 +54,7 @@ class Reader:
 
 # name: (module, the name of its Reader)
 READERS: dict[str, tuple[str, str]] = {
-    "graph": ("incidence.data.edge_lists", "GRAPH"),
+    "graph": ("incidence.data.graphs", "GRAPH"),
     "example": ("incidence.data.examples_file", "EXAMPLE"),
     "molecule": ("incidence.data.molecules.reader", "READER"),
     "mesh": ("incidence.data.meshes.files", "MESH"),

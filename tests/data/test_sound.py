@@ -8,7 +8,7 @@ import torch
 
 import incidence as inc
 from incidence.data import DataSet, Split, Task
-from incidence.data.checks import sound
+from incidence.data.dataset import sound
 from incidence.errors import IncidenceError
 from incidence.train import train
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from incidence.data import reader
-from incidence.data.edge_lists import read_graph6
+from incidence.data.graphs import read_graph6
 from incidence.errors import IncidenceError
 
 
