@@ -29,6 +29,7 @@ STATISTICS = {
     "max": lambda values: values.amax(0),  # ties share the gradient equally
     "min": lambda values: values.amin(0),
     "std": std,
+    "range": lambda values: values.amax(0) - values.amin(0),
 }
 
 

@@ -16,9 +16,8 @@ from incidence.errors import IncidenceError
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
 from tests.nn.small_patterns import ALL_KINDS, WITH_SORTS, patterns_of_order
+from tests.nn.sparse_maps import EVERY
 from tests.structure.listing import entries_of, entry_of
-
-EVERY = ["sum", "mean", "max", "min", "std"]
 
 
 class Layout:

@@ -6,6 +6,8 @@ import torch
 
 import incidence as inc
 from incidence.algebra import EquivariantMap
+from incidence.errors import IncidenceError
+from incidence.nn import Linear
 from incidence.structure import Structure, collate, uncollate
 from tests.nn.sparse_maps import ALL, IDS, features_for, layer_for, outputs, parts_for
 from tests.structure.listing import entries_of
@@ -163,3 +165,55 @@ def test_a_plan_that_some_structure_lacks_is_made_anew():
 def test_the_front_door_has_both_ways():
     assert inc.collate is collate
     assert inc.uncollate is uncollate
+
+
+# ---- several structures at once
+
+
+def test_structures_given_at_once_are_those_that_are_collated():
+    one = Structure(3, {"{i j}": [[0, 1], [1, 2]], "{i ...}": [[0, 1, 2], [0, 0, 0]]})
+    two = Structure(2, {"{i j}": [[0], [1]], "{i ...}": [[0, 1, 1], [0, 0, 1]]})
+    index = {"{i j}": [[0, 1, 3], [1, 2, 4]], "{i ...}": [[0, 1, 2, 3, 4, 4], [0, 0, 0, 1, 1, 2]]}
+    batch = Structure(5, index, batch=[0, 0, 0, 1, 1])
+    assert batch == collate([one, two])
+    assert list(batch) == [one, two]
+
+
+def test_structures_given_at_once_may_have_sorts_and_be_empty():
+    batch = Structure({"a": 3, "b": 2}, {"u:a v:b": [[0, 2], [0, 1]]}, batch={"a": [0, 0, 3], "b": torch.tensor([0, 3])})
+    assert batch.num_structures == 4
+    assert batch.batch("u:a v:b").tolist() == [0, 3]
+    assert [s.num_nodes for s in batch] == [{"a": 2, "b": 1}, {"a": 0, "b": 0}, {"a": 0, "b": 0}, {"a": 1, "b": 1}]
+
+
+def test_no_operation_crosses_structures_that_are_given_at_once():
+    edges = [[0, 1, 2, 3], [1, 0, 3, 2]]
+    layer = Linear("i, (i j) -> i, (i j)", 2, 2)
+    x = {"i": torch.randn(4, 2), "(i j)": torch.randn(4, 2)}
+    x["i"][3] = x["(i j)"][3] = float("nan")
+    ys = layer(x, Structure(4, {"(i j)": edges}, batch=[0, 0, 1, 1]))
+    assert all(y[:2].isfinite().all() for y in ys.values())
+    assert not any(y.isfinite().all() for y in layer(x, Structure(4, {"(i j)": edges})).values())
+
+
+BAD_BATCHES = {
+    "an edge between two structures": ([[1], [2]], [0, 0, 1, 1], r"entry 0 has nodes of more than one structure"),
+    "entries out of order": ([[2, 0], [3, 1]], [0, 0, 1, 1], r"entry 1 is of structure 0 and stands after entries of structure 1"),
+    "nodes out of order": ([[0], [1]], [1, 1, 0, 0], r"4 ascending integers from 0"),
+    "too few nodes": ([[0], [1]], [0, 0], r"4 ascending integers from 0"),
+    "a negative number": ([[0], [1]], [-1, 0, 0, 0], r"4 ascending integers from 0"),
+    "no integers": ([[0], [1]], [0.0, 0.0, 1.0, 1.0], r"4 ascending integers from 0"),
+    "a mask": ([[0], [1]], [False, False, True, True], r"4 ascending integers from 0"),
+    "a sort that is not there": ([[0], [1]], {"atom": [0, 0, 1, 1]}, r"map each of node to a tensor"),
+}
+
+
+@pytest.mark.parametrize(("edges", "batch", "message"), BAD_BATCHES.values(), ids=BAD_BATCHES)
+def test_structures_at_once_that_do_not_fit_are_refused(edges, batch, message):
+    with pytest.raises(IncidenceError, match=message):
+        Structure(4, {"(i j)": edges}, batch=batch)
+
+
+def test_several_sorts_need_a_mapping():
+    with pytest.raises(IncidenceError, match="with several sorts, map each of a, b"):
+        Structure({"a": 2, "b": 2}, {}, batch=[0, 1])

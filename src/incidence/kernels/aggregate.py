@@ -7,7 +7,8 @@ All aggregations run over present entries, and an empty bag gives 0. A new one i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -82,7 +83,7 @@ class Aggregation:
         first = 0
         for by_size in (orbit.structures_by_size, orbit.others_by_size):
             for bags, rows in _blocks(by_size, x.shape[1]):
-                with torch.enable_grad():
+                with torch.enable_grad(), _recorded():
                     entries = _entries(x, rows).detach().requires_grad_()  # (bags, entries each, channels)
                     [d_entries] = torch.autograd.grad(self.reduce(entries), entries, grad[first + bags].to(entries.dtype))
                 d_x.index_add_(0, rows.flatten(), d_entries.flatten(0, 1).to(d_x.dtype))
@@ -93,6 +94,14 @@ class Aggregation:
     def dense(self, bags: DenseBags) -> Tensor:
         """The same on a complete structure, [batch, an axis for each matched node, channels]; differentiable by torch."""
         return bags.reduce(self.reduce)
+
+
+def _recorded() -> AbstractContextManager[None]:
+    """Lets torch record what is done even inside of the operator for tracing, where nothing is recorded otherwise."""
+    tls: Any = torch._C
+    excluded = tls._dispatch_tls_local_exclude_set().remove(tls.DispatchKey.AutogradFunctionality)
+    guard: AbstractContextManager[None] = tls._ForceDispatchKeyGuard(tls._dispatch_tls_local_include_set(), excluded)
+    return guard
 
 
 def _blocks(by_size: BagsBySize, channels: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -346,17 +355,18 @@ class Std(_Product):
 
 
 AGGREGATIONS: dict[str, Aggregation] = {}
+_OURS: set[str] = set()
 
 
 def register_aggregation(name: str, aggregation: Aggregation) -> None:
-    """Makes an aggregation known under a name, for `aggr=` of every layer and readout.
+    """Makes an aggregation known under a name, for `aggr=` of every layer and readout made from now on.
 
     Args:
-        name: An identifier that is not taken.
+        name: An identifier. One that was registered before is replaced, as when a notebook is run again.
         aggregation: An instance of a subclass of `Aggregation`. Of a single entry it must give that entry, or 0.
 
     Raises:
-        IncidenceError: The name is taken or no identifier, or it is no aggregation.
+        IncidenceError: The name is one of the library's own or no identifier, or it is no aggregation.
 
     Example:
         >>> class Range(Aggregation):
@@ -368,8 +378,8 @@ def register_aggregation(name: str, aggregation: Aggregation) -> None:
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise IncidenceError(f"the name of an aggregation is an identifier, such as 'range'; got {name!r}.")
-    if name in AGGREGATIONS:
-        raise IncidenceError(f"there is an aggregation {name!r} already: use another name.")
+    if name in _OURS:
+        raise IncidenceError(f"the aggregation {name!r} comes with the library, and runs and files mean that one: use another name.")
     if not isinstance(aggregation, Aggregation):
         raise IncidenceError(f"an aggregation is an instance of a subclass of inc.nn.Aggregation; got {aggregation!r}.")
     aggregation.name, aggregation.keeps_entry = name, _keeps_entry(name, aggregation)
@@ -407,3 +417,4 @@ def as_aggregations(names: Sequence[str]) -> tuple[Aggregation, ...]:
 
 for _name, _aggregation in (("sum", Sum()), ("mean", Mean()), ("max", Extremum(True)), ("min", Extremum(False)), ("std", Std())):
     register_aggregation(_name, _aggregation)
+_OURS.update(AGGREGATIONS)

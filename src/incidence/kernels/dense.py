@@ -160,14 +160,16 @@ class DenseBags:
                 is_first = is_first & (_axis(shape, p, is_first.device) < _axis(shape, q, is_first.device))
         kept = [axis for axis in range(1, 1 + len(shape)) if axis not in self.axes]
         order = [0, *kept, *self.axes, 1 + len(shape)]
-        values = self._source.values.permute(order).flatten(1 + len(kept), -2)  # [batch, kept nodes, others, channels]
-        listed = is_first.permute(order).flatten(1 + len(kept), -2)[..., 0]  # [1, kept nodes, others]
-        size = listed.sum(-1, keepdim=True)  # as many for all choices of different nodes, and none for others
-        each = int(size.max())
-        where = listed.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[..., :each, None]
-        entries = values.gather(-2, where.expand(*values.shape[:-2], each, values.shape[-1]))
-        found = function(entries.flatten(0, -3)).view(*values.shape[:-2], values.shape[-1])
-        return torch.where(size > 0, found, torch.zeros_like(found))
+        sizes = [shape[axis - 1] for axis in kept]
+        values = self._source.filled.permute(order)
+        values = values.reshape(len(values), *sizes, -1, values.shape[-1])  # [batch, kept nodes, others, channels]
+        listed = is_first.permute(order).reshape(1, *sizes, -1)  # [1, kept nodes, others]
+        count = listed.sum(-1)  # [1, kept nodes]: as many for all choices of different nodes, and none for others
+        where = listed.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[..., : int(count.max()), None]
+        entries = values.gather(-2, where.expand(*values.shape[:-2], -1, values.shape[-1]))  # [batch, kept nodes, entries, channels]
+        is_filled = (count > 0).expand(values.shape[:-2])
+        found = values.new_zeros(*values.shape[:-2], values.shape[-1])
+        return found.index_put(is_filled.nonzero(as_tuple=True), function(entries[is_filled]))
 
 
 def _reduce(f: Tensor, axes: Sequence[int]) -> Tensor:

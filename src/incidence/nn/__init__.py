@@ -1,5 +1,6 @@
 """Layers: the complete linear layer, its kin for other groups, and what a network needs around them."""
 
+from incidence.kernels.aggregate import Aggregation, register_aggregation
 from incidence.nn import transfer as transfer  # gives the layers their methods restrict_to and project
 from incidence.nn.automorphism import AutomorphismLinear
 from incidence.nn.exchangeable import Exchangeable
@@ -9,6 +10,7 @@ from incidence.nn.modules import Activation, BatchNorm, Dropout, LayerNorm, Read
 
 __all__ = [
     "Activation",
+    "Aggregation",
     "AutomorphismLinear",
     "BatchNorm",
     "Dropout",
@@ -19,4 +21,5 @@ __all__ = [
     "Readout",
     "Residual",
     "Sequential",
+    "register_aggregation",
 ]

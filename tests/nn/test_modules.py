@@ -243,6 +243,7 @@ def statistics(x: Tensor, aggr: str) -> Tensor:
         "max": x.amax(0),
         "min": x.amin(0),
         "std": x.std(0, correction=0),
+        "range": x.amax(0) - x.amin(0),
     }[aggr]
 
 
