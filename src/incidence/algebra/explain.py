@@ -3,17 +3,16 @@ r"""A map in words: which orbits it has, and what each of its operations does.""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
 from itertools import islice
-from textwrap import wrap
 from typing import Any, overload
 
-from incidence.algebra.counting import paper_count
-from incidence.algebra.layers import Layer, Network, is_layer, is_module
+from incidence.algebra.counting import PaperCount, paper_count
+from incidence.algebra.layers import Layer, Network, is_layer, is_module, lines
 from incidence.algebra.maps import MAX_PAIRS, EquivariantMap, Operation, OrbitPair, TensorOrbit, num_orbits
-from incidence.algebra.orbit import Orbit
 from incidence.algebra.overlap import MAX_LISTED, overlaps
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.reading import Reading, read
@@ -91,30 +90,31 @@ class Explanation:
         """The explanation as text of at most 80 columns; long lists are cut with a count unless all is asked for."""
         return "\n".join([*self._head(), "", *self._table(show_all), "", *_LEGEND, "", *self._details(show_all)]).rstrip()
 
-    @cached_property
-    def _dimensions(self) -> list[tuple[str, int]]:
-        def name(n: int | Mapping[str, int]) -> str:
-            return ", ".join(f"{sort}={count}" for sort, count in n.items()) if isinstance(n, Mapping) else f"{n} nodes"
-
-        return [(name(n), self.map.dimension_at(n)) for n in self.nodes]
-
     def _head(self) -> Iterator[str]:
         m = self.map
-        yield from wrap(str(m), WIDTH, subsequent_indent="    ", break_long_words=False)
+        yield from lines(str(m), subsequent_indent="    ")
         if self.layer is not None:
-            yield from wrap(f"{self.layer.kind}, {self.layer.sentence()}.", WIDTH, break_long_words=False)
+            yield from lines(f"{self.layer.kind}, {self.layer.sentence()}.")
         bound = [f"{n} nodes" + f" of sort {sort}" * (sort != "node") for sort, n in m.enough_nodes.items() if n > 1]
         many = f", for {' and '.join(bound)} or more" if bound and not m.is_open else ""
         opened = f", at most {m.max_overlap} matched in open faces" if m.is_open else ""
-        yield from wrap(f"{_count(m.dimension, 'operation')} and {_count(m.num_biases, 'bias')}{many}{opened}.", WIDTH)
-        yield from wrap(self._paper(), WIDTH)
-        if self._dimensions:
-            yield from wrap("Exact dimension: " + "; ".join(f"{d:,} at {n}" for n, d in self._dimensions) + ".", WIDTH)
+        yield from lines(f"{_count(m.dimension, 'operation')} and {_count(m.num_biases, 'bias')}{many}{opened}.")
+        yield from lines(self._paper())
+        if self.nodes:
+            at = [", ".join(f"{sort}={n}" for sort, n in x.items()) if isinstance(x, Mapping) else f"{x} nodes" for x in self.nodes]
+            found = (f"{m.dimension_at(x):,} at {name}" for x, name in zip(self.nodes, at, strict=True))
+            yield from lines(f"Exact dimension: {'; '.join(found)}.")
+
+    @cached_property
+    def _paper_count(self) -> PaperCount | None:
+        try:
+            return paper_count(self.map)
+        except TooLargeError:
+            return None
 
     def _paper(self) -> str:
-        try:
-            paper = paper_count(self.map)
-        except TooLargeError:
+        paper = self._paper_count
+        if paper is None:
             return "The paper's formula was not evaluated: there are too many orbits."
         if paper.tau is None:
             return f"No formula of the paper to compare with: {paper.reasons[0]}."
@@ -181,7 +181,7 @@ class Explanation:
         for pair in self._pairs(show_all):
             operations = list(self._operations(pair, limit - shown))
             if operations:
-                yield from wrap(self._pair(pair), WIDTH, subsequent_indent="    ", break_long_words=False)
+                yield from lines(self._pair(pair), subsequent_indent="    ")
             for number, operation in operations:
                 yield from _operation_lines(number, read(operation))
             shown += len(operations)
@@ -209,9 +209,8 @@ class Explanation:
         }
 
     def _paper_data(self) -> dict[str, Any] | None:
-        try:
-            paper = paper_count(self.map)
-        except TooLargeError:
+        paper = self._paper_count
+        if paper is None:
             return None
         exact = {"tau_is_exact": paper.tau_is_exact, "tau_symm_is_exact": paper.tau_symm_is_exact}
         return {"tau": paper.tau, "tau_symm": paper.tau_symm, **exact, "reasons": list(paper.reasons)}
@@ -251,23 +250,19 @@ def _operation_lines(number: int, reading: Reading) -> Iterator[str]:
     if len(together) <= WIDTH:
         yield together
         return
-    yield from wrap(f"{number:5,}  {reading.formula}", WIDTH, subsequent_indent=" " * 9, break_long_words=False)
-    yield from wrap(reading.words, WIDTH, initial_indent=" " * 9, subsequent_indent=" " * 9, break_long_words=False)
+    yield from lines(f"{number:5,}  {reading.formula}", subsequent_indent=" " * 9)
+    yield from lines(reading.words, initial_indent=" " * 9, subsequent_indent=" " * 9)
 
 
 def _pattern_data(pattern: Pattern) -> dict[str, Any]:
     data: dict[str, Any] = {"pattern": str(pattern.unnamed()), "name": pattern.name, "num_orbits": num_orbits(pattern)}
     if data["num_orbits"] <= MAX_PAIRS:
-        try:
-            data["orbits"] = [_orbit_data(orbit) for orbit in pattern.orbits]
-        except TooLargeError:
-            data["orbits"] = None
+        data["orbits"] = None
+        with suppress(TooLargeError):
+            data["orbits"] = [
+                {"text": str(o), "size": o.size, "symmetry": o.symmetry, "classes": [asdict(c) for c in o.classes]} for o in pattern.orbits
+            ]
     return data
-
-
-def _orbit_data(orbit: Orbit) -> dict[str, Any]:
-    classes = [{"sort": c.sort, "size": c.size, "faces": c.faces} for c in orbit.classes]
-    return {"text": str(orbit), "size": orbit.size, "symmetry": orbit.symmetry, "classes": classes}
 
 
 def _count(n: int, what: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from textwrap import wrap
 from typing import Any
@@ -13,9 +13,10 @@ from typing import Any
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.pattern import Pattern
 
-__all__ = ["Layer", "Network", "is_layer", "is_module"]
+__all__ = ["Layer", "Network", "is_layer", "is_module", "lines"]
 
-_WIDTH = 80
+lines = partial(wrap, width=80, break_long_words=False)
+"""A text as lines of at most 80 columns."""
 
 
 def is_module(value: object) -> bool:
@@ -127,13 +128,12 @@ class Network:
         return "Besides: " + ", ".join(f"{kind} {_parameters(n)}" for kind, n in self.others.items()) + "." if self.others else ""
 
     def _lines(self) -> Iterator[str]:
-        yield from wrap(self._head(), _WIDTH, break_long_words=False)
+        yield from lines(self._head())
         for layer in self.layers:
-            yield from ("", *wrap(f"{layer.name}: {layer.map}", _WIDTH, subsequent_indent="    ", break_long_words=False))
-            told = f"{layer.kind}, {layer.sentence()}."
-            yield from wrap(told, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
+            yield from ("", *lines(f"{layer.name}: {layer.map}", subsequent_indent="    "))
+            yield from lines(f"{layer.kind}, {layer.sentence()}.", initial_indent="  ", subsequent_indent="  ")
         if self.others:
-            yield from ("", *wrap(self._rest(), _WIDTH))
+            yield from ("", *lines(self._rest()))
 
     def data(self) -> dict[str, Any]:
         """The explanation as plain data, for JSON."""

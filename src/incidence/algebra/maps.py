@@ -98,7 +98,7 @@ class EquivariantMap:
     def __init__(self, text: str, max_overlap: int = 1) -> None:
         if isinstance(max_overlap, bool) or not isinstance(max_overlap, int) or not 0 <= max_overlap <= 64:
             raise IncidenceError(f"max_overlap is a number of matched nodes, 0 to 64; got {max_overlap!r}.")
-        inputs, outputs = (tuple(map(Pattern._of, side)) for side in parse(text, is_map=True))
+        inputs, outputs = (tuple(map(Pattern, side)) for side in parse(text, is_map=True))
         self.__dict__.update(text=text, inputs=inputs, outputs=outputs, max_overlap=max_overlap)
         self._assert_names_mean_one_thing()
 
@@ -151,9 +151,8 @@ class EquivariantMap:
     def dimension(self) -> int:
         """The number of independent operations for many nodes; counted, not listed."""
         with bounded():
-            return sum(
-                n * num_within(count_by_sort(p, q, self.max_overlap).values(), self.max_overlap) for (p, q), n in self._pattern_pairs()
-            )
+            k = self.max_overlap
+            return sum(n * num_within(count_by_sort(p, q, k).values(), k) for (p, q), n in self._pattern_pairs())
 
     def dimension_at(self, num_nodes: int | Mapping[str, int]) -> int:
         """The exact dimension of the space of equivariant maps at given numbers of nodes.

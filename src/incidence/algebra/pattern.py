@@ -21,7 +21,7 @@ class Pattern:
     nor the order inside `{ }` matters.
 
     Args:
-        text: The pattern as text, or another pattern.
+        text: The pattern as text, as syntax that was parsed, or another pattern.
 
     Raises:
         PatternError: The text is outside the grammar; the message points at the place.
@@ -36,30 +36,20 @@ class Pattern:
     faces: tuple[Face, ...]
     name: str | None
 
-    def __init__(self, text: str | Pattern) -> None:
-        tensor = TensorSyntax(text.name, text.faces) if isinstance(text, Pattern) else parse(text, is_map=False)[0][0]
-        self._set(tensor)
-
-    @classmethod
-    def _of(cls, tensor: TensorSyntax) -> Pattern:
-        self = cls.__new__(cls)
-        self._set(tensor)
-        return self
-
-    def _set(self, tensor: TensorSyntax) -> None:
-        object.__setattr__(self, "faces", tensor.faces)
-        object.__setattr__(self, "name", tensor.name)
+    def __init__(self, text: str | TensorSyntax | Pattern) -> None:
+        tensor = text if isinstance(text, (TensorSyntax, Pattern)) else parse(text, is_map=False)[0][0]
+        self.__dict__.update(faces=tensor.faces, name=tensor.name)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Pattern cannot be changed; make a new one instead of setting `{name}`")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Pattern cannot be changed; `{name}` stays")
 
     @cached_property
     def letters(self) -> tuple[str, ...]:
         """The letters in order of appearance: the order of the rows of an index tensor."""
         return tuple(self.sorts)
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Pattern cannot be changed; `{name}` stays")
 
     @cached_property
     def sorts(self) -> Mapping[str, str]:
@@ -111,7 +101,7 @@ class Pattern:
 
     def unnamed(self) -> Pattern:
         """The same pattern without its name."""
-        return self if self.name is None else Pattern._of(TensorSyntax(None, self.faces))
+        return self if self.name is None else Pattern(TensorSyntax(None, self.faces))
 
     def restrict(self, sort: str) -> Pattern:
         """The pattern with all letters of other sorts deleted, faces kept in place only if a letter is left.
@@ -121,12 +111,12 @@ class Pattern:
             Pattern('{i:a j:a}')
         """
         kept = (make_face(face.kind, tuple(x for x in face.letters if x.sort == sort), face.is_open) for face in self.faces)
-        return Pattern._of(TensorSyntax(None, tuple(face for face in kept if face.letters)))
+        return Pattern(TensorSyntax(None, tuple(face for face in kept if face.letters)))
 
     def rename(self, names: dict[str, str]) -> Pattern:
         """The same pattern in other letters."""
         faces = (face._replace(letters=tuple(Letter(names.get(x.name, x.name), x.sort) for x in face.letters)) for face in self.faces)
-        return Pattern._of(TensorSyntax(self.name, tuple(faces)))
+        return Pattern(TensorSyntax(self.name, tuple(faces)))
 
     @cached_property
     def _key(self) -> tuple[object, ...]:

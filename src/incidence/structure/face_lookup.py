@@ -15,7 +15,7 @@ __all__ = ["lone", "sources"]
 
 def lone(face: Face, name: str | None = None) -> Pattern:
     """The pattern that has this face alone."""
-    return Pattern._of(TensorSyntax(name, (face,)))
+    return Pattern(TensorSyntax(name, (face,)))
 
 
 def sources(structure: StructureData, pattern: Pattern, faces: Mapping[Any, str] | None) -> list[Pattern]:
