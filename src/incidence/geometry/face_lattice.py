@@ -8,30 +8,18 @@ looked at.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 
 from incidence.errors import IncidenceError, TooLargeError
 
-__all__ = ["MAX_FACES", "Lattice", "NotPolytopeError", "face_lattice", "loose_nodes", "mask_of", "nodes_of", "transposed"]
+__all__ = ["MAX_FACES", "NotPolytopeError", "face_lattice", "loose_nodes", "mask_of", "nodes_of", "transposed"]
 
 MAX_FACES = 1_000_000
 
 
 class NotPolytopeError(IncidenceError):
     """Facets whose intersections are not the faces of a polytope."""
-
-
-@dataclass(frozen=True)
-class Lattice:
-    """The faces of a polytope as masks.
-
-    Attributes:
-        levels: The faces of every rank, from the nodes up to the facets.
-        below: For every face, the faces one rank below; for all nodes together (the polytope), its facets.
-    """
-
-    levels: list[list[int]]
-    below: dict[int, list[int]]
 
 
 def mask_of(nodes: Sequence[int]) -> int:
@@ -62,11 +50,12 @@ def transposed(masks: Sequence[int], num_nodes: int) -> list[int]:
 def loose_nodes(facets: Sequence[int], num_nodes: int) -> list[int]:
     """The nodes that are no intersection of facets, and so no corners of a polytope with these facets."""
     homes = transposed(facets, num_nodes)
-    return [node for node, home in enumerate(homes) if not home or _intersection(facets, home) != 1 << node]
+    common = [reduce(and_, (facets[number] for number in nodes_of(home)), 0 if not home else -1) for home in homes]
+    return [node for node, own in enumerate(common) if own != 1 << node]
 
 
-def face_lattice(facets: Sequence[int], num_nodes: int) -> Lattice:
-    """All faces by rank; the facets must differ, none may lie in another, and there must be no loose node.
+def face_lattice(facets: Sequence[int], num_nodes: int) -> list[list[int]]:
+    """The faces of every rank, from the nodes up to the facets, which must differ, none in another, without a loose node.
 
     The work is faces times facets that meet them.
 
@@ -74,41 +63,38 @@ def face_lattice(facets: Sequence[int], num_nodes: int) -> Lattice:
         NotPolytopeError: The intersections have no ranks, or are not what they are in a polytope: every face in the right number of others
             (between two faces that differ by two ranks there are exactly two), all around a face connected, and Euler's relation.
     """
-    lattice = _descend(facets, num_nodes)
-    lattice.below[(1 << num_nodes) - 1] = list(facets)
-    lattice.below.update({node: [0] for node in lattice.levels[0]})
-    _assert_sections(lattice.below, "below")
-    _assert_sections(_reversed(lattice.below), "above")
-    _assert_euler(lattice)
-    return lattice
-
-
-def _intersection(facets: Sequence[int], which: int) -> int:
-    first, *rest = nodes_of(which)
-    common = facets[first]
-    for number in rest:
-        common &= facets[number]
-    return common
-
-
-def _descend(facets: Sequence[int], num_nodes: int) -> Lattice:
     homes = [nodes_of(mask) for mask in transposed(facets, num_nodes)]
-    levels, below = [list(facets)], {}
-    seen = set(facets)
+    levels, seen = [list(facets)], set(facets)
+    below = {(1 << num_nodes) - 1: list(facets)}  # for every face those one rank below; for all nodes together, the facets
     while any(face & (face - 1) for face in levels[-1]):  # some face has more than one node
-        for face in levels[-1]:
-            below[face] = _facets_of(face, facets, homes)
-            if not below[face]:
-                raise _ungraded(face)
+        below.update({face: _facets_of(face, facets, homes) for face in levels[-1]})
         level = list(dict.fromkeys(lower for face in levels[-1] for lower in below[face]))
-        again = next((face for face in level if face in seen), None)
-        if again is not None:
-            raise _ungraded(again)
+        odd = [face for face in levels[-1] if not below[face]] + [face for face in level if face in seen]
+        if odd:
+            raise NotPolytopeError(
+                f"the facets are not those of a polytope: their intersection {nodes_of(odd[0])} lies at two ranks or at none. Correct the "
+                f"facets."
+            )
         seen.update(level)
         if len(seen) > MAX_FACES:
             raise TooLargeError(f"the polytope has more than {MAX_FACES:,} faces, which are not listed.")
         levels.append(level)
-    return Lattice(levels[::-1], below)
+    levels.reverse()
+    below.update({node: [0] for node in levels[0]})
+    above: dict[int, list[int]] = {}
+    for face, lower in below.items():
+        for middle in lower:
+            above.setdefault(middle, []).append(face)
+    _assert_sections(below, "below")
+    _assert_sections(above, "above")
+    f_vector = tuple(map(len, levels))
+    euler, expected = sum((-1) ** rank * count for rank, count in enumerate(f_vector)), 1 - (-1) ** len(levels)
+    if euler != expected:
+        raise NotPolytopeError(
+            f"the facets are not those of a polytope: the numbers of faces by rank, {f_vector}, have the alternating sum {euler} "
+            f"instead of {expected} (Euler's relation). Correct the facets, or use `mesh` or `simplicial_complex` for other surfaces."
+        )
+    return levels
 
 
 def _facets_of(face: int, facets: Sequence[int], homes: Sequence[Sequence[int]]) -> list[int]:
@@ -121,20 +107,6 @@ def _facets_of(face: int, facets: Sequence[int], homes: Sequence[Sequence[int]])
         if all(one & larger != one for larger in found):
             found.append(one)
     return found
-
-
-def _ungraded(face: int) -> NotPolytopeError:
-    return NotPolytopeError(
-        f"the facets are not those of a polytope: their intersection {nodes_of(face)} lies at two ranks or at none. Correct the facets."
-    )
-
-
-def _reversed(below: dict[int, list[int]]) -> dict[int, list[int]]:
-    above: dict[int, list[int]] = {}
-    for face, lower in below.items():
-        for middle in lower:
-            above.setdefault(middle, []).append(face)
-    return above
 
 
 def _assert_sections(near: dict[int, list[int]], word: str) -> None:
@@ -167,14 +139,3 @@ def _unreached(middles: list[int], near: dict[int, list[int]], homes: dict[int, 
             reached.update(fresh)
             rest.extend(fresh)
     return next((middle for middle in middles if middle not in reached), None)
-
-
-def _assert_euler(lattice: Lattice) -> None:
-    f_vector = [len(level) for level in lattice.levels]
-    euler = sum((-1) ** rank * count for rank, count in enumerate(f_vector))
-    expected = 1 - (-1) ** len(f_vector)
-    if euler != expected:
-        raise NotPolytopeError(
-            f"the facets are not those of a polytope: the numbers of faces by rank, {tuple(f_vector)}, have the alternating sum {euler} "
-            f"instead of {expected} (Euler's relation). Correct the facets, or use `mesh` or `simplicial_complex` for other surfaces."
-        )

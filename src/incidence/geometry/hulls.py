@@ -32,33 +32,37 @@ def _hull(points: NDArray[np.float64], options: str = "Qt") -> Any:
         raise IncidenceError(f"the convex hull of the points cannot be found in double precision: {reason}") from None
 
 
-def _ends(values: NDArray[Any]) -> list[int]:
-    """The two facets of a segment, its ends."""
-    return [1 << int(values.argmin()), 1 << int(values.argmax())]
+class _Cloud:
+    """Points of which some span a convex hull; `tolerance` is how far off a hyperplane points on it may lie."""
 
-
-class ExactCloud:
-    """Points with integer coordinates.
-
-    Args:
-        points: Shape [points, dimensions], integers of any size.
-    """
-
+    points: NDArray[Any]
     tolerance = 0.0
-
-    def __init__(self, points: NDArray[Any]) -> None:
-        largest = max(abs(int(points.max(initial=0))), abs(int(points.min(initial=0))))
-        self.points = points.astype(np.int64 if largest < 2**60 else object)
-        self.points = self.points - self.points[:1]
 
     @property
     def dimension(self) -> int:
         """The number of coordinates."""
         return int(self.points.shape[1])
 
-    def take(self, rows: NDArray[np.int64]) -> ExactCloud:
-        """Some of the points."""
-        return ExactCloud(self.points[rows])
+    def facets(self) -> list[int]:
+        """The facets of the hull of points that span their space and differ; those of a segment are its ends."""
+        values = self.points[:, 0]
+        return [1 << int(values.argmin()), 1 << int(values.argmax())] if self.dimension == 1 else self._facets()
+
+    def _facets(self) -> list[int]:
+        raise NotImplementedError
+
+
+class ExactCloud(_Cloud):
+    """Points with integer coordinates.
+
+    Args:
+        points: Shape [points, dimensions], integers of any size.
+    """
+
+    def __init__(self, points: NDArray[Any]) -> None:
+        largest = max(abs(int(points.max(initial=0))), abs(int(points.min(initial=0))))
+        self.points = points.astype(np.int64 if largest < 2**60 else object)
+        self.points = self.points - self.points[:1]
 
     def equals(self) -> list[tuple[int, int]]:
         """Pairs of equal points, each the first of its kind and a later one."""
@@ -70,10 +74,7 @@ class ExactCloud:
         """The same points in as many coordinates as they span: leaving out the others loses nothing, and keeps integers."""
         return ExactCloud(self.points[:, sorted(_echelon(self.points.tolist()))])
 
-    def facets(self) -> list[int]:
-        """The facets of the hull of points that span their space and differ."""
-        if self.dimension == 1:
-            return _ends(self.points[:, 0])
+    def _facets(self) -> list[int]:
         largest = int(np.abs(self.points).max())
         found: dict[tuple[int, ...], int | None] = {}
         for corners in _hull(self.points.astype(np.float64) / float(largest)).simplices.tolist():
@@ -122,7 +123,7 @@ def _normal(vectors: list[list[int]]) -> list[int]:
     return [value // gcd(*normal) for value in normal]
 
 
-class RoundedCloud:
+class RoundedCloud(_Cloud):
     """Points with rounded coordinates.
 
     Args:
@@ -139,15 +140,6 @@ class RoundedCloud:
         self.tolerance = _precision(points) if tolerance is None else tolerance
         self.reach = self.tolerance * float(np.linalg.norm(scaled.max(axis=0, initial=0)))
 
-    @property
-    def dimension(self) -> int:
-        """The number of coordinates."""
-        return int(self.points.shape[1])
-
-    def take(self, rows: NDArray[np.int64]) -> RoundedCloud:
-        """Some of the points."""
-        return RoundedCloud(self.points[rows], self.tolerance)
-
     def equals(self) -> list[tuple[int, int]]:
         """Pairs of points within the tolerance of each other, in order."""
         spatial = need("scipy.spatial", "the convex hull of points", "geometry")
@@ -163,11 +155,9 @@ class RoundedCloud:
             return self
         return RoundedCloud(centred @ axes[thickness > 2 * self.reach].T, self.tolerance)
 
-    def facets(self) -> list[int]:
-        """The facets of the hull of points that span their space and differ; simplices of one merged facet have one equation."""
-        if self.dimension == 1:
-            return _ends(self.points[:, 0])
+    def _facets(self) -> list[int]:
         hull = _hull(self.points, f"Qt C-{self.reach:.3g}")
+        # Simplices of one merged facet have one equation.
         _, group = np.unique(hull.equations, axis=0, return_inverse=True)
         parts: dict[int, set[int]] = {}
         for number, corners in zip(group.ravel().tolist(), hull.simplices.tolist(), strict=True):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import assemble_ranks
-from incidence.geometry.face_lattice import Lattice, NotPolytopeError, face_lattice, loose_nodes, mask_of, nodes_of, transposed
+from incidence.geometry.face_lattice import NotPolytopeError, face_lattice, loose_nodes, mask_of, nodes_of, transposed
 from incidence.geometry.hulls import ExactCloud, RoundedCloud
 from incidence.geometry.node_lists import NodeLists, as_array, assert_nodes, read_node_lists
 from incidence.structure import Structure
@@ -58,14 +58,14 @@ def polytope(points: Any, *, tolerance: float | None = None, flat: bool = False)
             f"the {len(values)} points span {inner.dimension} of their {values.shape[1]} dimensions, so that their convex hull is flat. "
             f"Add the points that are missing, or give flat=True for the polytope of rank {inner.dimension}."
         )
-    lattice, loose = _hull_lattice(inner)
+    levels, loose = _hull_lattice(inner)
     if loose:
         within, remedy = (f", up to the tolerance {inner.tolerance:g}", ", or give a smaller `tolerance`") if inner.tolerance else ("", "")
         raise IncidenceError(
             f"point {loose[0]}, {_shown(values, loose[0])}, is no corner of the convex hull of the points{within}. "
             f"Leave such points out, as in points[geometry.corners(points)]{remedy}."
         )
-    return _structure(lattice, len(values))
+    return _structure(levels, len(values))
 
 
 def corners(points: Any, *, tolerance: float | None = None) -> Tensor:
@@ -75,12 +75,13 @@ def corners(points: Any, *, tolerance: float | None = None) -> Tensor:
         >>> corners([[0, 0], [2, 0], [1, 0], [0, 2], [0, 0]])
         tensor([0, 1, 3])
     """
-    cloud = _cloud(_as_points(points), tolerance)
+    values = _as_points(points)
+    cloud = _cloud(values, tolerance)
     is_kept = np.ones(len(cloud.points), dtype=bool)
     for one, other in cloud.equals():
         is_kept[other] &= not is_kept[one]
     rows = np.flatnonzero(is_kept)
-    inner = cloud.take(rows).spanned()
+    inner = _cloud(values[rows], cloud.tolerance).spanned()
     if inner.dimension:
         rows = np.delete(rows, _hull_lattice(inner)[1])
     return torch.from_numpy(rows)
@@ -104,7 +105,16 @@ def polytope_from_facets(facets: Any) -> Structure:
         Structure(num_nodes=4, '{i j}': 6 entries, 'rank2={i ...}': 4 entries)
     """
     lists = read_node_lists("facets", facets)
-    num_nodes = _assert_facets(lists)
+    if len(lists) < 2:
+        raise IncidenceError(f"a polytope has at least 2 facets; got {len(lists)}.")
+    known = set(lists.nodes.tolist())
+    num_nodes = max(known, default=0) + 1
+    assert_nodes(lists, num_nodes, lambda k: f"facets[{k}]")
+    if len(known) < num_nodes:
+        bad = next(node for node in range(num_nodes) if node not in known)
+        raise IncidenceError(
+            f"node {bad} is in no facet, but node {num_nodes - 1} is: nodes are numbered from 0 without gaps. Renumber them."
+        )
     masks = [mask_of(nodes.tolist()) for nodes in lists.nodes.split(lists.sizes.tolist())]
     spare = loose_nodes(transposed(masks, num_nodes), len(masks))  # of facets seen as nodes, and nodes as the facets around them
     if spare:
@@ -120,7 +130,7 @@ def polytope_from_facets(facets: Any) -> Structure:
 # ---- from facets to a structure
 
 
-def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[Lattice, list[int]]:
+def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[list[list[int]], list[int]]:
     """The faces of a convex hull, nodes being its corners alone, and the points that are no corners.
 
     If the lattice is one of a polytope of the right rank then no facet is missing, so that only then something can be said of corners.
@@ -133,19 +143,19 @@ def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[Lattice, list[int]]
     try:
         if len(masks) < 2 or loose_nodes(transposed(masks, len(kept)), len(masks)):
             raise NotPolytopeError("some facets are missing, or lie in others.")
-        lattice = face_lattice(masks, len(kept))
-        if len(lattice.levels) != cloud.dimension:
-            raise NotPolytopeError(f"the faces have {len(lattice.levels)} ranks instead of {cloud.dimension}.")
+        levels = face_lattice(masks, len(kept))
+        if len(levels) != cloud.dimension:
+            raise NotPolytopeError(f"the faces have {len(levels)} ranks instead of {cloud.dimension}.")
     except NotPolytopeError as error:
         raise IncidenceError(
             f"the faces of the convex hull cannot be told apart in double precision ({error}) Give a larger or smaller `tolerance`, or "
             f"the facets to `polytope_from_facets`."
         ) from None
-    return lattice, loose
+    return levels, loose
 
 
-def _structure(lattice: Lattice, num_nodes: int) -> Structure:
-    return assemble_ranks(num_nodes, [NodeLists.of_lists(list(map(nodes_of, level))) for level in lattice.levels[1:]])
+def _structure(levels: list[list[int]], num_nodes: int) -> Structure:
+    return assemble_ranks(num_nodes, [NodeLists.of_lists(list(map(nodes_of, level))) for level in levels[1:]])
 
 
 # ---- what is refused
@@ -160,21 +170,18 @@ def _as_points(points: Any) -> NDArray[Any]:
     except (TypeError, ValueError, OverflowError):
         values = np.zeros(())
     if values.ndim != 2:
-        raise IncidenceError(f"points must be a matrix of numbers, shape [nodes, dimensions]; got {_what(points)}.")
+        got = f"shape {list(points.shape)} of {points.dtype}" if hasattr(points, "dtype") else type(points).__name__
+        raise IncidenceError(f"points must be a matrix of numbers, shape [nodes, dimensions]; got {got}.")
     if values.shape[0] < 2 or values.shape[1] < 1:
         raise IncidenceError(f"a polytope has at least 2 corners in at least 1 dimension; got points of shape {list(values.shape)}.")
-    is_finite = np.isfinite(values).all(axis=1) if values.dtype.kind == "f" else np.ones(len(values), dtype=bool)
-    if values.dtype.kind == "O" and np.abs(values).max() >= _FAR:
-        bad = int(np.flatnonzero((np.abs(values) >= _FAR).any(axis=1))[0])
+    is_far = (np.abs(values) >= _FAR).any(axis=1) if values.dtype.kind == "O" else np.zeros(len(values), dtype=bool)
+    if is_far.any():
+        bad = int(np.flatnonzero(is_far)[0])
         raise IncidenceError(f"point {bad} has a coordinate of 2^1000 or more, too large for double precision. Scale the points down.")
-    if not is_finite.all():
-        bad = int(np.flatnonzero(~is_finite)[0])
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        bad = int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
         raise IncidenceError(f"point {bad} is {_shown(values, bad)}: coordinates must be finite numbers.")
     return values
-
-
-def _what(points: Any) -> str:
-    return f"shape {list(points.shape)} of {points.dtype}" if hasattr(points, "dtype") else type(points).__name__
 
 
 def _cloud(values: NDArray[Any], tolerance: float | None) -> ExactCloud | RoundedCloud:
@@ -188,18 +195,3 @@ def _cloud(values: NDArray[Any], tolerance: float | None) -> ExactCloud | Rounde
 
 def _shown(values: NDArray[Any], row: int) -> str:
     return f"({', '.join(f'{v:g}' if isinstance(v, float) else str(v) for v in values[row].tolist())})"
-
-
-def _assert_facets(facets: NodeLists) -> int:
-    """Refuses facets that cannot be those of a polytope on their own; the number of nodes."""
-    if len(facets) < 2:
-        raise IncidenceError(f"a polytope has at least 2 facets; got {len(facets)}.")
-    known = set(facets.nodes.tolist())
-    num_nodes = max(known, default=0) + 1
-    assert_nodes(facets, num_nodes, lambda k: f"facets[{k}]")
-    if len(known) < num_nodes:
-        bad = next(node for node in range(num_nodes) if node not in known)
-        raise IncidenceError(
-            f"node {bad} is in no facet, but node {num_nodes - 1} is: nodes are numbered from 0 without gaps. Renumber them."
-        )
-    return num_nodes

@@ -23,7 +23,7 @@ from incidence.geometry.orientation import signs
 from incidence.structure import Structure
 from incidence.structure.ragged import MAX_ENTRIES, distinct, pairs
 
-__all__ = ["Faces", "faces", "with_adjacency"]
+__all__ = ["Faces", "faces", "rank_of", "with_adjacency"]
 
 
 def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces:
@@ -57,7 +57,7 @@ def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces
     return Faces([RankedFaces(structure, nodes), *(RankedFaces(structure, found.get(rank)) for rank in range(1, top + 1))])
 
 
-def _rank_of(pattern: Pattern) -> int:
+def rank_of(pattern: Pattern) -> int:
     """The rank of the entries of a tensor; 0 if it has none of its own."""
     if pattern.order != 1:
         return 0
@@ -72,7 +72,7 @@ def _rank_of(pattern: Pattern) -> int:
 def _found(structure: Structure, sort: str) -> dict[int, Pattern]:
     found: dict[int, Pattern] = {}
     for pattern in structure.patterns:
-        rank = _rank_of(pattern)
+        rank = rank_of(pattern)
         if not rank or set(pattern.sorts.values()) != {sort}:
             continue
         if rank in found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
@@ -12,6 +12,8 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import face_text
 from incidence.geometry.convert.exchange import as_array, assert_held, by_meaning, single, stacked
+from incidence.geometry.node_lists import NodeLists
+from incidence.geometry.ranks import rank_of
 from incidence.structure import Example, Structure
 
 __all__ = ["from_toponetx", "to_toponetx"]
@@ -55,7 +57,8 @@ def from_toponetx(cells: Any, max_rank: int | None = None) -> Example:
     number = {node: k for k, ((node,), _) in enumerate(ranks[0])}
     index, features = {}, {text: _attribute(ranks[0], name, "nodes") for name, text in _NODES.items()}
     for text, found in zip(texts, ranks[1:], strict=True):
-        index[text] = _index(text, [[number[node] for node in nodes] for nodes, _ in found])
+        lists = NodeLists.of_lists([[number[node] for node in nodes] for nodes, _ in found])
+        index[text] = lists.index if Pattern(text).is_open else lists.nodes.view(len(found), len(Pattern(text).letters)).T
         features[text] = _attribute(found, "features", f"cells of `{text}`")
     return Example(Structure(len(number), index), {key: x for key, x in features.items() if x is not None})
 
@@ -85,13 +88,6 @@ def _read_colored(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
     if texts and all(len(nodes) == 2 for nodes, _ in ranks[1]):
         texts[0] = "{i j}"
     return ranks, texts
-
-
-def _index(text: str, faces: Sequence[Sequence[int]]) -> Tensor:
-    if not Pattern(text).is_open:
-        return torch.tensor(faces, dtype=torch.long).view(len(faces), len(Pattern(text).letters)).T
-    pairs = [(node, number) for number, nodes in enumerate(faces) for node in nodes]
-    return torch.tensor(pairs, dtype=torch.long).view(-1, 2).T
 
 
 def _attribute(cells: Cells, name: str, what: str) -> Tensor | None:
@@ -124,16 +120,39 @@ def to_toponetx(example: Example | Structure, kind: str | None = None) -> Any:
     names = {p.name for p in example.structure.patterns if p.is_open}
     if kind is None:
         kind = "combinatorial" if any(n and n.startswith("rank") for n in names) else "cell" if names else "simplicial"
-    writers = {"simplicial": _write_simplices, "cell": _write_cells, "combinatorial": _write_colored, "colored": _write_colored}
-    if kind not in writers:
-        raise IncidenceError(f"to_toponetx: kind is one of {', '.join(writers)}; got {kind!r}.")
-    made = {
-        "simplicial": "SimplicialComplex",
-        "cell": "CellComplex",
-        "combinatorial": "CombinatorialComplex",
-        "colored": "ColoredHyperGraph",
-    }
-    return writers[kind](getattr(tnx, made[kind])(), example)
+    if kind not in _KINDS:
+        raise IncidenceError(f"to_toponetx: kind is one of {', '.join(_KINDS)}; got {kind!r}.")
+    complex_name, texts_of = _KINDS[kind]
+    made, structure, ranks = getattr(tnx, complex_name)(), example.structure, texts_of(example.structure)
+    assert_held(example, "to_toponetx", ranks.values(), [*_NODES.values(), *ranks.values()])
+    is_colored, nodes = kind in ("combinatorial", "colored"), _node_rows(example)
+    for node, data in nodes.items():
+        made.add_node(node, **({} if is_colored else data))
+    here = {rank: text for rank, text in sorted(ranks.items()) if Pattern(text) in structure.patterns}
+    faces = {rank: _faces(structure, text) for rank, text in here.items()}
+    around: dict[int, set[int]] = {v: set() for v in nodes}
+    for u, v in faces.get(1, []) if kind == "cell" else []:
+        around[u].add(v)
+        around[v].add(u)
+    for rank, text in here.items():
+        for face, data in zip(faces[rank], _rows(example, text), strict=True):
+            if kind == "simplicial":
+                made.add_simplex(face, **data)
+            elif kind == "cell":
+                made.add_edge(*face, **data) if rank == 1 else made.add_cell(_cycle(face, around), rank=2, **data)
+            else:
+                try:
+                    made.add_cell(face, rank=rank, **data)
+                except ValueError as error:
+                    raise IncidenceError(f"to_toponetx: {error}.") from None
+    total = len(nodes) + sum(map(len, faces.values()))
+    if kind == "simplicial" and sum(made.shape) != total:
+        raise IncidenceError("to_toponetx: a simplicial complex is closed under subsets, and some edge or smaller face is missing here.")
+    if is_colored and sum(made.shape[1:]) != total - len(nodes):
+        raise IncidenceError("to_toponetx: a combinatorial complex has no set of nodes in two ranks. Write it with kind='colored'.")
+    if is_colored:
+        made.set_node_attributes(nodes)  # at the end, as adding a cell makes its nodes anew
+    return made
 
 
 def _faces(structure: Structure, text: str) -> list[list[int]]:
@@ -142,9 +161,8 @@ def _faces(structure: Structure, text: str) -> list[list[int]]:
     if not pattern.is_open:
         return structure[pattern].T.tolist()  # type: ignore[no-any-return]
     node, entry = structure[pattern]
-    order = entry.sort(stable=True)[1]
     sizes = torch.bincount(entry, minlength=structure.num_entries(pattern)).tolist()
-    return [part.tolist() for part in node[order].split(sizes)]
+    return [part.tolist() for part in node[entry.sort(stable=True)[1]].split(sizes)]
 
 
 def _rows(example: Example, text: str) -> list[dict[str, Any]]:
@@ -163,50 +181,11 @@ def _node_rows(example: Example) -> dict[int, dict[str, Any]]:
     return found
 
 
-def _write_simplices(made: Any, example: Example) -> Any:
-    sizes = [len(p.letters) for p in example.structure.patterns]
-    texts = [face_text(size) for size in range(2, max(sizes, default=1) + 1)]
-    assert_held(example, "to_toponetx", texts, [*_NODES.values(), *texts])
-    for node, data in _node_rows(example).items():
-        made.add_node(node, **data)
-    texts = [text for text in texts if Pattern(text) in example.structure.patterns]
-    for text in texts:
-        for face, data in zip(_faces(example.structure, text), _rows(example, text), strict=True):
-            made.add_simplex(face, **data)
-    if sum(made.shape) != example.structure.counts["node"] + sum(example.structure.num_entries(text) for text in texts):
-        raise IncidenceError("to_toponetx: a simplicial complex is closed under subsets, and some edge or smaller face is missing here.")
-    return made
-
-
-def _write_cells(made: Any, example: Example) -> Any:
-    structure = example.structure
-    faces = next((str(p) for p in structure.patterns if p.is_open), "face={i ...}")
-    texts = ["{i j}", faces]
-    assert_held(example, "to_toponetx", texts, [*_NODES.values(), *texts])
-    if Pattern("{i j}") not in structure.patterns or Pattern(faces).order != 1:
-        raise IncidenceError(f"to_toponetx: a cell complex has edges `{{i j}}`, and faces such as `face={{i ...}}`; not `{faces}` alone.")
-    for node, data in _node_rows(example).items():
-        made.add_node(node, **data)
-    edges = _faces(structure, "{i j}")
-    for edge, data in zip(edges, _rows(example, "{i j}"), strict=True):
-        made.add_edge(*edge, **data)
-    joined = {frozenset(edge) for edge in edges}
-    around: dict[int, set[int]] = {v: set() for v in range(structure.counts["node"])}
-    for u, v in edges:
-        around[u].add(v)
-        around[v].add(u)
-    if Pattern(faces) in structure.patterns:
-        for face, data in zip(_faces(structure, faces), _rows(example, faces), strict=True):
-            made.add_cell(_cycle(face, joined, around), rank=2, **data)
-    return made
-
-
-def _cycle(face: list[int], joined: set[frozenset[int]], around: dict[int, set[int]]) -> list[int]:
+def _cycle(face: list[int], around: dict[int, set[int]]) -> list[int]:
     """The nodes of a face along its boundary: as they are kept, if that goes along edges; else by the only way there is."""
-    if all(frozenset(pair) in joined for pair in zip(face, [*face[1:], face[0]], strict=True)):
+    if all(v in around[u] for u, v in zip(face, [*face[1:], face[0]], strict=True)):
         return face
-    inside = set(face)
-    way = [face[0]]
+    inside, way = set(face), [face[0]]
     while len(way) < len(face):
         ahead = [v for v in sorted(around[way[-1]] & inside) if v not in way]
         if not ahead or len(around[way[-1]] & inside) != 2:
@@ -217,34 +196,32 @@ def _cycle(face: list[int], joined: set[frozenset[int]], around: dict[int, set[i
     return way
 
 
-def _write_colored(made: Any, example: Example) -> Any:
-    structure = example.structure
-    held = [p for p in structure.patterns if _rank_of(p)]
-    ranks = {_rank_of(p): str(p) for p in held}
+# ---- which tensors a complex holds, by rank
+
+
+def _simplices(structure: Structure) -> dict[int, str]:
+    return {size - 1: face_text(size) for size in range(2, max((len(p.letters) for p in structure.patterns), default=1) + 1)}
+
+
+def _edges_and_faces(structure: Structure) -> dict[int, str]:
+    faces = next((str(p) for p in structure.patterns if p.is_open), "face={i ...}")
+    if Pattern("{i j}") not in structure.patterns or Pattern(faces).order != 1:
+        raise IncidenceError(f"to_toponetx: a cell complex has edges `{{i j}}`, and faces such as `face={{i ...}}`; not `{faces}` alone.")
+    return {1: "{i j}", 2: faces}
+
+
+def _numbered(structure: Structure) -> dict[int, str]:
+    held = [p for p in structure.patterns if p == Pattern("{i j}") or (p.is_open and (p.name or "").startswith("rank") and rank_of(p))]
+    ranks = {rank_of(p): str(p) for p in held}
     if len(ranks) < len(held):
         shown = ", ".join(f"`{p}`" for p in held)
         raise IncidenceError(f"to_toponetx: two of {shown} have one rank: call one of them `rank2`, for example.")
-    assert_held(example, "to_toponetx", ranks.values(), [*_NODES.values(), *ranks.values()])
-    for node in range(structure.counts["node"]):
-        made.add_node(node)
-    total = 0
-    for rank, text in sorted(ranks.items()):
-        for face, data in zip(_faces(structure, text), _rows(example, text), strict=True):
-            try:
-                made.add_cell(face, rank=rank, **data)
-            except ValueError as error:
-                raise IncidenceError(f"to_toponetx: {error}.") from None
-            total += 1
-    if sum(made.shape[1:]) != total:
-        raise IncidenceError("to_toponetx: a combinatorial complex has no set of nodes in two ranks. Write it with kind='colored'.")
-    made.set_node_attributes(_node_rows(example))  # at the end, as adding a cell makes its nodes anew
-    return made
+    return ranks
 
 
-def _rank_of(pattern: Pattern) -> int:
-    """The rank that a tensor has in a combinatorial complex; 0 if it has none."""
-    if pattern == Pattern("{i j}"):
-        return 1
-    name = pattern.name or ""
-    is_lone = pattern.is_open and pattern.order == 1 and len(pattern.letters) == 1
-    return int(name.removeprefix("rank")) if is_lone and name.startswith("rank") and name.removeprefix("rank").isdigit() else 0
+_KINDS = {
+    "simplicial": ("SimplicialComplex", _simplices),
+    "cell": ("CellComplex", _edges_and_faces),
+    "combinatorial": ("CombinatorialComplex", _numbered),
+    "colored": ("ColoredHyperGraph", _numbered),
+}
