@@ -125,7 +125,13 @@ def checked_faces(soup: Soup, repair: bool = False) -> tuple[NodeLists, Tensor]:
             f"{soup.face(int(faces.numbers[spot]))} names point {int(faces.nodes[spot]) + soup.first}, but there are {num_nodes:,} points, "
             f"numbered from {soup.first}. Correct the face."
         )
-    flaws = _flaws(faces, num_nodes)
+    # For every face -1 if it is sound, its own number if it names a node twice, and else the number of the first face that equals it.
+    flaws, repeats = torch.full((len(faces),), -1), faces.repeats()
+    flaws[repeats] = repeats.nonzero()[:, 0]
+    sound = (~repeats).nonzero()[:, 0]
+    _, order, again = faces.take(sound).arranged(num_nodes)
+    first = order[~again][(~again).cumsum(0) - 1]  # sorting is stable: the first of the equal faces stands first
+    flaws[sound[order[again]]] = sound[first[again]]
     is_sound = flaws < 0
     if not repair and not is_sound.all():
         bad = int((~is_sound).nonzero()[0])
@@ -134,18 +140,6 @@ def checked_faces(soup: Soup, repair: bool = False) -> tuple[NodeLists, Tensor]:
         raise IncidenceError(f"{soup.face(bad)} is {nodes}: {what}. Remove it, or read the mesh by `read_mesh` with repair=True.")
     kept = is_sound.nonzero()[:, 0]
     return faces.take(kept), kept
-
-
-def _flaws(faces: NodeLists, num_nodes: int) -> Tensor:
-    """For every face -1 if it is sound, its own number if it names a node twice, and else the number of the first face that equals it."""
-    flaws = torch.full((len(faces),), -1)
-    repeats = faces.repeats()
-    flaws[repeats] = repeats.nonzero()[:, 0]
-    sound = (~repeats).nonzero()[:, 0]
-    _, order, again = faces.take(sound).arranged(num_nodes)
-    first = order[~again][(~again).cumsum(0) - 1]  # sorting is stable: the first of the equal faces stands first
-    flaws[sound[order[again]]] = sound[first[again]]
-    return flaws
 
 
 # ---- where a mesh comes from
@@ -161,12 +155,9 @@ def _as_soup(source: Any, file_format: str | None) -> Soup:
         if not hasattr(source, "faces"):
             raise IncidenceError(f"a mesh is one trimesh.Trimesh; got {type(source).__name__}. Join its parts first, as with `to_mesh()`.")
         source = (np.array(source.vertices), np.array(source.faces))
-    if isinstance(source, (tuple, list)) and len(source) == 2:
-        return _from_arrays(*source)
-    raise IncidenceError(f"a mesh is a path, an open file, a trimesh.Trimesh or a pair (points, faces); got {type(source).__name__}.")
-
-
-def _from_arrays(points: Any, faces: Any) -> Soup:
+    if not isinstance(source, (tuple, list)) or len(source) != 2:
+        raise IncidenceError(f"a mesh is a path, an open file, a trimesh.Trimesh or a pair (points, faces); got {type(source).__name__}.")
+    points, faces = source
     try:
         matrix = as_array(points).astype(np.float64)
     except (TypeError, ValueError):

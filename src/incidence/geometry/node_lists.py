@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import index as index_of
@@ -38,7 +38,7 @@ class NodeLists:
     nodes: Tensor
 
     @staticmethod
-    def of_lists(lists: list[list[int]]) -> NodeLists:
+    def of_lists(lists: Sequence[Sequence[int]]) -> NodeLists:
         """Node lists from Python's."""
         return NodeLists(
             ranges(torch.tensor([len(own) for own in lists], dtype=torch.long)),

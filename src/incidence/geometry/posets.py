@@ -7,11 +7,11 @@ elements below x are below y. Posets for which this fails are refused, with the 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, overload
 
 import torch
-from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
@@ -25,6 +25,7 @@ __all__ = ["poset"]
 
 Element = Hashable
 Below = dict[Element, list[Element]]  # for every element those that are told to be below it
+Atoms = dict[Element, tuple[int, ...]]  # for every element the numbers of the minimal elements below it
 
 
 @overload
@@ -64,54 +65,42 @@ def poset(
     by_rank: list[list[Element]] = [[] for _ in range(max(rank.values()) + 1)]
     for x in lower:
         by_rank[rank[x]].append(x)
-    atoms = _atoms(lower, rank, _ascending(by_rank[0]))
+    with suppress(TypeError):
+        by_rank[0] = sorted(by_rank[0])  # type: ignore[type-var]
+    atoms: Atoms = {x: (number,) for number, x in enumerate(by_rank[0])}
+    for level in by_rank[1:]:
+        atoms |= {x: tuple(sorted({v for y in lower[x] for v in atoms[y]})) for x in level}
     order = [sorted(level, key=lambda x: (len(atoms[x]), atoms[x])) for level in by_rank]
-    _assert_atomistic([x for level in order[1:] for x in level], lower, rank, atoms, len(order[0]))
-    structure = assemble_ranks(len(order[0]), [_lists(level, atoms) for level in order[1:]])
+    _assert_atomistic(order, lower, atoms)
+    structure = assemble_ranks(len(order[0]), [NodeLists.of_lists([atoms[x] for x in level]) for level in order[1:]])
     names = ["i", *(pattern.name or str(pattern) for pattern in structure.patterns)]
     return (structure, dict(zip(names, order, strict=True))) if return_elements else structure
 
 
-def _ascending(elements: list[Element]) -> list[Element]:
-    try:
-        return sorted(elements)  # type: ignore[type-var]
-    except TypeError:
-        return elements
-
-
-def _atoms(lower: Below, rank: dict[Element, int], nodes: list[Element]) -> dict[Element, tuple[int, ...]]:
-    """The numbers of the minimal elements below every element."""
-    atoms: dict[Element, tuple[int, ...]] = {x: (number,) for number, x in enumerate(nodes)}
-    for x in sorted(lower, key=lambda x: rank[x]):
-        if rank[x]:
-            atoms[x] = tuple(sorted({v for y in lower[x] for v in atoms[y]}))
-    return atoms
-
-
-def _lists(elements: list[Element], atoms: dict[Element, tuple[int, ...]]) -> NodeLists:
-    return NodeLists.of_lists([list(atoms[x]) for x in elements])
-
-
-def _assert_atomistic(
-    elements: list[Element], lower: Below, rank: dict[Element, int], atoms: dict[Element, tuple[int, ...]], num_nodes: int
-) -> None:
+def _assert_atomistic(order: list[list[Element]], lower: Below, atoms: Atoms) -> None:
     """Elements differ in their atoms, and x is below y whenever its atoms are among those of y."""
-    owner: dict[tuple[int, ...], Element] = {atoms[x]: x for x in lower if not rank[x]}
-    for x in elements:
+    owner: dict[tuple[int, ...], Element] = {}
+    for x in (x for level in order for x in level):
         other = owner.setdefault(atoms[x], x)
         if other != x:
             raise IncidenceError(
                 f"{other!r} and {x!r} have the same minimal elements below them. A face is the set of its nodes, so they would be one: "
                 f"add what tells them apart, or use tensors of sorts of their own."
             )
+    elements = [x for level in order[1:] for x in level]
     if not elements:
         return
     number = {x: k for k, x in enumerate(elements)}
-    faces = RankedFaces(assemble(num_nodes, {"{i ...}": _lists(elements, atoms).index}), Pattern("{i ...}"))
+    lists = NodeLists.of_lists([atoms[x] for x in elements])
+    faces = RankedFaces(assemble(len(order[0]), {"{i ...}": lists.index}), Pattern("{i ...}"))
     inside = contained(faces, faces)
     inside = inside[:, inside[0] != inside[1]]
-    told = torch.tensor([(number[y], number[x]) for x in elements for y in lower[x] if rank[y]], dtype=torch.long).view(-1, 2).T
-    unknown = inside[:, ~_follows(inside, told, len(elements))]
+    told = torch.tensor([(number[y], number[x]) for x in elements for y in lower[x] if y in number], dtype=torch.long).view(-1, 2).T
+    # A pair (x, y) must be told, or (x, z) is such a pair and z < y is told. If that holds for all pairs, all are relations of the poset:
+    # the first that is none, by the rank of y, could not come from a lower (x, z).
+    spot, step = pairs(inside[1], told[0], MAX_ENTRIES, "the poset has too many chains")
+    known = torch.cat([told, torch.stack([inside[0, spot], told[1, step]])], dim=1)
+    unknown = inside[:, ~is_among(inside[0] * len(elements) + inside[1], known[0] * len(elements) + known[1])]
     if unknown.numel():
         one, other = (elements[k] for k in unknown[:, 0].tolist())
         raise IncidenceError(
@@ -120,25 +109,11 @@ def _assert_atomistic(
         )
 
 
-def _follows(inside: Tensor, told: Tensor, count: int) -> Tensor:
-    """Whether pairs (x, y), the atoms of x among those of y, are relations told, or (x, z) is such a pair and z < y is told.
-
-    If all are, all are relations of the poset: the first that is none, by the rank of y, could not come from a lower (x, z).
-    """
-    spot, step = pairs(inside[1], told[0], MAX_ENTRIES, "the poset has too many chains")
-    known = torch.cat([told, torch.stack([inside[0, spot], told[1, step]])], dim=1)
-    return is_among(inside[0] * count + inside[1], known[0] * count + known[1])
-
-
 # ---- finite orders, told by some of their relations
 
 
 def _read_order(relations: Iterable[Any], elements: Iterable[Any]) -> Below:
-    """The order that relations tell, without its least element.
-
-    Raises:
-        IncidenceError: They are no pairs of hashable elements, or there is none.
-    """
+    """The order that relations tell, without its least element."""
     lower: Below = {}
     try:
         for x in elements:
@@ -152,22 +127,13 @@ def _read_order(relations: Iterable[Any], elements: Iterable[Any]) -> Below:
         raise IncidenceError("relations must be a list of pairs (lower, upper) of hashable elements.") from None
     if not lower:
         raise IncidenceError("the poset is empty: give relations, or elements.")
-    return _without_least({x: list(dict.fromkeys(below)) for x, below in lower.items()})
-
-
-def _without_least(lower: Below) -> Below:
     minimal = [x for x, below in lower.items() if not below]
-    if len(minimal) != 1 or len(lower) == 1:
-        return lower
-    return {x: [y for y in below if y != minimal[0]] for x, below in lower.items() if x != minimal[0]}
+    least = minimal if len(minimal) == 1 and len(lower) > 1 else []
+    return {x: [y for y in dict.fromkeys(below) if y not in least] for x, below in lower.items() if x not in least}
 
 
 def _ranks_of(lower: Below) -> dict[Element, int]:
-    """The length of the longest chain below every element.
-
-    Raises:
-        IncidenceError: There is a cycle.
-    """
+    """The length of the longest chain below every element."""
     rank: dict[Element, int] = {}
     try:
         for x in TopologicalSorter(lower).static_order():

@@ -78,16 +78,14 @@ def table(columns: Mapping[str, Any], nodes: Mapping[str, Any] | None = None) ->
     is_many = all(isinstance(value, Mapping) for value in columns.values())
     tables = dict(_read(columns if is_many else {"": columns}))
     numbers = _values(tables, nodes or {})
-    index, rows = {}, {}
+    index = {}
     for pattern, own in tables.items():
-        sorts = pattern.sorts
-        name = pattern.name or "table"
-        letters = torch.stack([_numbers(f"{name}: column `{x}:{sorts[x]}`", own[x], numbers[sorts[x]]) for x in own])
-        _assert_different(name, letters, own, max(map(len, numbers.values())))
-        index[pattern] = letters
-        rows[pattern.name or str(pattern)] = name
-    ordered, order = Structure({sort: len(found) for sort, found in numbers.items()}, {str(p): t for p, t in index.items()}).canonical()
-    return RelationalData(ordered, {sort: list(found) for sort, found in numbers.items()}, {name: order[key] for key, name in rows.items()})
+        name, sorts = pattern.name or "table", pattern.sorts
+        index[str(pattern)] = torch.stack([_numbers(f"{name}: column `{x}:{sorts[x]}`", own[x], numbers[sorts[x]]) for x in own])
+        _assert_different(name, index[str(pattern)], own, max(map(len, numbers.values())))
+    ordered, order = Structure({sort: len(found) for sort, found in numbers.items()}, index).canonical()
+    rows = {pattern.name or "table": order[pattern.name or str(pattern)] for pattern in tables}
+    return RelationalData(ordered, {sort: list(found) for sort, found in numbers.items()}, rows)
 
 
 Columns = dict[str, list[Any]]  # the values of every letter
@@ -101,12 +99,12 @@ def _read(tables: Mapping[str, Any]) -> Iterator[tuple[Pattern, Columns]]:
             raise IncidenceError(f"table: the table {name!r} has the name of a letter. Give it two letters or more, as in '{name}_table'.")
         letters = _letters(title, list(columns))
         lists = [_as_list(column) for column in columns.values()]
-        for (key, _), column in zip(columns.items(), lists, strict=True):
-            if len(column) != len(lists[0]):
-                first = next(iter(columns))
-                raise IncidenceError(
-                    f"{title}: the column `{key}` has {len(column)} values and `{first}` has {len(lists[0])}. A column has one value a row."
-                )
+        bad = next(((key, len(own)) for key, own in zip(columns, lists, strict=True) if len(own) != len(lists[0])), None)
+        if bad is not None:
+            raise IncidenceError(
+                f"{title}: the column `{bad[0]}` has {bad[1]} values and `{next(iter(columns))}` has {len(lists[0])}. A column has one "
+                f"value a row."
+            )
         text = " ".join(f"{letter}:{sort}" for letter, sort in letters)
         yield Pattern(f"{name}={text}" if name else text), {letter: column for (letter, _), column in zip(letters, lists, strict=True)}
 
@@ -140,7 +138,7 @@ def _values(tables: Mapping[Pattern, Columns], nodes: Mapping[str, Any]) -> dict
     unknown = [sort for sort in nodes if sort not in occurring]
     if unknown:
         raise IncidenceError(f"nodes: no column has the sort `{unknown[0]}`; there are: {', '.join(occurring)}.")
-    return {sort: _given(sort, nodes[sort]) if sort in nodes else _found(found) for sort, found in occurring.items()}
+    return {sort: _given(sort, nodes[sort]) if sort in nodes else _numbered(found) for sort, found in occurring.items()}
 
 
 def _assert_values(where: str, column: list[Any]) -> None:
@@ -149,19 +147,15 @@ def _assert_values(where: str, column: list[Any]) -> None:
             hash(value)
         except TypeError:
             raise IncidenceError(f"{where} has {value!r} in row {row}, which is not hashable. Use numbers or strings.") from None
-        if _is_missing(value):
+        try:
+            is_missing = value is None or bool(value != value)  # None, NaN, and what cannot even be compared with itself
+        except (TypeError, ValueError):
+            is_missing = True
+        if is_missing:
             raise IncidenceError(f"{where} has no value in row {row}. Drop the row, or give it a value.")
 
 
-def _is_missing(value: Any) -> bool:
-    """None, NaN, and what cannot even be compared with itself."""
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):
-        return True
-
-
-def _found(values: Iterable[Any]) -> Numbers:
+def _numbered(values: Iterable[Any]) -> Numbers:
     listed = list(values)
     with suppress(TypeError):
         listed = sorted(listed)
@@ -179,27 +173,20 @@ def _given(sort: str, nodes: Any) -> Numbers:
 
 
 def _numbers(where: str, column: list[Any], numbers: Numbers) -> Tensor:
-    try:
-        return torch.tensor([numbers[value] for value in column], dtype=torch.long)
-    except (KeyError, TypeError):
-        row = next(row for row, value in enumerate(column) if not _is_key(value, numbers))
-        raise IncidenceError(f"{where}: {column[row]!r} in row {row} is not one of the {len(numbers)} values of its nodes.") from None
-
-
-def _is_key(value: Any, numbers: Numbers) -> bool:
-    try:
-        return value in numbers
-    except TypeError:
-        return False
+    found = []
+    for row, value in enumerate(column):
+        try:
+            found.append(numbers[value])
+        except (KeyError, TypeError):
+            raise IncidenceError(f"{where}: {value!r} in row {row} is not one of the {len(numbers)} values of its nodes.") from None
+    return torch.tensor(found, dtype=torch.long)
 
 
 def _assert_different(name: str, letters: Tensor, columns: Columns, bound: int) -> None:
     first = different(letters.T, max(bound, 1))
     if len(first) == letters.shape[1]:
         return
-    is_again = torch.ones(letters.shape[1], dtype=torch.bool)
-    is_again[first] = False
-    other = int(is_again.nonzero()[0])
+    other = next(row for row, known in enumerate([*first.sort()[0].tolist(), -1]) if row != known)
     one = int((letters == letters[:, other : other + 1]).all(0).nonzero()[0])
     row = tuple(column[one] for column in columns.values())
     raise IncidenceError(

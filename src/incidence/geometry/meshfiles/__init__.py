@@ -39,7 +39,13 @@ def read_soup(source: Any, file_format: str | None = None) -> Soup:
         raise IncidenceError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {file_format!r}.")
     if source == "":
         raise IncidenceError("the path of the mesh is empty: give the path of a mesh file.")
-    data, name, suffix = _from_file(source) if hasattr(source, "read") else _from_path(Path(source))
+    if hasattr(source, "read"):
+        name, data = str(getattr(source, "name", "the file")), source.read()
+        if not isinstance(data, bytes):
+            raise IncidenceError(f"{name} is open as text: open it in binary mode, open(path, 'rb').")
+        suffix = Path(name).suffix
+    else:
+        data, name, suffix = _from_path(Path(source))
     wanted = (file_format or suffix).lower().removeprefix(".")
     if wanted not in FORMATS:
         got = f"the format {wanted!r}" if wanted else "no format"
@@ -47,14 +53,6 @@ def read_soup(source: Any, file_format: str | None = None) -> Soup:
     if not data.strip():
         raise IncidenceError(f"{name} is empty: a mesh has points and faces.")
     return FORMATS[wanted](data, name)
-
-
-def _from_file(file: Any) -> tuple[bytes, str, str]:
-    name = str(getattr(file, "name", "the file"))
-    data = file.read()
-    if not isinstance(data, bytes):
-        raise IncidenceError(f"{name} is open as text: open it in binary mode, open(path, 'rb').")
-    return data, name, Path(name).suffix
 
 
 def _from_path(path: Path) -> tuple[bytes, str, str]:

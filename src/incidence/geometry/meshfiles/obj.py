@@ -29,15 +29,10 @@ def read_obj(data: bytes, name: str) -> Soup:
     if unknown:
         number, key = next((n, key) for n, key in enumerate(keys, 1) if key in unknown)
         raise damaged(f"{name}, line {number}: {shown(key)} is no keyword of OBJ.")
-    points, faces = (_of_kind(kind, keys, lines, name) for kind in (b"v", b"f"))
+    places = {kind: [number for number, key in enumerate(keys, 1) if key == kind] for kind in (b"v", b"f")}
+    points, faces = (Lines(name, [lines[number - 1] for number in own], own) for own in places.values())
     sizes, nodes = _polygons(faces)
     before = np.searchsorted(points.places, faces.places)  # how many points stand before each face
-    _assert_before(faces, sizes, nodes, before)
-    nodes = np.where(nodes < 0, nodes + np.repeat(before, sizes), nodes - 1)  # -1 is the last of them
-    return Soup(name, coordinates(points, [1, 2, 3]), sizes, nodes, first=1, point_lines=points.places, face_lines=faces.places)
-
-
-def _assert_before(faces: Lines, sizes: Integers, nodes: Integers, before: Integers) -> None:
     is_bad = nodes < -np.repeat(before, sizes)
     if is_bad.any():
         spot = int(is_bad.argmax())
@@ -46,6 +41,8 @@ def _assert_before(faces: Lines, sizes: Integers, nodes: Integers, before: Integ
             f"{faces.place(face)}: a face names point {int(nodes[spot])}, counted back from the last, but {int(before[face]):,} points "
             f"stand before it. Correct the face."
         )
+    nodes = np.where(nodes < 0, nodes + np.repeat(before, sizes), nodes - 1)  # -1 is the last of them
+    return Soup(name, coordinates(points, [1, 2, 3]), sizes, nodes, first=1, point_lines=points.places, face_lines=faces.places)
 
 
 def _lines(data: bytes) -> list[bytes]:
@@ -56,11 +53,6 @@ def _lines(data: bytes) -> list[bytes]:
             lines[number] = lines[number][:-1] + b" " + lines[number + 1]
             lines[number + 1] = b""
     return [line.partition(b"#")[0] for line in lines] if b"#" in data else lines
-
-
-def _of_kind(kind: bytes, keys: list[bytes], lines: list[bytes], name: str) -> Lines:
-    places = [number for number, key in enumerate(keys, 1) if key == kind]
-    return Lines(name, [lines[number - 1] for number in places], places)
 
 
 def _polygons(faces: Lines) -> tuple[Integers, Integers]:

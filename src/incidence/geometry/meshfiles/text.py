@@ -116,19 +116,16 @@ def numbers(lines: Sequence[bytes], words: Words, kind: type[int] | type[float],
     except (ValueError, OverflowError):
         values = np.zeros(0, dtype=dtype)
     for row, own in enumerate(words(lines)):
-        bad = next((word for word in own if not _fits(word, kind, dtype)), None)
-        if bad is not None:
-            what = "an integer" if kind is int else "a number"
-            raise damaged(f"{place(row)}: {shown(bad)} is not {what} that can stand here.")
+        for word in own:
+            try:
+                np.asarray(kind(word), dtype=dtype)
+                is_fine = b"_" not in word
+            except (ValueError, OverflowError):
+                is_fine = False
+            if not is_fine:
+                what = "an integer" if kind is int else "a number"
+                raise damaged(f"{place(row)}: {shown(word)} is not {what} that can stand here.")
     return values
-
-
-def _fits(word: bytes, kind: type[int] | type[float], dtype: Any) -> bool:
-    try:
-        np.asarray(kind(word), dtype=dtype)
-    except (ValueError, OverflowError):
-        return False
-    return b"_" not in word
 
 
 def integers(words: Sequence[bytes], place: str) -> list[int]:
