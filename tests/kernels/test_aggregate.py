@@ -81,8 +81,16 @@ def test_a_statistic_that_counts_every_entry_once_agrees_with_its_dense_form(pro
 
 
 def test_registering_again_replaces_as_when_a_notebook_is_run_again(product):
-    register_aggregation("product", Product())
-    assert Readout("i", "product")(torch.tensor([[2.0], [3.0]]), Structure(2)).item() == 6
+    structure, x = Structure(2), torch.tensor([[2.0], [3.0]])
+
+    def run() -> list[float]:
+        layer = Linear("i -> i", 1, 1, aggr=product, bias=False)
+        layer.weight.data.fill_(1.0)
+        return layer(x, structure)[:, 0].tolist()
+
+    assert run() == [8.0, 9.0]
+    register_aggregation(product, type("Largest", (Aggregation,), {"reduce": lambda self, entries: entries.amax(1)})())
+    assert run() == [5.0, 6.0]  # on the same structure, which has kept what the first layer made
 
 
 def test_a_registered_aggregation_works_in_batches_and_readouts(product):

@@ -46,7 +46,7 @@ class Aggregation:
     """How the entries of a bag become one row. A subclass defines `reduce`; all else follows, and may be overridden by something faster.
 
     Attributes:
-        name: Its name, once it is registered.
+        name: Its name, once it is registered; `version` counts how often that name was registered before.
         keeps_entry: Whether a bag of one entry gives that entry; else it gives 0. Found out when it is registered.
 
     Example:
@@ -58,6 +58,7 @@ class Aggregation:
     """
 
     name = ""
+    version = 0
     keeps_entry = True
 
     def reduce(self, entries: Tensor) -> Tensor:
@@ -383,6 +384,7 @@ def register_aggregation(name: str, aggregation: Aggregation) -> None:
     if not isinstance(aggregation, Aggregation):
         raise IncidenceError(f"an aggregation is an instance of a subclass of inc.nn.Aggregation; got {aggregation!r}.")
     aggregation.name, aggregation.keeps_entry = name, _keeps_entry(name, aggregation)
+    aggregation.version = AGGREGATIONS[name].version + 1 if name in AGGREGATIONS else 0
     AGGREGATIONS[name] = aggregation
 
 

@@ -15,6 +15,9 @@ from incidence.errors import IncidenceError
 from incidence.kernels.aggregate import AGGREGATIONS, Aggregation, as_aggregations
 from incidence.kernels.engine import apply
 from incidence.kernels.traced import flatten, traced_apply
+from incidence.nn.calibrate import calibrate
+from incidence.nn.dense import dense_layer
+from incidence.nn.operator import operator_matrix
 from incidence.nn.tensors import Values, as_list, assert_distinct, assert_structure, key_of, keys_in_order, per_tensor
 from incidence.plans import Plan, plan_of
 from incidence.plans.program import Layout, Program, compile_map
@@ -85,7 +88,10 @@ class Linear(nn.Module):
         self.in_channels = [as_channels(c, "in_channels", -1) for c in per_tensor(self.map.inputs, in_channels, "in_channels")]
         self.out_channels = [as_channels(c, "out_channels", 1) for c in per_tensor(self.map.outputs, out_channels, "out_channels")]
         self._layout = Layout(self.map, _kept(self.map, operations))
-        self._key = f"{self.map!r} {aggr!r} {sorted(self._layout.kept.items()) if operations else ''}"
+        versions = [aggregation.version for aggregation in as_aggregations(self.aggr)]
+        self._key = (
+            f"{self.map!r} {aggr!r} {versions} {sorted(self._layout.kept.items()) if operations else ''}"  # of what is kept on structures
+        )
         self._input_keys, self._output_keys = ([key_of(p) for p in side] for side in (self.map.inputs, self.map.outputs))
         self._weight_names = [self._weight_name(pair) for pair in self._layout.pairs]
         self._bias_names = [self._bias_name(t) for t in range(len(self.map.outputs))]
@@ -246,7 +252,7 @@ class Linear(nn.Module):
     def _traced(self, x: Any, structure: Structure) -> Any:
         """The same while tracing, when there is no time for checks: one operator on the lists that `plan` left on the structure."""
         xs = [x] if isinstance(x, Tensor) else [x[key] for key in keys_in_order(self.map.text, tuple(x))]
-        flats = structure._cache.get(Flat, {})
+        flats = structure._cache.get(Flat, {})  # not `cache_of`, which may write
         if self._key not in flats:
             raise IncidenceError("call layer.plan(structure) before tracing: the lists cannot be made while a graph is recorded.")
         ys = traced_apply(flats[self._key], *_one_dtype(xs, self._weights(), self._biases()))
@@ -258,15 +264,11 @@ class Linear(nn.Module):
         Sums grow with the data, and their sizes are unknown when the layer is made; afterwards every term has unit scale. Call it
         once, on the first batch.
         """
-        from incidence.nn.calibrate import calibrate
-
         calibrate(self, x, structure)
         return self
 
     def operator(self, number: int, structure: Structure) -> Tensor:
         """The matrix of one operation on a structure, (output entries, input entries), as a sparse tensor in float64."""
-        from incidence.nn.operator import operator_matrix
-
         assert_structure(structure, call="layer.operator(number, structure)")
         if isinstance(number, bool) or not isinstance(number, int) or not -self.map.dimension <= number < self.map.dimension:
             raise IncidenceError(f"operations are numbered 0 to {self.map.dimension - 1}; got {number!r}.")
@@ -282,8 +284,6 @@ class Linear(nn.Module):
         Returns:
             The dense outputs, 0 at positions that are no assignment.
         """
-        from incidence.nn.dense import dense_layer
-
         return dense_layer(self, x, num_nodes)
 
     restrict_to: Callable[..., Any]
