@@ -324,12 +324,12 @@ def test_asking_for_what_is_not_there_is_refused(call, sentence):
         (
             "relabel too few",
             lambda: edges().relabel([1, 0]),
-            r"relabel needs a permutation of the 4 nodes of sort `node`, each of 0 to 3 once",
+            r"relabel: give a permutation of the 4 nodes of sort `node`, each of 0 to 3 once",
         ),
-        ("relabel twice to one", lambda: edges().relabel([0, 1, 2, 2]), r"relabel needs a permutation"),
-        ("relabel out of range", lambda: edges().relabel([1, 2, 3, 4]), r"relabel needs a permutation"),
-        ("relabel by floats", lambda: edges().relabel([0.0, 1.0, 2.0, 3.0]), r"relabel needs a permutation"),
-        ("relabel by text", lambda: edges().relabel("3012"), r"relabel needs a permutation"),
+        ("relabel twice to one", lambda: edges().relabel([0, 1, 2, 2]), r"relabel: give a permutation"),
+        ("relabel out of range", lambda: edges().relabel([1, 2, 3, 4]), r"relabel: give a permutation"),
+        ("relabel by floats", lambda: edges().relabel([0.0, 1.0, 2.0, 3.0]), r"relabel: give a permutation"),
+        ("relabel by text", lambda: edges().relabel("3012"), r"relabel: give a permutation"),
         (
             "relabel another sort",
             lambda: edges().relabel({"user": [0]}),

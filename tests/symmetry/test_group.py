@@ -224,7 +224,7 @@ def test_long_cycles_are_joined_in_few_rounds():
 
 @pytest.mark.parametrize("wrong", [[0, 1], [0, 0, 1], [0.0, 1.0, 2.0], [True, False, True], [[0, 1, 2]], "abc", None])
 def test_what_is_no_permutation_is_refused(wrong):
-    with pytest.raises(IncidenceError, match="generator 0 must be a permutation of the 3 nodes of sort `node`"):
+    with pytest.raises(IncidenceError, match="generator 0: give a permutation of the 3 nodes of sort `node`, each of 0 to 2 once"):
         Group(3, [wrong])
 
 
@@ -240,7 +240,7 @@ def test_batches_other_nodes_and_unknown_sorts_are_refused():
         Group(collate([cube, cube]))
     with pytest.raises(IncidenceError, match="the group permutes 8 nodes of one structure; got Structure"):
         automorphisms(cube).orbits("{i j}", Structure.complete(5, ["{i j}"]))
-    with pytest.raises(IncidenceError, match="generator 0: no nodes of sort `user`; there are: node"):
+    with pytest.raises(IncidenceError, match="generator 0: no nodes of sort `user` here; there are: node"):
         Group(3, [{"user": [0, 1, 2]}])
 
 

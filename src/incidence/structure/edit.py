@@ -16,23 +16,19 @@ from incidence.structure.entries import Bucket, buckets, count_entries
 from incidence.structure.ragged import code, no_entries, rank
 from incidence.structure.validate import as_index, as_rows, as_tensors, assert_entries, assert_names
 
-__all__ = ["add_tensors", "as_mask", "canonical", "induced", "is_equal", "locate", "masked", "relabel", "rename", "select", "with_index"]
+__all__ = ["add_tensors", "as_labels", "as_mask", "canonical", "induced", "is_equal", "locate", "masked", "relabel", "select", "with_index"]
 
 S = TypeVar("S", bound=StructureData)
 
 
 def canonical(structure: S) -> tuple[S, dict[str, Tensor]]:
     """The same structure in the preferred order of entries, and for each tensor the rows to permute features with."""
-    orders = {p: _canonical_rows(structure, p) for p in structure.patterns}
+    orders = {}
+    for p in structure.patterns:
+        rows = torch.cat([found.rows for found in arranged(structure, p)] or [no_entries(1, structure.device)[0]])
+        orders[p] = rows if structure.num_structures == 1 else rows[structure.batch(p)[rows].sort(stable=True)[1]]
     moved = {p: _permute_entries(p, parts, orders[p]) for p, parts in structure._index.items()}
     return structure._with(moved, structure._entry_ptr), {p.name or str(p): rows for p, rows in orders.items()}
-
-
-def _canonical_rows(structure: StructureData, pattern: Pattern) -> Tensor:
-    rows = torch.cat([found.rows for found in arranged(structure, pattern)] or [no_entries(1, structure.device)[0]])
-    if structure.num_structures == 1:
-        return rows
-    return rows[structure.batch(pattern)[rows].sort(stable=True)[1]]
 
 
 def _permute_entries(pattern: Pattern, parts: tuple[Tensor, ...], order: Tensor) -> tuple[Tensor, ...]:
@@ -40,14 +36,8 @@ def _permute_entries(pattern: Pattern, parts: tuple[Tensor, ...], order: Tensor)
     new = torch.full((count_entries(pattern, parts),), -1, dtype=torch.long, device=order.device)
     new[order] = torch.arange(len(order), device=order.device)
     letters = parts[0][:, order] if pattern.fixed_letters or not pattern.is_open else parts[0]
-    return letters, *(_renumber(members, new) for members in parts[1:])
-
-
-def _renumber(members: Tensor, new: Tensor) -> Tensor:
-    number = new[members[1]]
-    kept = number >= 0
-    moved = torch.stack([members[0], number])[:, kept]
-    return moved[:, moved[1].sort(stable=True)[1]]
+    moved = [torch.stack([members[0], new[members[1]]])[:, new[members[1]] >= 0] for members in parts[1:]]
+    return letters, *(members[:, members[1].sort(stable=True)[1]] for members in moved)
 
 
 def locate(structure: StructureData, text: str | Pattern, query: object) -> Tensor:
@@ -112,19 +102,26 @@ def _per_sort(structure: StructureData, value: Any, what: str) -> dict[str, Tens
     return {sort: as_rows(v, structure.device) for sort, v in given.items()}
 
 
+def as_labels(structure: StructureData, permutation: Any, what: str) -> dict[str, Tensor]:
+    """A permutation of the nodes of every sort; those of sorts that are left out stay as they are."""
+    maps = {sort: torch.arange(n, device=structure.device) for sort, n in structure.counts.items()}
+    for sort, new in _per_sort(structure, permutation, what).items():
+        if new.is_floating_point() or new.dtype == torch.bool or not torch.equal(new.long().sort()[0], maps[sort]):
+            count, came = len(maps[sort]), shortened(permutation)
+            raise IncidenceError(
+                f"{what}: give a permutation of the {count} nodes of sort `{sort}`, each of 0 to {count - 1} once; got {came}."
+            )
+        maps[sort] = new.long()
+    return maps
+
+
 def relabel(structure: S, permutation: Any) -> S:
     """The same structure with node v called permutation[v]."""
-    by_sort = _per_sort(structure, permutation, "relabel")
-    maps = {sort: torch.arange(n, device=structure.device) for sort, n in structure.counts.items()}
-    for sort, new in by_sort.items():
-        count = structure.counts[sort]
-        if new.is_floating_point() or new.shape != (count,) or not torch.equal(new.long().sort()[0], maps[sort]):
-            raise IncidenceError(f"relabel needs a permutation of the {count} nodes of sort `{sort}`, each of 0 to {count - 1} once.")
-        ptr = structure._node_ptr[sort]
-        home = torch.bucketize(new, ptr[1:], right=True)
-        if structure.num_structures > 1 and not torch.equal(home, torch.bucketize(maps[sort], ptr[1:], right=True)):
+    maps = as_labels(structure, permutation, "relabel")
+    for sort, new in maps.items() if structure.num_structures > 1 else ():
+        home = torch.bucketize(new, structure._node_ptr[sort][1:], right=True)
+        if bool((home.diff() < 0).any()):
             raise IncidenceError("relabel must keep every node of a batch in its structure.")
-        maps[sort] = new.long()
     return structure._with({p: rename(p, parts, maps) for p, parts in structure._index.items()}, structure._entry_ptr)
 
 

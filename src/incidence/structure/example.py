@@ -22,7 +22,6 @@ __all__ = ["Example", "Target"]
 Target = Tensor | dict[str, Tensor] | None
 """One tensor for a whole structure, tensors for the entries of patterns, or none."""
 
-
 _FORMAT = 1  # of files
 
 
@@ -69,23 +68,20 @@ class Example:
             if features[key].ndim != 2:
                 came = list(features[key].shape)
                 raise IncidenceError(f"features[{key!r}] must have shape [entries, channels]; got {came}. For one channel use x[:, None].")
-        self._set(structure, features, _as_target(structure, target, is_batch), is_batch)
+        target = _as_target(structure, target, is_batch)
+        self.__dict__.update(_structure=structure, _features=features, _target=target, _is_batch=bool(is_batch))
 
     @classmethod
     def _of(cls, structure: Structure, features: dict[str, Tensor], target: Target, is_batch: bool) -> Example:
         """An example from parts that are known to fit."""
         self = cls.__new__(cls)
-        self._set(structure, features, target, is_batch)
+        self.__dict__.update(_structure=structure, _features=features, _target=target, _is_batch=is_batch)
         return self
 
     _structure: Structure
     _features: dict[str, Tensor]
     _target: Target
     _is_batch: bool
-
-    def _set(self, structure: Structure, features: dict[str, Tensor], target: Target, is_batch: bool) -> None:
-        for name, value in (("_structure", structure), ("_features", features), ("_target", target), ("_is_batch", bool(is_batch))):
-            object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"an Example cannot be changed; use example.replace({name}=...) for one with another `{name}`")

@@ -41,7 +41,7 @@ def collate(items: Any) -> Any:
         tensor([5, 7])
     """
     items = list(items) if isinstance(items, Iterable) else items
-    if not isinstance(items, list) or not _has_examples(items):
+    if not isinstance(items, list) or not any(issubclass(kind, Example) for kind in set(map(type, items))):
         return structures.collate(items)
     for number, item in enumerate(items):
         if not isinstance(item, Example):
@@ -49,10 +49,6 @@ def collate(items: Any) -> Any:
     batch = structures.collate([e._structure for e in items])
     features = _join_rows(items, [e._features for e in items], "features")
     return Example._of(batch, features, _join_targets(items), True)
-
-
-def _has_examples(items: Sequence[object]) -> bool:
-    return any(issubclass(kind, Example) for kind in set(map(type, items)))
 
 
 def _join_rows(examples: Sequence[Example], tensors: Sequence[dict[str, Tensor]], what: str) -> dict[str, Tensor]:

@@ -87,8 +87,7 @@ def to_faces(structure: Structure, text: str | Pattern, x: Tensor | None = None)
             index[new] = (nodes,)
             entry_ptr[new] = entry_ptr_of(home[rows], structure.num_structures)
         if x is not None:
-            _assert_rows(x, structure.num_entries(pattern), str(pattern))
-            _assert_channels(x, str(pattern))
+            _assert_features(x, structure.num_entries(pattern), str(pattern))
             values[new.name or str(new)] = x[rows]
     return structure._with(index, entry_ptr), values
 
@@ -112,16 +111,12 @@ def from_faces(structure: Structure, text: str | Pattern, values: Mapping[str, T
     assert_structure(structure, "the first argument", "from_faces(structure, text, values)")
     pattern = structure.resolve(text)
     _assert_keys(pattern, values)
-    rows: list[Tensor] = []
-    parts: dict[str, Tensor] = {}
-    for new, where, _ in _parts(structure, pattern):
-        key = new.name or str(new)
-        _assert_rows(values[key], len(where), key)
-        _assert_channels(values[key], key)
-        rows.append(where)
-        parts[key] = values[key]
+    rows = {new.name or str(new): where for new, where, _ in _parts(structure, pattern)}
+    for key, where in rows.items():
+        _assert_features(values[key], len(where), key)
+    parts = {key: values[key] for key in rows}
     _assert_alike(parts)
-    return torch.cat(list(parts.values()))[torch.cat(rows).argsort()]
+    return torch.cat(list(parts.values()))[torch.cat(list(rows.values())).argsort()]
 
 
 def _assert_keys(pattern: Pattern, values: object) -> None:
@@ -149,14 +144,12 @@ def _assert_alike(parts: Mapping[str, Tensor]) -> None:
             )
 
 
-def _assert_rows(x: Tensor, rows: int, key: str) -> None:
+def _assert_features(x: Tensor, rows: int, key: str, least: int = 2) -> None:
     if not isinstance(x, Tensor) or x.ndim < 1 or x.shape[0] != rows:
         came = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
         raise IncidenceError(f"the features of {key!r} must have {rows} rows, one for each entry; got {came}.")
 
-
-def _assert_channels(x: Tensor, key: str) -> None:
-    if x.ndim < 2:
+    if x.ndim < least:
         raise IncidenceError(f"the features of {key!r} must have shape [entries, channels]; got {list(x.shape)}: use x[:, None].")
 
 
@@ -200,7 +193,7 @@ def carry(structure: Structure, source: str, target: str, x: Tensor) -> Tensor:
         raise IncidenceError(f"`{source}` is carried on `{target}` by common letters, but `{missing[0]}` is not in `{target}`.")
     if small.is_open or large.is_open:
         raise IncidenceError(f"`{source}` on `{target}`: open faces have no letters to carry by. Use a layer between them.")
-    _assert_rows(x, structure.num_entries(small), source)
+    _assert_features(x, structure.num_entries(small), source, least=1)
     y = x.new_zeros(structure.num_entries(large), *x.shape[1:])
     for bucket in (found.bucket for found in arranged(structure, large)):
         rows = bucket.rows
@@ -217,9 +210,7 @@ def _different(small: Pattern, large: Pattern, orbit: int) -> list[tuple[int, ..
     found: dict[object, tuple[int, ...]] = {}
     for placed in placements(large, large.orbits[orbit]):
         at = dict(zip(large.letters, placed, strict=True))
-        entry = (
-            tuple(at[x.name] for x in face.letters) if face.kind.is_ordered else tuple(sorted(at[x.name] for x in face.letters))
-            for face in small.faces
-        )
-        found.setdefault(tuple(entry), tuple(at[name] for name in small.letters))
+        faces = [(face.kind.is_ordered, [at[x.name] for x in face.letters]) for face in small.faces]
+        entry = tuple(tuple(nodes if is_ordered else sorted(nodes)) for is_ordered, nodes in faces)
+        found.setdefault(entry, tuple(at[name] for name in small.letters))
     return list(found.values())

@@ -161,30 +161,23 @@ def as_index(pattern: Pattern, value: object, device: torch.device | None) -> tu
     """An index as a tuple of int64 tensors: the letters, then the members of every open face."""
     num_open = sum(face.is_open for face in pattern.faces)
     rows = len(pattern.fixed_letters)
+    letters_hint = f"one row for each of the letters {', '.join(pattern.fixed_letters)}"
+    letters_hint = letters_hint if rows else "no rows, as no letter is in a face of fixed size"
     if not num_open:
-        return (as_matrix(value, rows, f"index['{pattern}']", _letters_hint(pattern), device),)
-    is_lone = num_open == 1 and not rows
-    parts = value if isinstance(value, (tuple, list)) and len(value) and not _is_matrix(value) else (value,)
-    if is_lone and len(parts) == 1:
+        return (as_matrix(value, rows, f"index['{pattern}']", letters_hint, device),)
+    is_matrix = isinstance(value, list) and bool(value) and isinstance(value[0], (tuple, list))
+    parts = value if isinstance(value, (tuple, list)) and len(value) and not is_matrix else (value,)
+    if num_open == 1 and not rows and len(parts) == 1:
         parts = (torch.zeros(0, 0, dtype=torch.long, device=device), *parts)
     if len(parts) != num_open + 1:
         raise IncidenceError(
             f"index['{pattern}'] must be a tuple (letters, *members) of {num_open + 1} tensors, one [2, incidences] for each of the "
             f"{num_open} open faces; got {len(parts)}."
         )
-    letters = as_matrix(parts[0], rows, f"index['{pattern}'][0]", _letters_hint(pattern), device)
+    letters = as_matrix(parts[0], rows, f"index['{pattern}'][0]", letters_hint, device)
     hint = "an open face is told by the rows (node, entry number)"
     members = [as_matrix(m, 2, f"index['{pattern}'][{i}]", hint, device) for i, m in enumerate(parts[1:], 1)]
     return letters, *members
-
-
-def _is_matrix(value: object) -> bool:
-    return isinstance(value, (tuple, list)) and bool(value) and isinstance(value[0], (tuple, list)) and not isinstance(value, tuple)
-
-
-def _letters_hint(pattern: Pattern) -> str:
-    letters = pattern.fixed_letters
-    return f"one row for each of the letters {', '.join(letters)}" if letters else "no rows, as no letter is in a face of fixed size"
 
 
 def _as_tensor(value: object, device: torch.device | None) -> Tensor:

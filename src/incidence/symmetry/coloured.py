@@ -8,14 +8,12 @@ of that node, and the first tensor of plain undirected pairs gives edges between
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from incidence.structure.data import arranged
-from incidence.structure.entries import Bucket
 from incidence.structure.structure import Structure
 
 __all__ = ["ColouredGraph", "coloured_graph"]
@@ -70,7 +68,7 @@ def coloured_graph(structure: Structure) -> ColouredGraph:
     sorts = np.repeat(np.arange(len(structure.counts)), [structure.counts[sort] for sort in sorted(structure.counts)])
     marks, edges, colours = [sorts], [], []
     total, colour, has_pairs = num_nodes, 0, False
-    for bucket in _buckets(structure):
+    for bucket in (found.bucket for pattern in structure.patterns for found in arranged(structure, pattern)):
         sizes = [size for size in bucket.sizes if size]
         nodes = bucket.nodes.cpu().numpy()
         if sizes == [1]:
@@ -95,9 +93,3 @@ def coloured_graph(structure: Structure) -> ColouredGraph:
     first = int(of_nodes.max(initial=-1)) + 1
     joined = np.concatenate(edges, axis=1) if edges else np.zeros((2, 0), dtype=np.int64)
     return ColouredGraph(num_nodes, np.concatenate([of_nodes.ravel(), *(first + c for c in colours)]), joined)
-
-
-def _buckets(structure: Structure) -> Iterator[Bucket]:
-    for pattern in structure.patterns:
-        for found in arranged(structure, pattern):
-            yield found.bucket

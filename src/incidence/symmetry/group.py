@@ -15,8 +15,8 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.structure.edit import as_labels
 from incidence.structure.structure import Structure
-from incidence.structure.validate import as_rows
 from incidence.symmetry.factor import Factor, direct_factors
 from incidence.symmetry.orbits import number_orbits
 
@@ -156,29 +156,14 @@ class Group:
 
     # ---- permutations in and out
 
-    def _slices(self) -> dict[str, slice]:
-        """Where each sort stands when all nodes are numbered through."""
-        counts = self.structure.counts
-        sorts = sorted(counts)
-        stops = np.cumsum([counts[sort] for sort in sorts]).tolist()
-        return {sort: slice(stop - counts[sort], stop) for sort, stop in zip(sorts, stops, strict=True)}
-
     def _by_sort(self, row: Ints) -> dict[str, Tensor]:
-        return {sort: torch.from_numpy(row[part] - part.start) for sort, part in self._slices().items()}
+        offsets, counts = self.structure._node_offsets, self.structure.counts
+        return {sort: torch.from_numpy(row[start : start + counts[sort]] - start) for sort, start in offsets.items()}
 
     def _as_row(self, permutation: object, what: str) -> Ints:
-        given = permutation if isinstance(permutation, Mapping) else {"node": permutation}
-        slices, counts = self._slices(), self.structure.counts
-        unknown = [sort for sort in given if sort not in counts]
-        if unknown:
-            raise IncidenceError(f"{what}: no nodes of sort `{unknown[0]}`; there are: {', '.join(counts)}. Give a mapping from sort.")
-        row = np.arange(sum(counts.values()))
-        for sort, part in given.items():
-            new = as_rows(part, torch.device("cpu"))
-            if new.is_floating_point() or new.dtype == torch.bool or not torch.equal(new.sort()[0].long(), torch.arange(counts[sort])):
-                raise IncidenceError(f"{what} must be a permutation of the {counts[sort]} nodes of sort `{sort}`, each once; got {part!r}.")
-            row[slices[sort]] = new.numpy() + slices[sort].start
-        return row
+        """A permutation of all nodes, which are numbered through."""
+        by_sort = as_labels(self.structure, permutation, what)
+        return np.concatenate([by_sort[sort].cpu().numpy() + start for sort, start in self.structure._node_offsets.items()])
 
     def __repr__(self) -> str:
         return f"Group(num_nodes={self.num_nodes}, {len(self._rows)} generator{'s' * (len(self._rows) != 1)}, order={self.order})"

@@ -20,21 +20,11 @@ from incidence.structure.face_lookup import lone
 from incidence.structure.ragged import code, ranges, rank
 from incidence.structure.structure import Structure
 
-__all__ = ["Relaxation", "is_table"]
+__all__ = ["Relaxation"]
 
 Index = tuple[Tensor, ...]
 Dimension = tuple[Pattern, int]
 """The faces that index a dimension, as a lone pattern, and how often they stood in the tensor before."""
-
-
-def is_table(pattern: Pattern) -> bool:
-    """Whether every dimension is a plain letter of a sort with a name of its own: such a tensor is relaxed already.
-
-    Example:
-        >>> is_table(Pattern("u:user m:movie")), is_table(Pattern("i j")), is_table(Pattern("u:user {u:user v:user}"))
-        (True, False, False)
-    """
-    return all(not face.kind.opening and face.letters[0].sort != "node" for face in pattern.faces)
 
 
 class Relaxation:
@@ -74,16 +64,11 @@ class Relaxation:
         return found
 
     def _relaxed(self, pattern: Pattern, dimensions: Sequence[Dimension]) -> Pattern:
-        if not self.is_strict and is_table(pattern):
-            return pattern
+        if not self.is_strict and all(_is_node(face) and face.faces[0].letters[0].sort != "node" for face, _ in dimensions):
+            return pattern  # a table already
         name = f"{pattern.name}=" if pattern.name else ""
         known = list(self._sorts)
         return Pattern(name + " ".join(f"d{known.index(d)}:{self._sorts[d]}" for d in dimensions))
-
-    @property
-    def is_trivial(self) -> bool:
-        """Whether nothing changes."""
-        return self.patterns == self.given
 
     @torch.inference_mode(False)
     def apply(self, structure: Structure) -> Structure:
@@ -92,7 +77,7 @@ class Relaxation:
         Raises:
             IncidenceError: A face of an entry is absent from the list of faces that the structure has.
         """
-        if self.is_trivial:
+        if self.patterns == self.given:
             return structure
         kept = cache_of(structure, Structure)
         if self._key not in kept:

@@ -15,8 +15,8 @@ wherever it may: on most graphs the first guess is a symmetry.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 from incidence.errors import TooLargeError
 from incidence.symmetry.coloured import ColouredGraph
@@ -141,8 +141,7 @@ class _Partition:
         return done
 
 
-@dataclass
-class _Level:
+class _Level(NamedTuple):
     """A step of the first path: the vertex chosen, its cell, the length of the log before, and what refining did."""
 
     vertex: int
@@ -177,9 +176,8 @@ class _Search:
         """Small cells first: they keep what belongs together together."""
         partition, levels = self.partition, []
         partition.refine(sorted(partition.size))
-        heap: list[tuple[int, int]] = []
-        for cell, size in partition.size.items():
-            heappush(heap, (size, cell))
+        heap = [(size, cell) for cell, size in partition.size.items()]
+        heapify(heap)
         while heap:
             size, cell = heappop(heap)
             if size < 2 or partition.size[cell] != size or partition.order[cell] >= self.num_nodes:
@@ -206,17 +204,14 @@ class _Search:
                 continue
             self.generators.append(moves)
             for a, b in moves.items():
-                self._union(a, b)
+                low, high = sorted((self._find(a), self._find(b)))
+                self.root[high] = low
 
     def _find(self, v: int) -> int:
         while self.root[v] != v:
             self.root[v] = self.root[self.root[v]]
             v = self.root[v]
         return v
-
-    def _union(self, a: int, b: int) -> None:
-        a, b = self._find(a), self._find(b)
-        self.root[max(a, b)] = min(a, b)
 
     def _match(self, levels: list[_Level], depth: int, w: int) -> Moves | None:
         """A symmetry that fixes the base points before a level and sends its own to w; None if there is none."""
@@ -238,7 +233,9 @@ class _Search:
                 found = moves
             elif depth + len(stack) < len(levels):
                 following = levels[depth + len(stack)]
-                stack.append((len(partition.log), self._choices(following, moves)))
+                wish = moves.get(following.vertex, following.vertex)  # what the guess says is tried first
+                members = sorted(partition.members(following.cell), key=lambda v: (v != wish, v))
+                stack.append((len(partition.log), iter(members)))
         partition.undo(start)
         self.steps_left = self.steps_left if found is None else steps  # many symmetries are not hard: what leads nowhere is
         return found
@@ -252,12 +249,6 @@ class _Search:
             )
         return self.partition.refine([self.partition.individualise(choice)], level.trace) is not None
 
-    def _choices(self, level: _Level, moves: Moves) -> Iterator[int]:
-        """The vertices to try at a level, the one that the guess says first."""
-        members = sorted(self.partition.members(level.cell))
-        wish = moves.get(level.vertex, level.vertex)
-        return iter(sorted(members, key=lambda v: v != wish))
-
     def _guess(self, start: int) -> Moves:
         """A permutation that takes the cells of the first path to those of the present one.
 
@@ -265,10 +256,7 @@ class _Search:
         """
         partition = self.partition
         cells = {c for pair in partition.log[start:] for c in pair}
-        moves: Moves = {}
-        for cell in cells:
-            if partition.size[cell] == 1:
-                moves[self.leaf[cell]] = partition.order[cell]
+        moves = {self.leaf[cell]: partition.order[cell] for cell in cells if partition.size[cell] == 1}
         back = {b: a for a, b in moves.items()}
         for cell in cells:
             if partition.size[cell] > 1:
