@@ -136,17 +136,10 @@ class DataSet:
             raise IncidenceError(f"the part for validation is a number from 0 up to 1; got {validation}.")
         if any(len(split.validation) for split in splits):
             raise IncidenceError(f"{self.name!r} has a validation part of its own, so none is drawn: leave out --validation.")
-        return replace(self, splits=tuple(self._held_out(split, validation, seed) if validation else split for split in splits))
-
-    def _held_out(self, split: Split, validation: float, seed: int) -> Split:
-        held = _draw(split.train, self._classes(split.train), validation, seed)
-        return Split(split.train[~held], split.train[held], split.test)
-
-    def _classes(self, rows: Tensor) -> Tensor:
-        """The class of every row, as far as there is one."""
-        if self.task.kind != "classification" or (self.task.at and not self.is_transductive):
-            return torch.zeros(len(rows), dtype=torch.long)
-        return torch.cat([self.task.rows(example).reshape(-1) for example in self.examples])[rows]
+        classes = torch.zeros(count, dtype=torch.long)
+        if self.task.kind == "classification" and (not self.task.at or self.is_transductive):
+            classes = torch.cat([self.task.rows(example).reshape(-1) for example in self.examples])
+        return replace(self, splits=tuple(_held_out(split, classes, validation, seed) if validation else split for split in splits))
 
     def parts(self, split: Split | int = 0) -> Parts:
         """The three parts of a split, or of the split of that number, packed together so that a plan is made once."""
@@ -166,14 +159,15 @@ def _random_split(count: int, seed: int, has_validation: bool) -> Split:
     return Split(order[held + tenth :].sort().values, order[:held].sort().values, order[held : held + tenth].sort().values)
 
 
-def _draw(rows: Tensor, classes: Tensor, fraction: float, seed: int) -> Tensor:
-    """Which rows are drawn: the given fraction of every class, at least one row in all."""
+def _held_out(split: Split, classes: Tensor, fraction: float, seed: int) -> Split:
+    """A split with the given fraction of every class of its training part for validation, at least one row in all."""
+    rows = split.train
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
     held = torch.zeros(len(rows), dtype=torch.bool)
-    spread = order[classes[order].argsort(stable=True)]  # shuffled inside, class after class
+    spread = order[classes[rows][order].argsort(stable=True)]  # shuffled inside, class after class
     count = max(1, round(fraction * len(rows)))
     held[spread[(torch.arange(count) * len(rows)).div(count, rounding_mode="floor")]] = True
-    return held
+    return Split(rows[~held], rows[held], split.test)
 
 
 def assert_task(task: str | None) -> None:
@@ -211,18 +205,18 @@ def _assert_features(examples: Sequence[Example]) -> None:
     whole = [{key: torch.cat([f[key] for f in features]) for key in features[0]}] if len(kinds) == 1 else features  # one look, if alike
     if len(kinds) > 1 or not all(bool(x.isfinite().all()) for x in whole[0].values()):
         assert_alike((f"example {number}", example) for number, example in enumerate(examples))  # says which, and what
-    for number, own in enumerate(whole):
-        key = next((key for key, x in own.items() if not x.is_floating_point()), None)
+    for number, table in enumerate(whole):
+        key = next((key for key, x in table.items() if not x.is_floating_point()), None)
         if key is not None:
             raise IncidenceError(
-                f"example {number}: the features of `{key}` are {own[key].dtype}, and a network takes floats: use .float()."
+                f"example {number}: the features of `{key}` are {table[key].dtype}, and a network takes floats: use .float()."
             )
 
 
 def _targets(examples: Sequence[Example], task: Task) -> list[Tensor]:
     found = []
     for number, example in enumerate(examples):
-        target = example.target
+        target: Any = example.target
         if task.at:
             target = target.get(task.at) if isinstance(target, dict) else None
         if not isinstance(target, Tensor):

@@ -67,11 +67,14 @@ def _data_set(
     """The data set of what was read: a row of targets for each, and its part (0, 1, 2) if that is told."""
     assert_alike((read.name, read.example) for read in reads)
     examples = [read.example.replace(target=row) for read, row in zip(reads, targets, strict=True)]
+    if parts is not None and 0 not in parts:
+        raise IncidenceError("the data tells which examples are for testing, and none is left for training.")
+    numbers = torch.tensor(parts or ())
     return DataSet(
         asked.path.stem if asked.path.is_file() else asked.path.resolve().name,
         examples,
         task,
-        () if parts is None else (_split(torch.tensor(parts)),),
+        () if parts is None else (Split(*((numbers == k).nonzero()[:, 0] for k in range(3))),),
         reader=reader,
         reader_options=asked.options,
         about=f"Your own data: {len(examples)} examples.",
@@ -79,20 +82,10 @@ def _data_set(
     )
 
 
-def _split(parts: Tensor) -> Split:
-    split = Split(*((parts == k).nonzero()[:, 0] for k in range(3)))
-    if not len(split.train):
-        raise IncidenceError("the data tells which examples are for testing, and none is left for training.")
-    return split
-
-
 def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
     """The files of a folder with one of the suffixes, in order; hidden ones are none."""
-    return [
-        file
-        for file in sorted(folder.iterdir())
-        if file.is_file() and not file.name.startswith(".") and file.name.lower().endswith(tuple(suffixes))
-    ]
+    shown = (file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith("."))
+    return [file for file in shown if file.name.lower().endswith(tuple(suffixes))]
 
 
 # ---- targets: columns of text become numbers or classes
@@ -180,9 +173,19 @@ def _table(asked: _Asked) -> DataSet:
     if absent is not None:
         raise IncidenceError(f"{path} lists {absent}, and there is no such file.")
     name = reader_for(files, asked.reader)
-    reads = [_only(read_file(name, file, asked.options), file) for file in files]
-    parts = [_part(path, row["split"]) for row in rows] if "split" in columns else None
-    return _data_set(asked, reads, name, task, targets, parts)
+    reads = []
+    for file in files:
+        found = read_file(name, file, asked.options)
+        if len(found) > 1:
+            raise IncidenceError(f"{file} has {len(found)} examples, and a row of {_TARGETS} is for one: put each into a file of its own.")
+        reads += found
+    if "split" not in columns:
+        return _data_set(asked, reads, name, task, targets)
+    told = [row["split"].strip().lower() for row in rows]
+    wrong = next((number for number, part in enumerate(told) if part not in _PARTS), None)
+    if wrong is not None:
+        raise IncidenceError(f"{path}: the split of an example is train, validation or test; got {rows[wrong]['split']!r}.")
+    return _data_set(asked, reads, name, task, targets, [_PARTS[part] for part in told])
 
 
 def _read_table(path: Path) -> tuple[list[dict[str, str]], list[str]]:
@@ -198,18 +201,6 @@ def _read_table(path: Path) -> tuple[list[dict[str, str]], list[str]]:
         if len(line) != len(columns):
             raise IncidenceError(f"{path}, row {number}: there are {len(line)} values for {len(columns)} columns.")
     return [dict(zip(columns, line, strict=True)) for line in lines[1:]], columns
-
-
-def _part(path: Path, text: str) -> int:
-    if text.strip().lower() not in _PARTS:
-        raise IncidenceError(f"{path}: the split of an example is train, validation or test; got {text!r}.")
-    return _PARTS[text.strip().lower()]
-
-
-def _only(reads: list[Read], file: Path) -> Read:
-    if len(reads) > 1:
-        raise IncidenceError(f"{file} has {len(reads)} examples, and a row of {_TARGETS} is for one: put each into a file of its own.")
-    return reads[0]
 
 
 # ---- a folder for each class

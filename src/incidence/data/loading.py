@@ -58,31 +58,6 @@ def register(name: str, loader: str | Callable[..., DataSet], about: str = "", r
     DATA_SETS[name] = Source(loader, about, recipe or {})
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What is to be loaded, and how."""
-
-    what: Any
-    target: Any
-    folder: Path | None
-    task: str | None
-    reader: str | None
-    seed: int
-    options: dict[str, Any]
-
-    def call(self, function: Callable[..., DataSet], who: str, *arguments: Any) -> DataSet:
-        """Calls a function with those of the options that it takes; others are refused."""
-        taken = options_of(function, len(arguments))
-        if self.target is not None and "target" not in taken:
-            raise IncidenceError(f"{who} has one target: leave out --target.")
-        if self.reader is not None:
-            raise IncidenceError(f"{who} has a reader of its own: leave out --reader.")
-        known = {"seed": self.seed, "task": self.task, "target": self.target}
-        given = {**{key: value for key, value in known.items() if key in taken and value is not None}, **self.options}
-        assert_options(function, who, given, len(arguments))
-        return function(*arguments, **given)
-
-
 def load(
     what: Any,
     target: str | int | Sequence[str] | None = None,
@@ -116,47 +91,40 @@ def load(
         >>> data.task.names, [len(part) for part in data.split(0)]
         (('solubility',), [923, 102, 257])
     """
-    asked = _Asked(what, target, None if folder is None else Path(folder).expanduser(), task, reader, seed, options)
-    read = next((read for applies, read in _SOURCES if applies(what)), None)
-    if read is None:
-        if not _is_text(what):
-            raise IncidenceError(f"data is a name, a path, examples, graphs of PyG, or a DataSet; got {type(what)!r}.")
-        have = f"{', '.join(sorted(DATA_SETS))}, and `{PREFIX}CLASS/NAME` for those of PyG"
-        raise IncidenceError(f"{fspath(what)!r} is no data set and no file or folder. Data sets: {have}.")
-    return sound(read(asked)).with_parts(validation, seed)
+    place = None if folder is None else Path(folder).expanduser()
 
+    def call(function: Callable[..., DataSet], who: str, *arguments: Any) -> DataSet:
+        """Calls a function with those of the options that it takes; others are refused."""
+        taken = options_of(function, len(arguments))
+        if target is not None and "target" not in taken:
+            raise IncidenceError(f"{who} has one target: leave out --target.")
+        if reader is not None:
+            raise IncidenceError(f"{who} has a reader of its own: leave out --reader.")
+        known = {"seed": seed, "task": task, "target": target}
+        given = {**{key: value for key, value in known.items() if key in taken and value is not None}, **options}
+        assert_options(function, who, given, len(arguments))
+        return function(*arguments, **given)
 
-def _named(asked: _Asked) -> DataSet:
-    loader = DATA_SETS[asked.what].loader
-    if isinstance(loader, str):
-        module, _, function = loader.rpartition(".")
-        loader = getattr(import_module(module), function)
-    return asked.call(loader, f"the data set {asked.what!r}", asked.what, asked.folder)
-
-
-def _own_files(asked: _Asked) -> DataSet:
-    return read_folder(Path(asked.what).expanduser(), asked.target, reader=asked.reader, task=asked.task, **asked.options)
-
-
-def _examples(asked: _Asked) -> DataSet:
-    parts = [asked.what] if isinstance(asked.what, Example) else asked.what
-    examples = [one for part in parts for one in (uncollate(part) if part.is_batch else [part])]
-    return asked.call(from_examples, "a list of examples", examples)
-
-
-def _is_text(what: Any) -> bool:
-    return isinstance(what, (str, PathLike))
-
-
-_SOURCES: tuple[tuple[Callable[[Any], bool], Callable[[_Asked], DataSet]], ...] = (
-    (lambda what: isinstance(what, DataSet), lambda asked: asked.what),
-    (lambda what: isinstance(what, str) and what in DATA_SETS, _named),
-    (
-        lambda what: isinstance(what, str) and what.startswith(PREFIX),
-        lambda asked: asked.call(from_pyg_name, f"the data set {asked.what!r}", asked.what, asked.folder),
-    ),
-    (lambda what: _is_text(what) and Path(what).expanduser().exists(), _own_files),
-    (is_pyg, lambda asked: asked.call(from_pyg_data, "data of PyG", asked.what)),
-    (lambda what: isinstance(what, Example) or (isinstance(what, (list, tuple)) and all(isinstance(e, Example) for e in what)), _examples),
-)
-"""Whether something is data of a kind, and what reads it; the first that applies."""
+    if isinstance(what, DataSet):
+        data = what
+    elif isinstance(what, str) and what in DATA_SETS:
+        loader = DATA_SETS[what].loader
+        if isinstance(loader, str):
+            module, _, name = loader.rpartition(".")
+            loader = getattr(import_module(module), name)
+        data = call(loader, f"the data set {what!r}", what, place)
+    elif isinstance(what, str) and what.startswith(PREFIX):
+        data = call(from_pyg_name, f"the data set {what!r}", what, place)
+    elif isinstance(what, (str, PathLike)):
+        if not Path(what).expanduser().exists():
+            have = f"{', '.join(sorted(DATA_SETS))}, and `{PREFIX}CLASS/NAME` for those of PyG"
+            raise IncidenceError(f"{fspath(what)!r} is no data set and no file or folder. Data sets: {have}.")
+        data = read_folder(Path(what).expanduser(), target, reader=reader, task=task, **options)  # type: ignore[arg-type]
+    elif is_pyg(what):
+        data = call(from_pyg_data, "data of PyG", what)
+    elif isinstance(what, Example) or (isinstance(what, (list, tuple)) and all(isinstance(one, Example) for one in what)):
+        parts = [what] if isinstance(what, Example) else what
+        data = call(from_examples, "a list of examples", [one for part in parts for one in (uncollate(part) if part.is_batch else [part])])
+    else:
+        raise IncidenceError(f"data is a name, a path, examples, graphs of PyG, or a DataSet; got {type(what)!r}.")
+    return sound(data).with_parts(validation, seed)

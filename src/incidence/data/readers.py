@@ -125,14 +125,11 @@ def assert_options(function: Callable[..., Any], who: str, options: Mapping[str,
     for key, value in options.items():
         if key not in taken:
             raise IncidenceError(f"{who} has no option `{key}`: it takes {', '.join(taken) or 'none'}.")
-        if not _fits(value, taken[key]):
+        hint = taken[key]
+        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        plain = [(list, tuple) if get_origin(kind) is Sequence else (int, float) if kind is float else kind for kind in kinds]
+        if not any(isinstance(value, kind) and (kind is bool or not isinstance(value, bool)) for kind in plain):
             raise IncidenceError(f"the option `{key}` of {who} cannot be {value!r}.")
-
-
-def _fits(value: object, hint: Any) -> bool:
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    plain = [(list, tuple) if get_origin(kind) is Sequence else (int, float) if kind is float else kind for kind in kinds]
-    return any(isinstance(value, kind) and (kind is bool or not isinstance(value, bool)) for kind in plain)
 
 
 _LATIN = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
@@ -154,22 +151,18 @@ def assert_alike(examples: Iterable[tuple[str, Example]]) -> None:
     """
     first, wanted = "", dict[str, int]()
     for number, (name, example) in enumerate(examples):
-        own = _kind(example)
+        structure = example.structure
+        has = {str(pattern): -1 for pattern in structure.patterns}  # the channels of every tensor, -1 without features
+        has |= {str(structure.resolve(key)): x.shape[1] for key, x in example.features.items()}
         if not number:
-            first, wanted = name, own
-        if own != wanted:
-            key = next(key for key in sorted(wanted.keys() | own.keys()) if wanted.get(key) != own.get(key))
-            said = f"{first} has {_said(wanted.get(key))} and {name} has {_said(own.get(key))}"
+            first, wanted = name, has
+        if has != wanted:
+            key = next(key for key in sorted(wanted.keys() | has.keys()) if wanted.get(key) != has.get(key))
+            said = f"{first} has {_said(wanted.get(key))} and {name} has {_said(has.get(key))}"
             raise IncidenceError(f"examples of a data set have the same tensors and features; for `{key}`, {said}.")
         bad = next((key for key, x in example.features.items() if not bool(torch.isfinite(x).all())), None)
         if bad is not None:
             raise IncidenceError(f"{name}: the features of `{bad}` have values that are no finite numbers.")
-
-
-def _kind(example: Example) -> dict[str, int]:
-    """For every tensor and feature the number of channels, -1 without features."""
-    kind = {str(pattern): -1 for pattern in example.structure.patterns}
-    return {**kind, **{str(example.structure.resolve(key)): x.shape[1] for key, x in example.features.items()}}
 
 
 def _said(channels: int | None) -> str:

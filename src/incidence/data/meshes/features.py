@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.data.meshes.shape import Shape
-from incidence.data.meshes.surface import surface_of
+from incidence.data.meshes.surface import Shape, surface_of
 from incidence.errors import IncidenceError
 from incidence.structure import Structure
 from incidence.structure.example import Example
@@ -23,19 +22,12 @@ __all__ = ["COLUMNS", "apart", "features_of", "measured"]
 COLUMNS: dict[str, tuple[str, ...]] = {
     "i": ("angle defect", "area", "mean curvature", "degree"),
     "{i j}": (
-        "length",
-        "dihedral angle",
-        "is border",
-        "is branching",
-        "smaller opposite angle",
-        "larger opposite angle",
-        "smaller height ratio",
-        "larger height ratio",
+        "length", "dihedral angle", "is border", "is branching",
+        "smaller opposite angle", "larger opposite angle", "smaller height ratio", "larger height ratio",
     ),
     "{i j k}": ("area", "smallest angle", "middle angle", "largest angle", "shortest side", "middle side", "longest side"),
-}
+}  # fmt: skip
 
-_POS = Pattern("pos=i")
 _MAX_RATIO = 10.0  # of a height to its side: one sliver would else set the scale of the column
 
 
@@ -59,12 +51,11 @@ def features_of(example: Example) -> Example:
         >>> corner.features["i"][0, 0] / torch.pi  # three right angles of four: a quarter of a turn is missing
         tensor(0.5000)
     """
-    own = {example.structure.resolve(key): key for key in example.features}
-    if _POS not in own:
+    keys = {example.structure.resolve(key): key for key in example.features}
+    if Pattern("pos=i") not in keys:
         raise IncidenceError(f"a mesh needs the coordinates of its nodes: give features['pos=i']; got {sorted(example.features)}.")
-    found = measured(example.structure, example.features[own[_POS]])
-    replaced = {Pattern(text) for text in found}
-    kept = {key: example.features[key] for pattern, key in own.items() if pattern not in replaced}
+    found = measured(example.structure, example.features[keys[Pattern("pos=i")]])
+    kept = {key: example.features[key] for pattern, key in keys.items() if pattern not in map(Pattern, found)}
     return example.replace(features={**kept, **found})
 
 

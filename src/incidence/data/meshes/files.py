@@ -1,4 +1,4 @@
-"""Meshes from files: examples with features, and the reader `mesh`."""
+"""Meshes as examples with features: those at hand, stretched at random, and of files, by the reader `mesh`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from incidence.data.meshes.features import apart, measured
+from incidence.data.meshes.features import COLUMNS, apart, measured
 from incidence.data.readers import Read, Reader
 from incidence.errors import IncidenceError
 from incidence.geometry.meshes import Mesh, read_mesh
@@ -17,7 +17,9 @@ from incidence.geometry.node_lists import NodeLists
 from incidence.structure.example import Example
 from incidence.structure.examples import collate, pack
 
-__all__ = ["MESH", "examples_of", "triangulated"]
+__all__ = ["MESH", "augment", "examples_of", "stretch", "triangulated"]
+
+_BEND = COLUMNS["{i j}"].index("dihedral angle")
 
 
 def examples_of(meshes: Sequence[Mesh], targets: Sequence[Tensor | Mapping[str, Tensor] | None] | None = None) -> list[Example]:
@@ -28,7 +30,7 @@ def examples_of(meshes: Sequence[Mesh], targets: Sequence[Tensor | Mapping[str, 
     batch = collate(structures)
     parts = apart(batch, measured(batch, torch.cat(points)))
     wanted = [None] * len(meshes) if targets is None else targets
-    return pack([Example(s, {"pos=i": at.float(), **own}, y) for s, at, own, y in zip(structures, points, parts, wanted, strict=True)])
+    return pack([Example(s, {"pos=i": at.float(), **part}, y) for s, at, part, y in zip(structures, points, parts, wanted, strict=True)])
 
 
 def triangulated(mesh: Mesh) -> Mesh:
@@ -41,6 +43,32 @@ def triangulated(mesh: Mesh) -> Mesh:
     step = torch.arange(len(owner)) - ((sizes - 2).cumsum(0) - (sizes - 2))[owner]  # 0, 1, ... within each polygon
     corners = torch.stack([starts[owner], starts[owner] + step + 1, starts[owner] + step + 2], 1)
     return read_mesh((mesh.points, NodeLists.of_rows(mesh.faces.nodes[corners])), repair=True)
+
+
+def stretch(example: Example, generator: torch.Generator, amount: float = 0.1) -> Example:
+    r"""The mesh with every axis scaled by its own random factor $e^{a z}$, $a$ the amount and $z$ normal, and features anew.
+
+    Args:
+        example: With the raw features of `features_of`: dihedral angles keep their signs, which no such map changes.
+        generator: Of the factors.
+        amount: 0 leaves the mesh as it is.
+    """
+    return augment([example], generator, amount)[0]
+
+
+def augment(examples: Sequence[Example], generator: torch.Generator, amount: float = 0.1) -> list[Example]:
+    """Meshes as `stretch` changes each of them, all measured at once; structures and targets stay what they are."""
+    for number, example in enumerate(examples):
+        if not {"pos=i", *COLUMNS} <= example.features.keys():
+            raise IncidenceError(f"example {number} of those to stretch has no features of a mesh: give it to `features_of` first.")
+    points = torch.cat([e.features["pos=i"] for e in examples])
+    signs = torch.cat([e.features["{i j}"][:, _BEND] for e in examples]).sign()
+    batch = collate([e.structure for e in examples])
+    factors = torch.randn(len(examples), points.shape[1], generator=generator, dtype=points.dtype).mul_(amount).exp_()
+    moved = points * factors[batch.batch("i")]
+    parts = apart(batch, {"pos=i": moved, **measured(batch, moved, signs)})
+    # Known to fit, and not checked again: that would take a fifth of the time.
+    return [Example._of(e.structure, {**e.features, **part}, e.target, e.is_batch) for e, part in zip(examples, parts, strict=True)]
 
 
 def _read(path: Any, errors: list[Any]) -> Iterator[Read]:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.convert.sdf import Molecule
 from incidence.geometry.lifting.rings import rings
@@ -19,17 +18,9 @@ from incidence.structure.examples import uncollate
 from incidence.structure.structure import Structure
 
 __all__ = [
-    "ATOM_FEATURES",
-    "BOND_FEATURES",
-    "RING_FEATURES",
-    "Description",
-    "Tables",
-    "as_mol",
-    "assert_hydrogens",
-    "describe",
-    "features_of",
+    "ATOM_FEATURES", "BOND_FEATURES", "RING_FEATURES", "Description", "Tables", "as_mol", "assert_hydrogens", "describe", "features_of",
     "features_of_all",
-]
+]  # fmt: skip
 
 _ELEMENTS = {"H": 1, "B": 5, "C": 6, "N": 7, "O": 8, "F": 9, "Si": 14, "P": 15, "S": 16, "Cl": 17, "Br": 35, "I": 53}
 """Those with a column of their own, and their atomic numbers; all others share one."""
@@ -38,23 +29,9 @@ _MAX_RING = 8
 _RING_SIZES = range(3, _MAX_RING + 1)
 
 ATOM_FEATURES = (
-    *_ELEMENTS,
-    "other",
-    "degree",
-    "hydrogens",
-    "charge",
-    "electronegativity",
-    "aromatic",
-    "in_ring",
-    *(f"ring{size}" for size in _RING_SIZES),
-    "double",
-    "triple",
-    "hetero_neighbours",
-    "donor",
-    "carbonyl_carbon",
-    "carbonyl_oxygen",
-    "sp3",
-)
+    *_ELEMENTS, "other", "degree", "hydrogens", "charge", "electronegativity", "aromatic", "in_ring", *(f"ring{k}" for k in _RING_SIZES),
+    "double", "triple", "hetero_neighbours", "donor", "carbonyl_carbon", "carbonyl_oxygen", "sp3",
+)  # fmt: skip
 """The columns of `i`. `ring3` to `ring8` count the rings of that size."""
 
 BOND_FEATURES = ("single", "double", "triple", "aromatic", "in_ring", "conjugated", "electronegativity_difference", "rotatable")
@@ -166,7 +143,7 @@ class Tables:
         atoms = torch.tensor([row for one in described for row in one.atoms], dtype=torch.long).view(-1, 5)
         rows = torch.tensor([row for one in described for row in one.bonds], dtype=torch.long).view(-1, 6)
         positions = torch.cat([one.positions for one in described])
-        ends = rows[:, :2].T + _starts(num_atoms)[:-1].repeat_interleave(num_bonds)
+        ends = rows[:, :2].T + _starts(num_atoms, num_bonds)
         atom_features, bond_features = _columns(atoms, ends, rows[:, 2:])
         if lengths:
             difference = positions[ends[0]] - positions[ends[1]]
@@ -175,9 +152,8 @@ class Tables:
 
     def batch(self, target: Tensor | None = None) -> Example:
         """The molecules as a batch, with their rings and a target for every one."""
-        edges, atom_ptr = Pattern("{i j}"), _starts(self.num_atoms)
-        ends = self.ends + atom_ptr[:-1].repeat_interleave(self.num_bonds)
-        graphs = Structure._of({"node": atom_ptr}, {edges: (ends,)}, {edges: _starts(self.num_bonds)})
+        home = torch.arange(len(self.num_atoms)).repeat_interleave(self.num_atoms)
+        graphs = Structure(len(home), {"{i j}": self.ends + _starts(self.num_atoms, self.num_bonds)}, batch=home)
         structure = rings(graphs, _MAX_RING, edges="{i j}", limit=None)
         counts, found = _ring_features(structure, self.atoms, self.bonds)
         first = ATOM_FEATURES.index("ring3")
@@ -186,8 +162,9 @@ class Tables:
         return Example(structure, features, target, is_batch=True).canonical()
 
 
-def _starts(counts: Tensor) -> Tensor:
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+def _starts(num_atoms: Tensor, num_bonds: Tensor) -> Tensor:
+    """The first atom of the molecule of every bond; shape [bonds]."""
+    return (num_atoms.cumsum(0) - num_atoms).repeat_interleave(num_bonds)
 
 
 def _ring_features(structure: Structure, atoms: Tensor, bonds: Tensor) -> tuple[Tensor, Tensor]:
@@ -214,10 +191,14 @@ def describe(molecule: Any, hydrogens: str = "count") -> Description:
     """Asks RDKit about a molecule; arguments and errors are those of `features_of`."""
     assert_hydrogens(hydrogens)
     mol, counts = _sanitised(as_mol(molecule)), hydrogens == "count"
+
+    def num_hydrogens(atom: Any) -> int:
+        return int(atom.GetTotalNumHs(includeNeighbors=True)) if counts else sum(b.GetAtomicNum() == 1 for b in atom.GetNeighbors())
+
     atoms = [atom for atom in mol.GetAtoms() if not (counts and _is_counted(atom))]
     place = {atom.GetIdx(): row for row, atom in enumerate(atoms)}
     orders = {kind: order for order, kind in enumerate(("SINGLE", "DOUBLE", "TRIPLE"), 1)}
-    atom_rows = [(a.GetAtomicNum(), a.GetFormalCharge(), _hydrogens(a, counts), int(a.GetIsAromatic()), int(a.IsInRing())) for a in atoms]
+    atom_rows = [(a.GetAtomicNum(), a.GetFormalCharge(), num_hydrogens(a), int(a.GetIsAromatic()), int(a.IsInRing())) for a in atoms]
     ends = [(b, place.get(b.GetBeginAtomIdx()), place.get(b.GetEndAtomIdx())) for b in mol.GetBonds()]
     bond_rows = [
         (one, other, orders.get(b.GetBondType().name, 0), int(b.GetIsAromatic()), int(b.IsInRing()), int(b.GetIsConjugated()))
@@ -250,15 +231,8 @@ def _sanitised(mol: Any) -> Any:
 
 def _is_counted(atom: Any) -> bool:
     """A hydrogen with one bond, to an atom that is none; others, as in H2, are atoms."""
-    if atom.GetAtomicNum() != 1 or atom.GetFormalCharge() or atom.GetDegree() != 1:
-        return False
-    return bool(atom.GetNeighbors()[0].GetAtomicNum() != 1)
-
-
-def _hydrogens(atom: Any, counts: bool) -> int:
-    if counts:
-        return int(atom.GetTotalNumHs(includeNeighbors=True))
-    return sum(other.GetAtomicNum() == 1 for other in atom.GetNeighbors())
+    is_lone = atom.GetAtomicNum() == 1 and not atom.GetFormalCharge() and atom.GetDegree() == 1
+    return is_lone and bool(atom.GetNeighbors()[0].GetAtomicNum() != 1)
 
 
 def _columns(atoms: Tensor, ends: Tensor, bonds: Tensor) -> tuple[Tensor, Tensor]:
@@ -282,11 +256,10 @@ def _columns(atoms: Tensor, ends: Tensor, bonds: Tensor) -> tuple[Tensor, Tensor
     turns = (over_neighbours(number != 1) > 1) & (triple == 0) & (number != 1)
     kinds = [(order == k) & (is_aromatic == 0) for k in (1, 2, 3)]
     electronegativity = _ELECTRONEGATIVITY[number]
-    own = number[:, None] == torch.tensor(list(_ELEMENTS.values()))
+    is_element = number[:, None] == torch.tensor(list(_ELEMENTS.values()))
     atom_columns = [
-        *own.T,
-        ~own.any(1),
-        *(degree, hydrogens, charge, electronegativity / 100, aromatic, in_ring),
+        *is_element.T,
+        *(~is_element.any(1), degree, hydrogens, charge, electronegativity / 100, aromatic, in_ring),
         *torch.zeros(len(_RING_SIZES), len(atoms)),
         *(double, triple, over_neighbours(is_hetero)),
         ((number == 7) | (number == 8)) & (hydrogens > 0),

@@ -24,8 +24,6 @@ _BONDS = ("file", "distance")
 _STRETCH = 1.15
 """Atoms are bonded up to this multiple of the sum of their covalent radii: of 1.15, 1.2, 1.25 and 1.3 the one that agrees best with QM9."""
 _MOST_TRIES = 10_000  # at orders of bonds, before they all stay single: large molecules that lack hydrogens would take forever
-
-
 _Record = Molecule | IncidenceError
 """What a record says, or what is wrong with it."""
 
@@ -103,21 +101,14 @@ def bonded(mol: Any) -> Any:
     return ordered
 
 
-# ---- formats
-
-
-_DAMAGE = (OSError, EOFError, ValueError, csv.Error, zlib.error)
-"""What reading a damaged file may raise."""
-
-
 @contextmanager
 def _within(path: Path) -> Iterator[None]:
     """Turns what a damaged file makes libraries raise into one sentence."""
     try:
         yield
-    except IncidenceError:
-        raise
-    except _DAMAGE as error:
+    except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
+        if isinstance(error, IncidenceError):
+            raise
         raise IncidenceError(f"{path} cannot be read ({error}): get the file again.") from error
 
 
@@ -183,7 +174,7 @@ def _in_space(rows: list[list[str]], count: int) -> Any:
     # Elements that are none, words that are no numbers, empty lines. RDKit takes no exponents, and no further columns.
     with base.BlockLogs(), suppress(RuntimeError, OverflowError, ValueError, IndexError):
         symbols = [symbol(int(row[0])) if row[0].isdecimal() else row[0].capitalize() for row in rows]
-        atoms = [" ".join([own, *(f"{float(word):.10f}" for word in row[1:4])]) for own, row in zip(symbols, rows, strict=True)]
+        atoms = [" ".join([name, *(f"{float(word):.10f}" for word in row[1:4])]) for name, row in zip(symbols, rows, strict=True)]
         return chem.MolFromXYZBlock("\n".join([str(count), "", *atoms, ""]))
     return None
 
