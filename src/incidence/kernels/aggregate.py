@@ -408,8 +408,8 @@ def assert_linear(aggregations: Sequence[Aggregation]) -> None:
     """Refuses to differentiate again what is not linear."""
     for aggregation in aggregations:
         if not isinstance(aggregation, LinearAggregation):
-            known = " and ".join(repr(name) for name, own in AGGREGATIONS.items() if isinstance(own, LinearAggregation))
-            raise IncidenceError(f"aggr={aggregation.name!r} has no second derivative; {known} have one.")
+            linear = " and ".join(repr(name) for name, known in AGGREGATIONS.items() if isinstance(known, LinearAggregation))
+            raise IncidenceError(f"aggr={aggregation.name!r} has no second derivative; {linear} have one.")
 
 
 def as_aggregations(names: Sequence[str]) -> tuple[Aggregation, ...]:

@@ -19,7 +19,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["Choices", "DenseAggregation", "DenseBags", "DenseOrbit", "Overlap", "Source", "choices", "spread", "write_orbits"]
+__all__ = ["Choices", "DenseAggregation", "DenseBags", "DenseOrbit", "DenseSource", "Overlap", "choices", "spread", "write_orbits"]
 
 Overlap = tuple[tuple[int, ...], ...]
 Choices = tuple[tuple[int, ...], ...]
@@ -72,7 +72,7 @@ def _axis(shape: tuple[int, ...], p: int, device: torch.device) -> Tensor:
     return torch.arange(shape[p], device=device).view(view)
 
 
-class Source:
+class DenseSource:
     """The entries of one orbit of a dense input, and what is pooled from them."""
 
     def __init__(self, x: Tensor, orbit: DenseOrbit, num_nodes: dict[str, int]) -> None:
@@ -119,7 +119,7 @@ class DenseBags:
         repeats: How often every entry of a bag stands there, once for each order of the nodes of a class.
     """
 
-    def __init__(self, source: Source, counts: Sequence[int]) -> None:
+    def __init__(self, source: DenseSource, counts: Sequence[int]) -> None:
         orbit = source.orbit
         self._source = source
         by_class = [[start + n for n in range(a, size)] for start, size, a in zip(orbit.starts, orbit.sizes, counts, strict=True)]
@@ -204,11 +204,11 @@ def spread(terms: Sequence[tuple[Choices, Tensor]], orbit: DenseOrbit, shape: Se
     # Whatever differs by an exchange of two nodes of one class is added up first: sums are then the same to the bit for both orders.
     by_nodes: dict[tuple[int, ...], Tensor] = {}
     for chosen, values in terms:
-        own: dict[tuple[int, ...], Tensor] = {}
+        of_term: dict[tuple[int, ...], Tensor] = {}
         for nodes in chosen:
             order = sorted(range(len(nodes)), key=lambda i: nodes[i])
-            _add(own, tuple(sorted(nodes)), values.permute(0, *(1 + i for i in order), values.ndim - 1))
-        for axes, part in own.items():
+            _add(of_term, tuple(sorted(nodes)), values.permute(0, *(1 + i for i in order), values.ndim - 1))
+        for axes, part in of_term.items():
             _add(by_nodes, axes, part)
     by_class: dict[tuple[int, ...], Tensor] = {}
     for axes, part in by_nodes.items():

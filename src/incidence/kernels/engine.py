@@ -46,13 +46,7 @@ class Big:
     def __init__(self, index: Sequence[BigIndex], rows: Sequence[Tensor]) -> None:
         self.rows = rows
         self._index = index
-        self._matrices = [
-            [
-                part if part.shape == shape else part.view(shape)
-                for part, shape in zip(own.split_with_sizes(at.lengths), at.shapes, strict=True)
-            ]
-            for own, at in zip(rows, index, strict=True)
-        ]  # views
+        self._matrices = [_matrices(of_weight, at) for of_weight, at in zip(rows, index, strict=True)]
 
     @classmethod
     def of(cls, program: Program, weights: Sequence[Tensor]) -> Big:
@@ -143,9 +137,9 @@ def _output(program: Program, t: int, width: int, forward: Forward, bias: Tensor
         ref = OrbitRef(t, b)
         factors = (_Factor(p.target_level, _pooled_level(forward, p), forward.big[p.matrix]) for p in products.into.get(ref, ()))
         z = _sum_products(orbit, width, y, factors, None if bias is None else bias[b])  # (bags, out)
-        own = products.self_into.get(ref)
-        x = None if own is None else forward.xs[own.source.tensor]
-        _read_into(y, z, orbit, x, () if own is None else _self_blocks(orbit, own, forward.big, False))
+        with_self = products.self_into.get(ref)
+        x = None if with_self is None else forward.xs[with_self.source.tensor]
+        _read_into(y, z, orbit, x, () if with_self is None else _self_blocks(orbit, with_self, forward.big, False))
     return y
 
 
@@ -256,10 +250,10 @@ def _weight_gradients(
     for product in program.products.of_levels:
         into = read[product.target.tensor][product.target.orbit][product.target_level]  # (keys, words x out)
         transposed_product(_pooled_level(forward, product), into, out=d_big[product.matrix])
-    for own in program.products.self_into.values():
-        x, g = forward.xs[own.source.tensor], grads[own.target.tensor]
-        orbit = program.outputs[own.target.tensor].orbits[own.target.orbit]
-        for (start, stop, num_words), refs in zip(orbit.mask_slices, own.matrices, strict=True):
+    for with_self in program.products.self_into.values():
+        x, g = forward.xs[with_self.source.tensor], grads[with_self.target.tensor]
+        orbit = program.outputs[with_self.target.tensor].orbits[with_self.target.orbit]
+        for (start, stop, num_words), refs in zip(orbit.mask_slices, with_self.matrices, strict=True):
             first, *others = (d_big[ref] for ref in refs)
             _self_weight_gradient(first, x, g, orbit, start, stop, num_words)
             for copy in others:
@@ -284,20 +278,20 @@ def _self_weight_gradient(d_matrix: Tensor, x: Tensor, g: Tensor, orbit: OrbitPl
 def _input_gradient(program: Program, s: int, forward: Forward, grads: Sequence[Tensor], read: ReadGradients) -> Tensor:
     side, x, products = program.inputs[s], forward.xs[s], program.products
     d_x = torch.empty_like(x)  # (entries, in)
-    for a, orbit in enumerate(side.orbits):
-        ref = OrbitRef(s, a)
+    for number, orbit in enumerate(side.orbits):
+        ref = OrbitRef(s, number)
         d_pooled = [
             _sum_products(orbit, x.shape[1], x, _backward_factors(products.out_of.get(ref, ()), aggr, read, forward.big))
             for aggr in range(len(program.aggregations))
         ]  # (bags, in) each
-        linear = [own.scale(d, orbit) for own, d in zip(program.aggregations, d_pooled, strict=True) if isinstance(own, LinearAggregation)]
-        own = products.self_out_of.get(ref)
-        g = None if own is None else grads[own.target.tensor]
-        blocks = () if own is None else _self_blocks(orbit, own, forward.big, True)
-        _read_into(d_x, sum(linear[1:], linear[0]) if linear else None, orbit, g, blocks)
+        scaled = [a.scale(d, orbit) for a, d in zip(program.aggregations, d_pooled, strict=True) if isinstance(a, LinearAggregation)]
+        with_self = products.self_out_of.get(ref)
+        g = None if with_self is None else grads[with_self.target.tensor]
+        blocks = () if with_self is None else _self_blocks(orbit, with_self, forward.big, True)
+        _read_into(d_x, sum(scaled[1:], scaled[0]) if scaled else None, orbit, g, blocks)
         for aggr, aggregation in enumerate(program.aggregations):
             if not isinstance(aggregation, LinearAggregation):
-                aggregation.add_adjoint(d_x, d_pooled[aggr], x, forward.pooled[aggr][s][a], orbit)
+                aggregation.add_adjoint(d_x, d_pooled[aggr], x, forward.pooled[aggr][s][number], orbit)
     return d_x
 
 

@@ -69,7 +69,7 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
     inputs, outputs = tuple(sides[: static["num_inputs"]]), tuple(sides[static["num_inputs"] :])
     terms = [_restore_term(term, inputs, next(flat), tensors[1].device) for term in static["terms"]]
     aggregations = as_aggregations(static["aggr"])
-    return Program(inputs, outputs, Products(terms, [own.keeps_entry for own in aggregations]), aggregations)
+    return Program(inputs, outputs, Products(terms, [aggregation.keeps_entry for aggregation in aggregations]), aggregations)
 
 
 def _restore_orbit(static: dict[str, Any], sizes: Iterator[int], flat: Iterator[Tensor]) -> OrbitPlan:

@@ -179,7 +179,7 @@ class _Style:
         width = statistics.out_channels(self.hidden)
         norm = NORMS[self.norm]("", width) or [Rescale(width)]
         widths = [width, *[self.hidden] * depth]
-        steps = ([nn.Linear(own, self.hidden), Activation(self.function), nn.Dropout(dropout)] for own in widths[:-1])
+        steps = ([nn.Linear(width, self.hidden), Activation(self.function), nn.Dropout(dropout)] for width in widths[:-1])
         return Sequential(statistics, *norm, *(module for step in steps for module in step), nn.Linear(widths[-1], channels))
 
 

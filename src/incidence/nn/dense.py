@@ -14,7 +14,7 @@ from incidence.algebra.orbit import placements
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.kernels.aggregate import as_aggregations
-from incidence.kernels.dense import Choices, DenseOrbit, Source, choices, spread, write_orbits
+from incidence.kernels.dense import Choices, DenseOrbit, DenseSource, choices, spread, write_orbits
 from incidence.nn.tensors import Values, as_values, key_of, per_tensor
 
 if TYPE_CHECKING:
@@ -35,25 +35,25 @@ def dense_layer(layer: Linear, x: Values | Mapping[str, Tensor], num_nodes: int 
     counts = _num_nodes(layer, xs, num_nodes)
     layer._materialize([value.flatten(0, -2) for value in xs])
     orbits = {p: dense_orbits(p) for p in (*m.inputs, *m.outputs)}
-    sources = [[Source(value, orbit, counts) for orbit in orbits[p]] for p, value in zip(m.inputs, xs, strict=True)]
+    sources = [[DenseSource(value, orbit, counts) for orbit in orbits[p]] for p, value in zip(m.inputs, xs, strict=True)]
     ys = []
     for t, pattern in enumerate(m.outputs):
         terms = _terms(layer, sources, t, len(orbits[pattern]))
         values = []
-        for orbit, own in zip(orbits[pattern], terms, strict=True):
+        for orbit, into in zip(orbits[pattern], terms, strict=True):
             shape = [xs[0].shape[0], *(counts[sort] for sort in orbit.sorts), layer.out_channels[t]]
-            values.append((orbit, spread(own, orbit, shape, xs[0])))
+            values.append((orbit, spread(into, orbit, shape, xs[0])))
         like = xs[0].new_empty(xs[0].shape[0], *(counts[sort] for sort in pattern.sorts.values()), layer.out_channels[t])
         ys.append(write_orbits(values, like, counts))
     return as_values(m.outputs, ys)
 
 
-def _terms(layer: Linear, sources: list[list[Source]], t: int, num_orbits: int) -> list[list[tuple[Choices, Tensor]]]:
+def _terms(layer: Linear, sources: list[list[DenseSource]], t: int, num_orbits: int) -> list[list[tuple[Choices, Tensor]]]:
     """For every orbit of an output, the arrays that are spread and added up there."""
     bias = layer._biases()[t]
     terms: list[list[tuple[Choices, Tensor]]] = [[] for _ in range(num_orbits)]
-    for own, value in zip(terms, [] if bias is None else bias.unbind(), strict=bias is not None):
-        own.append((((),), value[None]))
+    for into, value in zip(terms, [] if bias is None else bias.unbind(), strict=bias is not None):
+        into.append((((),), value[None]))
     for s, parts in enumerate(sources):
         weight: Tensor = layer._weights()[layer._layout.pairs.index((s, t))]
         weight = weight if layer._is_list else weight[None]
@@ -61,8 +61,8 @@ def _terms(layer: Linear, sources: list[list[Source]], t: int, num_orbits: int) 
         order = torch.tensor([row for _, _, members in groups for row, _, _ in members], device=weight.device)
         every = weight.transpose(1, 2).index_select(2, order).flatten(2)  # (aggregations, in, operations x out), group by group
         matrices = every.split([len(members) * weight.shape[-1] for _, _, members in groups], dim=2)
-        for (source, counts, members), own in zip(groups, matrices, strict=True):
-            for aggregation, matrix in zip(as_aggregations(layer.aggr), own, strict=True):
+        for (source, counts, members), by_aggregation in zip(groups, matrices, strict=True):
+            for aggregation, matrix in zip(as_aggregations(layer.aggr), by_aggregation, strict=True):
                 products = (parts[source].pool(counts, aggregation) @ matrix).split(weight.shape[-1], dim=-1)
                 for (_, target, chosen), product in zip(members, products, strict=True):
                     terms[target].append((chosen, product))

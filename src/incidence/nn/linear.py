@@ -133,8 +133,8 @@ class Linear(nn.Module):
         return self._named(self._bias_names)
 
     def _named(self, names: Sequence[str]) -> list[Any]:
-        own = self._parameters  # asking it first is faster than asking the module, which knows parametrised ones too
-        return [own[name] if name in own else getattr(self, name) for name in names]
+        known = self._parameters  # asking it first is faster than asking the module, which knows parametrised ones too
+        return [known[name] if name in known else getattr(self, name) for name in names]
 
     def operations_of(self, source: int = 0, target: int = 0) -> list[Operation]:
         """The operations of one weight, in the order of its rows."""

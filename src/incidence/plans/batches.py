@@ -11,7 +11,7 @@ Every batch is closed by one structure more, which has nothing but the ends of l
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import numpy as np
@@ -179,11 +179,9 @@ class PlanStore:
 
     def _flat(self, plan: Plan) -> Array:
         """All numbers of a plan: the bags of entries, orbit by orbit; then what there is of rows, orbit by orbit. On the host."""
-        lists = [
-            (orbit, own) for orbits, plans in zip(self._orbits, plan.orbits, strict=True) for orbit, own in zip(orbits, plans, strict=True)
-        ]
-        parts = [own.bags_of_entries for _, own in lists]
-        parts += [part for orbit, own in lists for part in orbit.row_numbers(own)]
+        pairs = list(zip(chain(*self._orbits), chain(*plan.orbits), strict=True))
+        parts = [lists.bags_of_entries for _, lists in pairs]
+        parts += [part for orbit, lists in pairs for part in orbit.row_numbers(lists)]
         dtype = parts[0].dtype
         found: Array = torch.cat([part.to(self._device, dtype) for part in parts]).cpu().numpy()
         return found

@@ -40,7 +40,7 @@ def collate(structures: Sequence[S]) -> S:
     first = structures[0]
     nodes = {sort: [s._lengths_of(sort) for s in structures] for sort in first.counts}
     entries = {p: [s._lengths_of(p) for s in structures] for p in first.patterns}
-    starts = {sort: starts_of(np.array([int(own.sum()) for own in lengths])) for sort, lengths in nodes.items()}
+    starts = {sort: starts_of(np.array([int(each.sum()) for each in lengths])) for sort, lengths in nodes.items()}
     index = {}
     for pattern in first.patterns:
         spelling = str(pattern)
@@ -133,11 +133,11 @@ def _join_index(
     pattern: Pattern, parts: Sequence[tuple[Tensor, ...]], starts: dict[str, Array], entries: Sequence[Array]
 ) -> tuple[Tensor, ...]:
     """The index of a tensor: nodes are shifted by those before, and with open faces entries too."""
-    joined = [torch.cat([own[place] for own in parts], dim=1) for place in range(len(parts[0]))]
-    before = starts_of(np.array([int(own.sum()) for own in entries]))
+    joined = [torch.cat([part[place] for part in parts], dim=1) for place in range(len(parts[0]))]
+    before = starts_of(np.array([int(each.sum()) for each in entries]))
     shifts = _shifts(pattern, starts, before)
     return tuple(
-        whole + _repeat(shift, [own[place].shape[1] for own in parts], whole.device)
+        whole + _repeat(shift, [part[place].shape[1] for part in parts], whole.device)
         for place, (whole, shift) in enumerate(zip(joined, shifts, strict=True))
     )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Arrangement",
     "Array",
-    "Index",
+    "IndexData",
     "Origin",
     "StructureData",
     "arranged",
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.int64]
-Index = Mapping[Pattern, tuple[Tensor, ...]]
+IndexData = Mapping[Pattern, tuple[Tensor, ...]]
 """For every pattern its index: the letters (letters, entries), then the pairs (node, entry) of every open face (2, incidences)."""
 
 T = TypeVar("T")
@@ -68,20 +68,22 @@ class StructureData:
         origin: The structures this one is made of, which may have plans already.
     """
 
-    def __init__(self, node_ptr: dict[str, Tensor], index: Index, entry_ptr: dict[Pattern, Tensor], origin: Origin | None = None) -> None:
+    def __init__(
+        self, node_ptr: dict[str, Tensor], index: IndexData, entry_ptr: dict[Pattern, Tensor], origin: Origin | None = None
+    ) -> None:
         self._node_ptr, self._index, self._entry_ptr, self._origin = node_ptr, index, entry_ptr, origin
         self._counts: dict[str, int] | None = None
         self._lengths: dict[str | Pattern, Array] = {}
         self._cache: dict[type, dict[Any, Any]] = {}
 
     @classmethod
-    def _of(cls, node_ptr: dict[str, Tensor], index: Index, entry_ptr: dict[Pattern, Tensor], origin: Origin | None = None) -> Self:
+    def _of(cls, node_ptr: dict[str, Tensor], index: IndexData, entry_ptr: dict[Pattern, Tensor], origin: Origin | None = None) -> Self:
         """A structure from parts that are known to be right."""
         self = cls.__new__(cls)
         StructureData.__init__(self, node_ptr, index, entry_ptr, origin)
         return self
 
-    def _with(self, index: Index, entry_ptr: dict[Pattern, Tensor]) -> Self:
+    def _with(self, index: IndexData, entry_ptr: dict[Pattern, Tensor]) -> Self:
         """Other tensors over the same nodes."""
         return self._of(self._node_ptr, index, entry_ptr)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.data import Index, StructureData, arranged, entry_ptr_of, keep_arranged
+from incidence.structure.data import IndexData, StructureData, arranged, entry_ptr_of, keep_arranged
 from incidence.structure.entries import Bucket, buckets, count_entries
 from incidence.structure.ragged import code, no_entries, rank
 from incidence.structure.validate import as_index, as_rows, as_tensors, assert_entries, assert_names
@@ -82,7 +82,7 @@ def with_index(structure: S, index: Mapping[str, object]) -> S:
     return joined
 
 
-def add_tensors(structure: S, index: Index, entry_ptr: Mapping[Pattern, Tensor]) -> S:
+def add_tensors(structure: S, index: IndexData, entry_ptr: Mapping[Pattern, Tensor]) -> S:
     """The same nodes with further tensors, or other entries for those given, which are known to be right."""
     kept = [p for p in structure.patterns if p not in index]
     joined = structure._with(
