@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from incidence import geometry
-from incidence.geometry.orientation import agreeing_signs
+from incidence.geometry.manifolds import agreeing_signs
 from incidence.structure import Structure, collate
 from incidence.symmetry.orbits import connect
 from tests.geometry.shapes import MOEBIUS, PROJECTIVE_PLANE, cone, cube_order, disjoint, glued_at_node_0, sphere, suspension, times

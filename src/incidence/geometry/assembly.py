@@ -16,22 +16,12 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry.node_lists import NodeLists
 from incidence.structure import Structure
+from incidence.structure.edit import add_tensors
 from incidence.structure.entries import count_entries
 from incidence.structure.ragged import ranges
 
-__all__ = [
-    "assemble",
-    "assemble_ranks",
-    "assert_structure",
-    "attach",
-    "attach_faces",
-    "face_text",
-    "is_directed",
-    "is_edge",
-    "letters",
-    "named",
-    "open_text",
-]
+__all__ = ["assemble", "assemble_ranks", "assert_structure", "attach", "attach_faces"]
+__all__ += ["face_text", "is_directed", "is_edge", "letters", "named", "open_text"]
 
 _pattern = lru_cache(maxsize=256)(Pattern)
 
@@ -108,7 +98,9 @@ def attach(structure: Structure, index: Mapping[str, Index], is_preferred: bool 
     entry_ptr: dict[Pattern, Tensor] = {}
     for text, given in index.items():
         pattern = _pattern(text)
-        _assert_name_is_free(structure, pattern)
+        other = next((p for p in structure.patterns if p.name is not None and p.name == pattern.name and p != pattern), None)
+        if other is not None:
+            raise IncidenceError(f"`{other}` is here already, so `{pattern}` needs another name: give name=.")
         own = given if isinstance(given, tuple) else (given.new_zeros(0, 0), given) if pattern.is_open else (given,)
         home = _homes(structure, pattern, own)
         if not is_preferred and not pattern.is_open:
@@ -116,12 +108,7 @@ def attach(structure: Structure, index: Mapping[str, Index], is_preferred: bool 
         parts[pattern], entry_ptr[pattern] = own, ranges(torch.bincount(home, minlength=structure.num_structures))
     new = Structure._of(structure._node_ptr, parts, entry_ptr)
     new = new if is_preferred else new.canonical()[0]
-    kept = [p for p in structure.patterns if p not in parts]
-    return Structure._of(
-        structure._node_ptr,
-        {**{p: structure._index[p] for p in kept}, **new._index},
-        {**{p: structure._entry_ptr[p] for p in kept}, **new._entry_ptr},
-    )
+    return add_tensors(structure, new._index, new._entry_ptr)
 
 
 def assemble_ranks(num_nodes: int, faces: Sequence[NodeLists]) -> Structure:
@@ -136,19 +123,13 @@ def assemble_ranks(num_nodes: int, faces: Sequence[NodeLists]) -> Structure:
 
 def _homes(structure: Structure, pattern: Pattern, parts: tuple[Tensor, ...]) -> Tensor:
     """The structure of every entry, that of any of its nodes."""
+    home = torch.zeros(count_entries(pattern, parts), dtype=torch.long, device=structure.device)
     if structure.num_structures == 1:
-        return torch.zeros(count_entries(pattern, parts), dtype=torch.long, device=structure.device)
+        return home
     if pattern.fixed_letters:
         return structure.batch(f"i:{pattern.sorts[pattern.fixed_letters[0]]}")[parts[0][0]]
-    home = torch.zeros(count_entries(pattern, parts), dtype=torch.long, device=structure.device)
     home[parts[1][1]] = structure.batch(f"i:{pattern.sorts[pattern.letters[0]]}")[parts[1][0]]
     return home
-
-
-def _assert_name_is_free(structure: Structure, pattern: Pattern) -> None:
-    other = next((p for p in structure.patterns if p.name is not None and p.name == pattern.name and p != pattern), None)
-    if other is not None:
-        raise IncidenceError(f"`{other}` is here already, so `{pattern}` needs another name: give name=.")
 
 
 def attach_faces(structure: Structure, found: Mapping[str, Sequence[Tensor]]) -> Structure:

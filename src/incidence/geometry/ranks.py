@@ -19,7 +19,6 @@ from incidence.errors import IncidenceError
 from incidence.geometry import manifolds
 from incidence.geometry.assembly import assert_structure, attach
 from incidence.geometry.containment import RankedFaces, contained
-from incidence.geometry.orientation import signs
 from incidence.structure import Structure
 from incidence.structure.ragged import MAX_ENTRIES, distinct, pairs
 
@@ -51,7 +50,20 @@ def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces
     if ranks is not None and not isinstance(ranks, Mapping):
         raise IncidenceError(f"faces: ranks maps ranks to tensors, as in {{2: 'face'}}; got {ranks!r}.")
     sort = "node" if "node" in structure.counts else next(iter(structure.counts))
-    found = _chosen(structure, ranks) if ranks is not None else _found(structure, sort)
+    told = None if ranks is None else [(rank, structure.resolve(text)) for rank, text in ranks.items()]
+    found: dict[int, Pattern] = {}
+    for rank, pattern in [(rank_of(p), p) for p in structure.patterns] if told is None else told:
+        sorts = set(pattern.sorts.values())
+        if told is None and (not rank or sorts != {sort}):
+            continue
+        if not isinstance(rank, int) or rank < 1 or pattern.order != 1 or len(sorts) != 1:
+            raise IncidenceError(f"ranks maps ranks from 1 to tensors that have one face, of one sort; got {rank!r}: `{pattern}`.")
+        if rank in found:
+            name = pattern.name or str(pattern)
+            raise IncidenceError(
+                f"`{found[rank]}` and `{pattern}` both have rank {rank}. Say which is meant, as in ranks={{{rank}: '{name}'}}."
+            )
+        found[rank] = pattern
     nodes = structure.resolve(Pattern(f"i:{sort}"))
     top = max(found, default=0)
     return Faces([RankedFaces(structure, nodes), *(RankedFaces(structure, found.get(rank)) for rank in range(1, top + 1))])
@@ -67,31 +79,6 @@ def rank_of(pattern: Pattern) -> int:
         return 1
     numbered = re.fullmatch(r"rank(\d{1,3})", pattern.name)
     return int(numbered[1]) if numbered else 2 * (pattern.name == "face")
-
-
-def _found(structure: Structure, sort: str) -> dict[int, Pattern]:
-    found: dict[int, Pattern] = {}
-    for pattern in structure.patterns:
-        rank = rank_of(pattern)
-        if not rank or set(pattern.sorts.values()) != {sort}:
-            continue
-        if rank in found:
-            name = pattern.name or str(pattern)
-            raise IncidenceError(
-                f"`{found[rank]}` and `{pattern}` both have rank {rank}. Say which is meant, as in ranks={{{rank}: '{name}'}}."
-            )
-        found[rank] = pattern
-    return found
-
-
-def _chosen(structure: Structure, ranks: Mapping[int, str]) -> dict[int, Pattern]:
-    found = {}
-    for rank, text in ranks.items():
-        pattern = structure.resolve(text)
-        if not isinstance(rank, int) or rank < 1 or pattern.order != 1 or len(set(pattern.sorts.values())) != 1:
-            raise IncidenceError(f"ranks maps ranks from 1 to tensors that have one face, of one sort; got {rank!r}: `{pattern}`.")
-        found[rank] = pattern
-    return found
 
 
 class Faces:
@@ -197,7 +184,7 @@ class Faces:
             IncidenceError: The boundary of a face is not closed or not connected, so it has no orientation; the message names the face.
         """
         self.assert_above(rank)
-        return signs(self, rank)
+        return manifolds.signs(self, rank)
 
     def assert_above(self, rank: int) -> None:
         """Refuses nodes, and ranks that are not there."""
@@ -267,14 +254,7 @@ def with_adjacency(structure: Structure, rank: int, name: str = "adjacent", rank
     if level.columns is None:
         both = [level.lists.take(rows).index for rows in (one, other)]
         return attach(structure, {f"{name}={{i ...}} {{i ...}}": (both[0].new_zeros(0, 0), *both)})
-    text, columns = _sharing(level, name, one, other)
-    return attach(structure, {text: columns})
-
-
-def _sharing(level: RankedFaces, name: str, one: Tensor, other: Tensor) -> tuple[str, Tensor]:
-    """Two faces of m nodes on the letters of a pattern in which they share m - 1."""
-    assert level.columns is not None
-    assert level.pattern is not None
+    # Two faces of m nodes on the letters of a pattern in which they share m - 1.
     own, others = level.columns[:, one], level.columns[:, other]
     is_same = own[:, None] == others[None]
     if bool((is_same.sum((0, 1)) != len(own) - 1).any()):
@@ -286,4 +266,4 @@ def _sharing(level: RankedFaces, name: str, one: Tensor, other: Tensor) -> tuple
     names = [*level.pattern.letters, next(x for x in "lmnopqrstuvwxyzabcdefghijk" if x not in level.pattern.letters)]
     sort = level.pattern.sorts[names[0]]
     written = [f"{x}:{sort}" for x in names]
-    return f"{name}={{{' '.join(written[:-1])}}} {{{' '.join([*written[:-2], written[-1]])}}}", columns
+    return attach(structure, {f"{name}={{{' '.join(written[:-1])}}} {{{' '.join([*written[:-2], written[-1]])}}}": columns})

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from incidence.data.lifts import edge_rows
 from incidence.errors import IncidenceError
-from incidence.geometry.orientation import agreeing_signs
+from incidence.geometry.manifolds import agreeing_signs
 from incidence.structure import Structure
 from incidence.symmetry.orbits import connect
 

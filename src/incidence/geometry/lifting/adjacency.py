@@ -16,7 +16,7 @@ from incidence.geometry.node_lists import as_integer
 from incidence.structure import Structure
 from incidence.structure.ragged import expand, ranges
 
-__all__ = ["LIMIT", "Adjacency", "Bound", "adjacency", "chunks", "edge_pattern", "pairs_in_groups"]
+__all__ = ["LIMIT", "Adjacency", "Bound", "adjacency", "chunks", "edge_pattern", "pairs_in_groups", "read_edges"]
 
 CHUNK = 2**21
 """Candidates looked at together: enough to keep torch busy, few enough to stay in the cache of a large machine."""
@@ -119,11 +119,17 @@ def edge_pattern(structure: Structure, edges: str | None, who: str) -> Pattern:
     return next((p for p in fit if p == Pattern("{i j}")), fit[0])
 
 
+def read_edges(structure: Structure, edges: str | None, who: str, directed: bool = False) -> tuple[Pattern, str, Adjacency]:
+    """The tensor of the edges, the sort of its nodes, and their neighbours, along both directions unless told otherwise."""
+    pattern = edge_pattern(structure, edges, who)
+    [sort] = set(pattern.sorts.values())
+    return pattern, sort, adjacency(structure, pattern, directed)
+
+
 def adjacency(structure: Structure, edges: Pattern, directed: bool = False) -> Adjacency:
-    """The neighbours by given edges, along both directions unless told otherwise."""
+    """The neighbours by given edges."""
     source, target = structure[edges]
-    [sort] = set(edges.sorts.values())
-    count = structure.counts[sort]
+    count = structure.counts[edges.sorts[edges.letters[0]]]
     if directed and is_directed(edges):
         return Adjacency.of(source, target, count)
     return Adjacency.of(torch.cat([source, target]), torch.cat([target, source]), count)

@@ -1,17 +1,22 @@
-"""Clique complexes: every set of nodes that are all joined by edges becomes a face."""
+"""Cliques of graphs as faces, and the complexes of points: Vietoris-Rips and alpha."""
 
 from __future__ import annotations
+
+from math import exp, lgamma, log, pi
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import attach_faces, face_text
 from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, edge_pattern, pairs_in_groups
 from incidence.geometry.node_lists import as_integer
+from incidence.geometry.point_clouds import as_points, as_radius
 from incidence.structure import Structure
 
-__all__ = ["add_cliques", "cliques"]
+__all__ = ["alpha", "cliques", "vietoris_rips"]
 
 
 def cliques(structure: Structure, max_size: int = 3, *, edges: str | None = None, limit: int | None = LIMIT) -> Structure:
@@ -32,37 +37,28 @@ def cliques(structure: Structure, max_size: int = 3, *, edges: str | None = None
         Structure(num_nodes=4, '{i j}': 6 entries, '{i j k}': 4 entries, '{i j k l}': 1 entry)
     """
     max_size = as_integer("cliques", "max_size", max_size, 2)
-    return add_cliques(structure, edge_pattern(structure, edges, "cliques"), max_size, Bound("cliques", limit, "Lower max_size"))
+    return _add_cliques(structure, edge_pattern(structure, edges, "cliques"), max_size, Bound("cliques", limit, "Lower max_size"))
 
 
-def add_cliques(structure: Structure, pattern: Pattern, max_size: int, bound: Bound) -> Structure:
-    """The cliques of the edges of one tensor, within a bound."""
-    [sort] = set(pattern.sorts.values())
-    found = {}
-    for rows in _by_size(adjacency(structure, pattern), max_size, bound):
-        text = face_text(rows.shape[1], sort)
-        if rows.shape[1] > 2 or Pattern(text) not in structure.patterns:
-            found[text] = [rows]
-    return attach_faces(structure, found)
-
-
-def _by_size(graph: Adjacency, max_size: int, bound: Bound) -> list[Tensor]:
-    """The cliques of every size, as rows of nodes.
+def _add_cliques(structure: Structure, pattern: Pattern, max_size: int, bound: Bound) -> Structure:
+    """The cliques of the edges of one tensor, within a bound.
 
     Every edge points to the end with more neighbours, so no node has more than sqrt(2 edges) neighbours ahead. Cliques are kept sorted
     along that order; two that agree in all but the last node make a larger one if these two nodes are joined.
     """
+    [sort] = set(pattern.sorts.values())
+    graph = adjacency(structure, pattern)
     order = torch.argsort(graph.degree, stable=True)
     rank = torch.empty_like(order)
     rank[order] = torch.arange(len(order), device=order.device)
     source, target = rank[graph.source], rank[graph.neighbour]
     ahead = Adjacency.of(source[source < target], target[source < target], graph.num_nodes)
     rows, parent = torch.stack([ahead.source, ahead.neighbour], dim=1), ahead.source
-    sizes = [rows]
-    for _ in range(2, max_size):
+    found = {} if Pattern(face_text(2, sort)) in structure.patterns else {face_text(2, sort): [order[rows]]}
+    for size in range(3, max_size + 1):
         rows, parent = _larger(rows, parent, ahead, bound)
-        sizes.append(rows)
-    return [order[rows] for rows in sizes]
+        found[face_text(size, sort)] = [order[rows]]
+    return attach_faces(structure, found)
 
 
 def _larger(rows: Tensor, parent: Tensor, ahead: Adjacency, bound: Bound) -> tuple[Tensor, Tensor]:
@@ -78,3 +74,89 @@ def _larger(rows: Tensor, parent: Tensor, ahead: Adjacency, bound: Bound) -> tup
         found.append(torch.cat([rows[which], last[:, None]], dim=1))
         parents.append(which)
     return torch.cat(found), torch.cat(parents)
+
+
+def vietoris_rips(points: Any, radius: float, max_size: int = 3, *, limit: int | None = LIMIT) -> Structure:
+    r"""The sets of up to so many points that are pairwise at most a radius apart: tensors `{i j}`, `{i j k}`, ....
+
+    Args:
+        points: Coordinates, shape [points, dimensions].
+        radius: The largest distance between two points of a face.
+        max_size: The number of points of the largest faces.
+        limit: How many faces of one size may be found; None for any number.
+
+    Raises:
+        TooLargeError: There are more faces than the limit.
+
+    Example:
+        >>> square = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+        >>> vietoris_rips(square, radius=1.0)
+        Structure(num_nodes=4, '{i j}': 4 entries, '{i j k}': 0 entries)
+        >>> vietoris_rips(square, radius=1.5)
+        Structure(num_nodes=4, '{i j}': 6 entries, '{i j k}': 4 entries)
+    """
+    max_size = as_integer("vietoris_rips", "max_size", max_size, 2)
+    at = as_points(points, "vietoris_rips")
+    spatial = need("scipy.spatial", "vietoris_rips", "geometry")
+    bound = Bound("vietoris_rips", limit, "Lower the radius or max_size")
+    radius = as_radius(radius, "vietoris_rips")
+    pairs = torch.zeros(0, 2, dtype=torch.long)
+    if len(at):
+        tree = spatial.cKDTree(at.numpy())
+        bound.assert_room((int(tree.count_neighbors(tree, radius)) - len(at)) // 2, "pairs of points")
+        pairs = torch.from_numpy(tree.query_pairs(radius, output_type="ndarray")).long()
+    graph = attach_faces(Structure(len(at)), {"{i j}": [pairs]})
+    return _add_cliques(graph, Pattern("{i j}"), max_size, bound)
+
+
+def alpha(points: Any, radius: float | None = None, max_size: int | None = None, *, limit: int | None = LIMIT) -> Structure:
+    r"""The alpha complex: faces of the Delaunay triangulation whose empty circumscribed ball is at most so large.
+
+    Args:
+        points: Coordinates, shape [points, dimensions]; no point twice.
+        radius: The largest radius of a ball; any, if not given, which is the whole triangulation.
+        max_size: The number of points of the largest faces; dimensions + 1, if not given.
+        limit: How many faces may be found; None for any number. Points in many dimensions for which a triangulation of evenly spread points
+            would have more are refused before it is made.
+
+    Raises:
+        TooLargeError: There are more faces than the limit.
+
+    Example:
+        >>> square_with_centre = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.4, 0.5]]
+        >>> alpha(square_with_centre)
+        Structure(num_nodes=5, '{i j}': 8 entries, '{i j k}': 4 entries)
+        >>> alpha(square_with_centre, radius=0.4)
+        Structure(num_nodes=5, '{i j}': 4 entries, '{i j k}': 0 entries)
+    """
+    at = as_points(points, "alpha")
+    full = at.shape[1] + 1
+    top = full if max_size is None else min(as_integer("alpha", "max_size", max_size, 2), full)
+    if len(at) and len(torch.unique(at, dim=0)) < len(at):
+        raise IncidenceError("alpha: a point stands twice among the points. Keep one of each, as with torch.unique(points, dim=0).")
+    bound = Bound("alpha", limit, "Take fewer points or dimensions")
+    bound.assert_room(_expected_faces(*at.shape), "faces to be expected in the triangulation")
+    largest = float("inf") if radius is None else as_radius(radius, "alpha") ** 2
+    faces: dict[int, list[list[int]]] = {size: [] for size in range(1, top + 1)}
+    if len(at):
+        tree = need("gudhi", "alpha", "convert").AlphaComplex(points=at.numpy()).create_simplex_tree(max_alpha_square=largest)
+        bound.assert_room(tree.num_simplices(), "faces")
+        for face, _ in tree.get_skeleton(top - 1):
+            faces[len(face)].append(face)
+    found = {face_text(size): [torch.tensor(faces[size], dtype=torch.long).view(-1, size)] for size in range(2, top + 1)}
+    return attach_faces(Structure(len(at)), found)
+
+
+def _expected_faces(count: int, dimensions: int) -> int:
+    r"""About how many faces the triangulation of evenly spread points has: $2^{d+1}$ for each simplex.
+
+    The number of simplices is that of a Poisson process, 2 n in the plane and 6.77 n in space:
+    $n\, \frac{2^{d+1} \pi^{(d-1)/2}}{d^2 (d+1)} \frac{\Gamma((d^2+1)/2)}{\Gamma(d^2/2)}
+    \left(\frac{\Gamma(d/2+1)}{\Gamma((d+1)/2)}\right)^d$.
+    """
+    d = dimensions
+    if d < 2 or count <= d + 1:
+        return count << min(d + 1, count, 62)
+    logarithm = 2 * (d + 1) * log(2) + (d - 1) / 2 * log(pi) - log(d * d * (d + 1)) + lgamma((d * d + 1) / 2) - lgamma(d * d / 2)
+    logarithm += d * (lgamma(d / 2 + 1) - lgamma((d + 1) / 2))
+    return count * round(exp(min(logarithm, 40.0)))

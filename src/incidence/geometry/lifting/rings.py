@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from incidence.geometry.assembly import attach_faces, named, open_text
-from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, chunks, edge_pattern, pairs_in_groups
+from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, chunks, pairs_in_groups, read_edges
 from incidence.geometry.node_lists import as_integer
 from incidence.structure import Structure
 
@@ -46,11 +46,20 @@ def rings(
     """
     max_length = as_integer("rings", "max_length", max_length, 3)
     min_length = as_integer("rings", "min_length", min_length, 3)
-    pattern = edge_pattern(structure, edges, "rings")
-    [sort] = set(pattern.sorts.values())
+    _, sort, graph = read_edges(structure, edges, "rings")
     bound = Bound("rings", limit, "Lower max_length")
-    found = _find(_peeled(adjacency(structure, pattern), max_length), max_length, bound)
-    return attach_faces(structure, {named(name, open_text(sort)): [found[0][:0], *(rows for rows in found if rows.shape[1] >= min_length)]})
+    # A ring is found once: from its smallest node s, with neighbours a < b on it. Paths (a, s, b, ...) grow at their end by nodes that are
+    # larger than s and joined to no earlier node of the path; one that is joined to a closes the ring.
+    graph = _peeled(graph, max_length)
+    paths, triangles = _start(graph, bound)
+    found, total = [triangles], len(triangles)
+    for length in range(4, max_length + 1):
+        paths, closed = _grow(graph, paths, bound, total, is_last=length == max_length)
+        total += len(closed)
+        found.append(closed)
+    return attach_faces(
+        structure, {named(name, open_text(sort)): [triangles[:0], *(rows for rows in found if rows.shape[1] >= min_length)]}
+    )
 
 
 def _peeled(graph: Adjacency, rounds: int) -> Adjacency:
@@ -61,22 +70,6 @@ def _peeled(graph: Adjacency, rounds: int) -> Adjacency:
             break
         graph = Adjacency.of(graph.source[inner], graph.neighbour[inner], graph.num_nodes)
     return graph
-
-
-def _find(graph: Adjacency, max_length: int, bound: Bound) -> list[Tensor]:
-    """The rings of every length, as rows of nodes along the ring.
-
-    A ring is found once: from its smallest node s, with neighbours a < b on it. Paths (a, s, b, ...) grow at their end by nodes that are
-    larger than s and joined to no earlier node of the path; one that is joined to a closes the ring.
-    """
-    paths, triangles = _start(graph, bound)
-    found = [triangles]
-    total = len(triangles)
-    for length in range(4, max_length + 1):
-        paths, closed = _grow(graph, paths, bound, total, is_last=length == max_length)
-        total += len(closed)
-        found.append(closed)
-    return found
 
 
 def _start(graph: Adjacency, bound: Bound) -> tuple[Tensor, Tensor]:

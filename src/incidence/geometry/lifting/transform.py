@@ -9,8 +9,8 @@ from typing import Any
 from incidence.errors import IncidenceError
 from incidence.geometry.convert.pyg import from_pyg, to_pyg
 from incidence.geometry.lifting.adjacency import edge_pattern
-from incidence.geometry.lifting.paths import line_graph
-from incidence.geometry.lifting.points import alpha, vietoris_rips
+from incidence.geometry.lifting.cliques import alpha, vietoris_rips
+from incidence.geometry.lifting.walks import line_graph
 from incidence.structure import Example, Structure
 
 __all__ = ["Transform", "as_transform"]
@@ -24,14 +24,10 @@ class Transform:
 
     def __call__(self, data: Any) -> Any:
         """The lifted structure; with the features and the target, unless it was a structure."""
-        if isinstance(data, Structure):
-            return self._lift(Example(data)).structure
-        lifted = self._lift(data if isinstance(data, Example) else from_pyg(data, edges=self.edges))
-        return to_pyg(lifted) if self.is_data else lifted
-
-    def _lift(self, example: Example) -> Example:
-        lift = _CARRY.get(self.lifting, _on_structure)
-        return lift(self.lifting, example, self.options)
+        is_structure = isinstance(data, Structure)
+        example = Example(data) if is_structure else data if isinstance(data, Example) else from_pyg(data, edges=self.edges)
+        lifted = _CARRY.get(self.lifting, _on_structure)(self.lifting, example, self.options)
+        return lifted.structure if is_structure else to_pyg(lifted) if self.is_data else lifted
 
     def __repr__(self) -> str:
         options = "".join(f", {key}={value!r}" for key, value in self.options.items())
@@ -81,17 +77,13 @@ def as_transform(lifting: Callable[..., Structure], *, read: str = "{i j}", as_d
     """
     if not callable(lifting):
         raise IncidenceError(f"as_transform takes a lifting, as in as_transform(lifting.rings, max_length=6); got {lifting!r}.")
-    _assert_options(lifting, options)
-    return Transform(lifting, read, as_data, options)
-
-
-def _assert_options(lifting: Callable[..., Structure], options: dict[str, Any]) -> None:
     try:
         asked = signature(lifting)
     except (TypeError, ValueError):  # a builtin does not tell
-        return
+        return Transform(lifting, read, as_data, options)
     try:
         asked.bind_partial(None, **options)
     except TypeError as error:
         known = ", ".join(list(asked.parameters)[1:])
         raise IncidenceError(f"as_transform: {getattr(lifting, '__name__', lifting)} takes the options {known}; {error}.") from None
+    return Transform(lifting, read, as_data, options)
