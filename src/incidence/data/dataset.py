@@ -177,11 +177,7 @@ def assert_task(task: str | None) -> None:
 
 
 def sound(data: DataSet) -> DataSet:
-    """The data set, with whole numbers that are to be predicted as floats and parts of splits as tensors.
-
-    Raises:
-        IncidenceError: Something does not fit the task, the other examples or the splits; the message names the example.
-    """
+    """The data set, with whole numbers that are to be predicted as floats and parts of splits as tensors; what does not fit is refused."""
     examples = list(data.examples)
     if not examples:
         raise IncidenceError(f"the data set {data.name!r} needs examples.")

@@ -56,9 +56,19 @@ def from_examples(
     assert_alike((f"{source} {number}", example) for number, example in enumerate(examples))
     at, rows = _targets(examples, source)
     assert_task(task)
-    flat = torch.cat([row.reshape(-1) for row in rows])
-    kind = task or ("regression" if flat.is_floating_point() else "classification")
-    form, rows = _FORMS[kind](at, rows, flat.double(), source)
+    flat, axes = torch.cat([row.reshape(-1) for row in rows]), int(bool(at))
+    kind, flat = task or ("regression" if flat.is_floating_point() else "classification"), flat.double()
+    if kind == "regression":  # [numbers] of each example, or [entries, numbers]
+        if bool(flat.isnan().all()):
+            raise IncidenceError(f"{source}: all targets are missing.")
+        rows = [row.float() if row.ndim > axes else row.float()[..., None] for row in rows]
+        width = rows[0].shape[-1]
+        form = Task("regression", ("target",) if width == 1 else tuple(f"target {k}" for k in range(width)), at=at)
+    else:  # a class of each example, or [entries]
+        if bool((flat != flat.round()).any()) or int(flat.max()) < 0:
+            raise IncidenceError(f"{source}: classes are the integers 0, 1, ..., with -1 where one is missing.")
+        rows = [row.long()[..., 0] if row.ndim == axes + 1 and row.shape[-1] == 1 else row.long() for row in rows]
+        form = Task("classification", tuple(f"class {k}" for k in range(int(flat.max()) + 1)), at=at)
     made = [example.replace(target={at: row} if at else row) for example, row in zip(examples, rows, strict=True)]
     return DataSet(
         name,
@@ -82,25 +92,3 @@ def _targets(examples: Sequence[Example], source: str) -> tuple[str, list[Tensor
         raise IncidenceError(f"{source}: targets belong to one pattern; these belong to {', '.join(sorted(map(repr, keys)))}.")
     [key] = keys
     return key, [target[key] if isinstance(target, dict) else target for target in found if target is not None]
-
-
-def _numbers(at: str, rows: list[Tensor], flat: Tensor, source: str) -> tuple[Task, list[Tensor]]:
-    """[numbers] of each example, or [entries, numbers]."""
-    if bool(flat.isnan().all()):
-        raise IncidenceError(f"{source}: all targets are missing.")
-    axes = 2 if at else 1
-    shaped = [row.float() if row.ndim >= axes else row.float()[..., None] for row in rows]
-    width = shaped[0].shape[-1]
-    return Task("regression", ("target",) if width == 1 else tuple(f"target {k}" for k in range(width)), at=at), shaped
-
-
-def _classes(at: str, rows: list[Tensor], flat: Tensor, source: str) -> tuple[Task, list[Tensor]]:
-    """A class of each example, or [entries]."""
-    if bool((flat != flat.round()).any()) or int(flat.max()) < 0:
-        raise IncidenceError(f"{source}: classes are the integers 0, 1, ..., with -1 where one is missing.")
-    axes = 1 if at else 0
-    shaped = [row.long()[..., 0] if row.ndim == axes + 1 and row.shape[-1] == 1 else row.long() for row in rows]
-    return Task("classification", tuple(f"class {k}" for k in range(int(flat.max()) + 1)), at=at), shaped
-
-
-_FORMS = {"regression": _numbers, "classification": _classes}

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from incidence.data.dataset import METRICS, DataSet, Split, Task, assert_task
 from incidence.data.examples_file import from_examples
-from incidence.data.readers import READERS, Read, assert_alike, read_file, reader, reader_for
+from incidence.data.readers import READERS, Read, as_float, assert_alike, read_file, reader, reader_for
 from incidence.errors import IncidenceError
 
 __all__ = ["read_folder"]
@@ -120,8 +120,8 @@ def _read_targets(source: str, columns: Mapping[str, Sequence[str]], task: str |
 def _as_classes(names: Sequence[str | None]) -> tuple[Task, Tensor]:
     """A class for each name, in the order of names, or of numbers if they are numbers; -1 where there is none."""
     different = {name for name in names if name is not None}
-    is_numeric = all(_as_float(name) is not None for name in different)
-    ordered = sorted(different, key=(lambda name: (_as_float(name), name)) if is_numeric else str)
+    is_numeric = all(as_float(name) is not None for name in different)
+    ordered = sorted(different, key=(lambda name: (as_float(name), name)) if is_numeric else str)
     number = {name: k for k, name in enumerate(ordered)}
     return Task("classification", tuple(ordered)), torch.tensor([-1 if name is None else number[name] for name in names])
 
@@ -130,16 +130,9 @@ def _is_missing(text: str) -> bool:
     return text.strip().lower() in _MISSING
 
 
-def _as_float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def _kind(source: str, name: str, texts: Sequence[str]) -> str:
     present = [text for text in texts if not _is_missing(text)]
-    words = [text for text in present if _as_float(text) is None]
+    words = [text for text in present if as_float(text) is None]
     if words and len(words) < len(present):
         raise IncidenceError(
             f"{source}: the target `{name}` has numbers and text, such as {words[0]!r}. Correct it, or give task='classification' to read "
@@ -149,7 +142,7 @@ def _kind(source: str, name: str, texts: Sequence[str]) -> str:
 
 
 def _number(source: str, name: str, text: str) -> float:
-    value = math.nan if _is_missing(text) else _as_float(text)
+    value = math.nan if _is_missing(text) else as_float(text)
     if value is None or math.isinf(value):
         raise IncidenceError(f"{source}: the target `{name}` is a finite number for regression; got {text!r}.")
     return value

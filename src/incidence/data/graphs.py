@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.data.readers import Read, Reader, legible
+from incidence.data.readers import Read, Reader, as_float, legible
 from incidence.errors import IncidenceError, need
 from incidence.geometry.convert.exchange import once
 from incidence.structure.example import Example
@@ -46,24 +46,18 @@ def graphs(
     counts = torch.bincount(home, minlength=len(sizes))
     local = ordered - node_ptr[home]
     parts = zip(sizes.tolist(), counts.tolist(), local.split(counts.tolist(), dim=1), strict=True)
-    structures = [_structure(*part) for part in parts]
+    # From edges in canonical order; many are made faster so than by taking a batch apart.
+    structures = [
+        Structure._of({"node": torch.tensor([0, n])}, {_PATTERN: (part,)}, {_PATTERN: torch.tensor([0, m])}) for n, m, part in parts
+    ]
     nodes, rows = features.split(sizes.tolist()), of_edges.split(counts.tolist())
     values = [None] * len(sizes) if targets is None else targets.unbind()
     every = zip(structures, nodes, rows, values, strict=True)
     return [Example._of(structure, {"i": x, EDGES: e}, target, False) for structure, x, e, target in every]
 
 
-def _structure(num_nodes: int, num_edges: int, edges: Tensor) -> Structure:
-    """A graph from edges in canonical order; many are made faster so than by taking a batch apart."""
-    return Structure._of({"node": torch.tensor([0, num_nodes])}, {_PATTERN: (edges,)}, {_PATTERN: torch.tensor([0, num_edges])})
-
-
 def label_numbers(labels: Tensor, symbols: Sequence[int]) -> Tensor:
-    """Labels as numbers 0, 1, ... in the order of the symbols.
-
-    Raises:
-        IncidenceError: A label is none of the symbols.
-    """
+    """Labels as numbers 0, 1, ... in the order of the symbols; another label is refused."""
     known = torch.tensor(symbols, dtype=torch.long)
     place = torch.searchsorted(known, labels).clamp(max=max(len(symbols) - 1, 0))
     wrong = known[place] != labels if len(symbols) else torch.ones_like(labels, dtype=torch.bool)
@@ -113,10 +107,22 @@ def read_graphs(
     """
     path = Path(path)
     symbols = list(range(labels)) if isinstance(labels, int) else sorted(labels)
-    if path.suffix == ".g6":
-        yield from _graph6(path, errors, symbols, degrees)
+    if path.suffix != ".g6":
+        yield _read_edges(path, symbols, degrees)
         return
-    yield _graph(path, symbols, degrees)
+    if symbols:
+        raise IncidenceError(f"{path}: graph6 has no node labels, which the network needs; give lists of edges with files of nodes.")
+    for number, words in _lines(path):
+        try:
+            count, edges = read_graph6(words[0])
+        except IncidenceError as error:
+            problem = IncidenceError(f"{path}, line {number}: {error}")
+            if errors is None:
+                raise problem from None
+            errors.append(problem)
+            continue
+        [example] = graphs(torch.tensor([count]), edges, node_features(count, edges, degrees=degrees))
+        yield Read(f"{path.name} {number}", example)
 
 
 GRAPH = Reader((".edges", ".txt", ".tsv", ".csv", ".g6"), read_graphs)
@@ -145,24 +151,16 @@ def read_graph6(line: str | bytes) -> tuple[int, Tensor]:
     return len(graph), edges.T.contiguous()
 
 
-def _graph6(path: Path, errors: list[IncidenceError] | None, symbols: list[int], degrees: bool) -> Iterator[Read]:
-    if symbols:
-        raise IncidenceError(f"{path}: graph6 has no node labels, which the network needs; give lists of edges with files of nodes.")
-    for number, words in _lines(path):
-        try:
-            count, edges = read_graph6(words[0])
-        except IncidenceError as error:
-            problem = IncidenceError(f"{path}, line {number}: {error}")
-            if errors is None:
-                raise problem from None
-            errors.append(problem)
-            continue
-        [example] = graphs(torch.tensor([count]), edges, node_features(count, edges, degrees=degrees))
-        yield Read(f"{path.name} {number}", example)
-
-
-def _graph(path: Path, symbols: list[int], degrees: bool) -> Read:
-    lines = [_edge(path, line) for line in _without_header(_lines(path))]
+def _read_edges(path: Path, symbols: list[int], degrees: bool) -> Read:
+    lines = _lines(path)
+    numbered = [all(_is_integer(word) for word in line.words[:2]) for line in lines]
+    if len(lines) > 1 and not numbered[0] and all(numbered[1:]):
+        lines = lines[1:]  # below a line of names
+    for number, words in lines:
+        if len(words) < 2:
+            raise IncidenceError(f"{path}, line {number}: an edge has two nodes; a node without edges is a line of {path.stem}.nodes.")
+        if words[0] == words[1]:
+            raise IncidenceError(f"{path}, line {number}: the edge joins {words[0]} to itself. Remove the loop: a graph here has none.")
     beside = path.with_suffix(".nodes")
     nodes = _lines(beside) if beside.is_file() else None
     if symbols and nodes is None:
@@ -189,24 +187,8 @@ def _lines(path: Path) -> list[_Line]:
     return [_Line(number, words) for number, words in split if words]
 
 
-def _without_header(lines: list[_Line]) -> list[_Line]:
-    """Without a first line of names above lines of numbers."""
-    numbered = [all(_is_integer(word) for word in line.words[:2]) for line in lines]
-    return lines[1:] if len(lines) > 1 and not numbered[0] and all(numbered[1:]) else lines
-
-
 def _is_integer(word: str) -> bool:
     return word.removeprefix("-").isdecimal()
-
-
-def _edge(path: Path, line: _Line) -> _Line:
-    if len(line.words) < 2:
-        raise IncidenceError(f"{path}, line {line.number}: an edge has two nodes; a node without edges is a line of {path.stem}.nodes.")
-    if line.words[0] == line.words[1]:
-        raise IncidenceError(
-            f"{path}, line {line.number}: the edge joins {line.words[0]} to itself. Remove the loop: a graph here has none."
-        )
-    return line
 
 
 def _places(path: Path, beside: Path, edges: list[_Line], nodes: list[_Line] | None) -> dict[str, int]:
@@ -230,22 +212,14 @@ def _values(path: Path, lines: list[_Line], first: int) -> Tensor:
     """The numbers of lines from a given place on; shape [lines, numbers]."""
     width = len(lines[0].words) - first if lines else 0
     rows = []
-    for line in lines:
-        words = line.words[first:]
-        if len(words) != width:
-            raise IncidenceError(f"{path}, line {line.number}: there are {len(words)} features, and the first line has {width}.")
-        rows.append([_number(path, line, word) for word in words])
+    for number, words in lines:
+        if len(words) - first != width:
+            raise IncidenceError(f"{path}, line {number}: there are {len(words) - first} features, and the first line has {width}.")
+        rows.append([as_float(word) for word in words[first:]])
+        wrong = next((word for word, value in zip(words[first:], rows[-1], strict=True) if value is None or not math.isfinite(value)), None)
+        if wrong is not None:
+            raise IncidenceError(f"{path}, line {number}: a feature is a finite number; got {wrong!r}.")
     return torch.tensor(rows, dtype=torch.float32).view(len(lines), width)
-
-
-def _number(path: Path, line: _Line, word: str) -> float:
-    try:
-        value = float(word)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise IncidenceError(f"{path}, line {line.number}: a feature is a finite number; got {word!r}.")
-    return value
 
 
 def _node_features(path: Path, nodes: list[_Line], count: int, edges: Tensor, symbols: list[int], degrees: bool) -> Tensor:

@@ -41,7 +41,7 @@ def from_pyg_name(name: str, folder: Path | None, *, task: str | None = None, ta
         IncidenceError: There is no such class, or it cannot be made from a folder and a name alone.
     """
     datasets = need("torch_geometric.datasets", f"the data set {name!r}", "convert")
-    kind, _, own = name.removeprefix(PREFIX).partition("/")
+    kind, _, inner = name.removeprefix(PREFIX).partition("/")
     made = getattr(datasets, kind, None)
     if not isclass(made) or not issubclass(made, need("torch_geometric.data", f"the data set {name!r}", "convert").Dataset):
         raise IncidenceError(f"PyG has no data set {kind!r}: give the name of a class of torch_geometric.datasets, as in TUDataset/MUTAG.")
@@ -49,7 +49,7 @@ def from_pyg_name(name: str, folder: Path | None, *, task: str | None = None, ta
         raise IncidenceError(f"the data set {name!r} is kept in files: give the folder for them with --folder.")
     if isinstance(target, str) and not target.isdecimal():
         raise IncidenceError(f"the target of {name!r} is the number of a column, as in --target 0; got {target!r}.")
-    given = {"root": str(folder), "name": own}
+    given = {"root": str(folder), "name": inner}
     arguments = {key: given[key] for key in signature(made).parameters if given.get(key)}
     try:
         dataset = made(**arguments)
@@ -116,10 +116,7 @@ def _complete(example: Example) -> Example:
     """The example with float features for nodes and edges, in canonical order."""
     structure = example.structure
     have = {structure.resolve(key) for key in example.features}
-    features = {}
-    for pattern in structure.patterns:
-        if pattern not in have:
-            features[str(pattern)] = torch.ones(structure.num_entries(pattern), 1)
+    features = {str(pattern): torch.ones(structure.num_entries(pattern), 1) for pattern in structure.patterns if pattern not in have}
     if Pattern("i") not in have and set(structure.counts) == {"node"}:
         pairs = structure[EDGES] if Pattern(EDGES) in structure.patterns else torch.zeros(2, 0, dtype=torch.long)
         features["i"] = node_features(structure.total_nodes, pairs)
@@ -139,11 +136,9 @@ def _column(example: Example, target: int | None, name: str) -> Example:
 
 def _masks(data: Any) -> list[Split]:
     """The splits that masks tell; a mask may have a column for each."""
-    names = ("train_mask", "val_mask", "test_mask")
-    if any(data.get(key) is None for key in ("train_mask", "test_mask")):
+    train, held, test = (data.get(f"{part}_mask") for part in ("train", "val", "test"))
+    if train is None or test is None:
         return []
-    masks = [data[key] if data.get(key) is not None else torch.zeros_like(data["train_mask"]) for key in names]
-    tables = [mask[:, None] if mask.ndim == 1 else mask for mask in masks]
+    tables = [mask[:, None] if mask.ndim == 1 else mask for mask in (train, torch.zeros_like(train) if held is None else held, test)]
     count = max(table.shape[1] for table in tables)
-    wide = [table.expand(-1, count) for table in tables]
-    return [Split(*(table[:, k].nonzero()[:, 0] for table in wide)) for k in range(count)]
+    return [Split(*(table.expand(-1, count)[:, k].nonzero()[:, 0] for table in tables)) for k in range(count)]

@@ -15,7 +15,9 @@ import torch
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 
-__all__ = ["READERS", "Read", "Reader", "assert_alike", "assert_options", "legible", "options_of", "read_file", "reader", "reader_for"]
+__all__ = [
+    "READERS", "Read", "Reader", "as_float", "assert_alike", "assert_options", "legible", "options_of", "read_file", "reader", "reader_for",
+]  # fmt: skip
 
 
 class Read(NamedTuple):
@@ -71,11 +73,7 @@ def reader(name: str) -> Reader:
 
 
 def reader_for(paths: Sequence[Path], name: str | None = None) -> str:
-    """The name of the reader for files: the one asked for, else the one that their suffixes tell.
-
-    Raises:
-        IncidenceError: There is none for the suffix of a file, or there are several.
-    """
+    """The name of the reader for files: the one asked for, else the one that their suffixes tell, if there is one."""
     if name is not None:
         reader(name)  # says so if there is none
         return name
@@ -92,11 +90,7 @@ def reader_for(paths: Sequence[Path], name: str | None = None) -> str:
 
 
 def read_file(name: str, path: Path, options: Mapping[str, Any]) -> list[Read]:
-    """The examples of a file.
-
-    Raises:
-        IncidenceError: There is no such file, it cannot be read, or one of its records cannot.
-    """
+    """The examples of a file, all of which must be read without an error."""
     if not path.is_file():
         raise IncidenceError(f"there is no file {path}.")
     assert_options(reader(name).read, f"the reader {name!r}", options)
@@ -116,11 +110,7 @@ def options_of(function: Callable[..., Any], after: int = 2) -> dict[str, Any]:
 
 
 def assert_options(function: Callable[..., Any], who: str, options: Mapping[str, Any], after: int = 2) -> None:
-    """Refuses options that a function does not take.
-
-    Raises:
-        IncidenceError: The message names those it takes.
-    """
+    """Refuses options that a function does not take, and values of another type."""
     taken = options_of(function, after)
     for key, value in options.items():
         if key not in taken:
@@ -132,6 +122,14 @@ def assert_options(function: Callable[..., Any], who: str, options: Mapping[str,
             raise IncidenceError(f"the option `{key}` of {who} cannot be {value!r}.")
 
 
+def as_float(text: str) -> float | None:
+    """The number that a text is, if it is one."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 _LATIN = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
 
 
@@ -141,14 +139,7 @@ def legible(text: str) -> str:
 
 
 def assert_alike(examples: Iterable[tuple[str, Example]]) -> None:
-    """Refuses examples that make no batch, and features that are no finite numbers.
-
-    Args:
-        examples: Each with its name.
-
-    Raises:
-        IncidenceError: The message names the first example that differs from the first one, or has such a feature.
-    """
+    """Refuses examples, each with its name, that make no batch with the first one, and features that are no finite numbers."""
     first, wanted = "", dict[str, int]()
     for number, (name, example) in enumerate(examples):
         structure = example.structure

@@ -55,15 +55,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:
-    """The content of a checkpoint.
-
-    Args:
-        path: Its file.
-        needs: What it must have.
-
-    Raises:
-        IncidenceError: It is damaged, or holds something other than tensors and plain values.
-    """
+    """The content of a checkpoint, which holds nothing but tensors and plain values, and must have what is needed."""
     try:
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()  # torch does not look at the checksums

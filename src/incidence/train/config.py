@@ -193,11 +193,7 @@ def _assert_known(options: Mapping[str, Any], where: str = "") -> None:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The options of a file; nothing in it is executed.
-
-    Raises:
-        IncidenceError: It cannot be read, or is no list of options.
-    """
+    """The options of a file; nothing in it is executed."""
     yaml = need("yaml", "a config file", "train")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))

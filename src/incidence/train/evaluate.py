@@ -108,15 +108,7 @@ def _baseline(task: Task, train: Tensor, count: int, metric: str) -> Tensor:
 
 
 def evaluate(predictor: Predictor, data: DataSet, split: Split, parts: Parts, batch_size: int = 64) -> Evaluation:
-    """Scores every part that has examples; entries without a target are left out.
-
-    Args:
-        predictor: What predicts.
-        data: Where the parts come from.
-        split: The numbers of the examples of each part in the data.
-        parts: The examples.
-        batch_size: How many examples at a time.
-    """
+    """Scores every part of a split of the data that has examples; entries without a target are left out."""
     task, scored = data.task, {}
     predictor.eval()
     known = _targets(parts.train, task)

@@ -76,11 +76,7 @@ class ModelSpec:
         return Predictor(net, is_regression=self.task.kind == "regression")
 
     def assert_same(self, other: Any, what: str) -> None:
-        """Refuses to go on with a model that was described in another way.
-
-        Raises:
-            IncidenceError: The message says what differs.
-        """
+        """Refuses to go on with a model that was described in another way."""
         other = other if isinstance(other, Mapping) else {}
         for key, value in self.plain().items():
             if value != other.get(key):
@@ -172,11 +168,7 @@ class RunFolder:
         return read_config(self.config, {}).all_given()
 
     def read_spec(self) -> ModelSpec:
-        """What the model of the run is.
-
-        Raises:
-            IncidenceError: The file cannot be read, is none of a model, or has another format.
-        """
+        """What the model of the run is."""
         try:
             found = json.loads(self.spec.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:

@@ -57,15 +57,7 @@ class Prepared:
 
 
 def prepare(config: Config, data: DataSet | None = None) -> Prepared:
-    """Loads the data, and fills in what the config leaves open: what the recipe of the data says, then the preset of the model.
-
-    Args:
-        config: The options.
-        data: The data, if it is at hand; else what the options name.
-
-    Raises:
-        IncidenceError: The data is missing or damaged, or does not fit the task or the model.
-    """
+    """Loads the data, if it is not at hand, and fills in what is left open: what its recipe says, then the preset of the model."""
     options = read_options(config.data_options or ())
     lift_options = {key: value for key, value in options.items() if key in LIFT_OPTIONS}
     parts: dict[str, Any] = {"validation": config.validation, "seed": config.data_seed}

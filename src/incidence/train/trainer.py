@@ -32,11 +32,7 @@ def is_first() -> bool:
 
 
 def new_trainer(prepared: Prepared, folder: RunFolder, callbacks: list[Callback]) -> pl.Trainer:
-    """Lightning's loop, as the options want it.
-
-    Raises:
-        IncidenceError: It does not take them, or there is nothing to validate on.
-    """
+    """Lightning's loop, as the options want it."""
     config = prepared.config
     try:
         return pl.Trainer(

@@ -58,11 +58,7 @@ class Surface:
 
 
 def surface_of(structure: Structure) -> Surface:
-    """The triangles of a structure and their sides.
-
-    Raises:
-        IncidenceError: The structure has no `{i j}` or no `{i j k}`, or a side of a triangle is no edge.
-    """
+    """The triangles of a structure and their sides, which must be edges."""
     edges, faces = structure["{i j}"], structure["{i j k}"]
     tails, heads = faces[[1, 2, 0]], faces[[2, 0, 1]]  # (3, faces), side k opposite to corner k
     sides = edge_rows(structure, tails, heads)  # (3, faces)

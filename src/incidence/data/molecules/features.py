@@ -88,11 +88,7 @@ def assert_hydrogens(hydrogens: str) -> None:
 
 
 def as_mol(given: Any) -> Any:
-    """The molecule of RDKit, from itself, from a record of an SDF file or from a SMILES.
-
-    Raises:
-        IncidenceError: It is none of these, or RDKit cannot read the SMILES.
-    """
+    """The molecule of RDKit, from itself, from a record of an SDF file or from a SMILES."""
     chem = need("rdkit.Chem", "a feature of molecules", "molecules")
     if isinstance(given, str):
         with need("rdkit.rdBase", "reading SMILES", "molecules").BlockLogs():
