@@ -100,7 +100,14 @@ class EquivariantMap:
             raise IncidenceError(f"max_overlap is a number of matched nodes, 0 to 64; got {max_overlap!r}.")
         inputs, outputs = (tuple(map(Pattern, side)) for side in parse(text, is_map=True))
         self.__dict__.update(text=text, inputs=inputs, outputs=outputs, max_overlap=max_overlap)
-        self._assert_names_mean_one_thing()
+        named = {pattern.name: pattern for pattern in inputs if pattern.name}
+        for pattern in outputs:
+            other = named.get(pattern.name or "")
+            if other is not None and other != pattern:
+                place = re.search(rf"\b{pattern.name}\s*=", text[text.index("->") :])
+                position = text.index("->") + (place.start() if place else 0)
+                problem = f"the name `{pattern.name}` means `{other.unnamed()}` left of the arrow"
+                raise PatternError(text, position, problem, "a name means one support throughout a map")
 
     @classmethod
     def between(cls, inputs: Iterable[Pattern], outputs: Iterable[Pattern], max_overlap: int = 1) -> EquivariantMap:
@@ -120,16 +127,6 @@ class EquivariantMap:
     """The patterns right of the arrow."""
     max_overlap: int
     """The greatest number of matched nodes in open classes."""
-
-    def _assert_names_mean_one_thing(self) -> None:
-        named = {pattern.name: pattern for pattern in self.inputs if pattern.name}
-        for pattern in self.outputs:
-            other = named.get(pattern.name or "")
-            if other is not None and other != pattern:
-                place = re.search(rf"\b{pattern.name}\s*=", self.text[self.text.index("->") :])
-                position = self.text.index("->") + (place.start() if place else 0)
-                problem = f"the name `{pattern.name}` means `{other.unnamed()}` left of the arrow"
-                raise PatternError(self.text, position, problem, "a name means one support throughout a map")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"an EquivariantMap cannot be changed; make a new one instead of setting `{name}`")
@@ -192,8 +189,8 @@ class EquivariantMap:
     @cached_property
     def enough_nodes(self) -> Mapping[str, int]:
         """For each sort, the least number of nodes from which on `dimension` is exact."""
-        counts = {sort: _most_letters(self.inputs, sort) + _most_letters(self.outputs, sort) for sort in self.sorts}
-        return MappingProxyType(counts)
+        letters = [[Counter(pattern.sorts.values()) for pattern in side] for side in (self.inputs, self.outputs)]
+        return MappingProxyType({sort: sum(max(count[sort] for count in side) for side in letters) for sort in self.sorts})
 
     @cached_property
     def num_biases(self) -> int:
@@ -271,10 +268,6 @@ def as_map(value: EquivariantMap | str) -> EquivariantMap:
     if isinstance(value, str):
         return EquivariantMap(value)
     raise IncidenceError(f"a map is an EquivariantMap or its text; got {type(value).__name__}.")
-
-
-def _most_letters(patterns: Sequence[Pattern], sort: str) -> int:
-    return max(sum(s == sort for s in pattern.sorts.values()) for pattern in patterns)
 
 
 def num_orbits(pattern: Pattern) -> int:

@@ -86,17 +86,13 @@ class AutomorphismLinear(nn.Module):
 
     # ---- parameters
 
-    @property
-    def _is_plain(self) -> bool:
-        return len(self._pairs) == 1
-
     def weight_name(self, source: int, target: int) -> str:
         """What the weight from one tensor to another is called."""
-        return "weight" if self._is_plain else f"weight_{source}_{target}"
+        return "weight" if len(self._pairs) == 1 else f"weight_{source}_{target}"
 
     def bias_name(self, target: int) -> str:
         """What the bias of a tensor is called."""
-        return "bias" if self._is_plain else f"bias_{target}"
+        return "bias" if len(self._pairs) == 1 else f"bias_{target}"
 
     def reset_parameters(self) -> None:
         """Draws the weights anew, so that all orbits of pairs add the same variance and the output has that of the input."""
@@ -123,7 +119,12 @@ class AutomorphismLinear(nn.Module):
         """
         copies = self._num_copies(structure)
         xs = as_list(self.map.inputs, x, structure, self.in_channels)
-        self._assert_dtype(xs)
+        dtype = next(self.parameters()).dtype
+        for v in xs:
+            if v.dtype != dtype:
+                raise IncidenceError(
+                    f"the features are {v.dtype} and the layer is {dtype}: convert one, for example with layer.to({v.dtype})."
+                )
         # Copies become channels: (copies x entries, in) -> (entries, copies x in).
         wide = [v.view(copies, -1, v.shape[1]).transpose(0, 1).flatten(1) for v in xs]
         ys = []
@@ -145,14 +146,6 @@ class AutomorphismLinear(nn.Module):
                 )
             self._copies = structure
         return structure.num_structures
-
-    def _assert_dtype(self, xs: list[Tensor]) -> None:
-        dtype = next(self.parameters()).dtype
-        for x in xs:
-            if x.dtype != dtype:
-                raise IncidenceError(
-                    f"the features are {x.dtype} and the layer is {dtype}: convert one, for example with layer.to({x.dtype})."
-                )
 
     restrict_to: Callable[..., Any]
     """`nn.transfer.restrict`, set there: the layer of a smaller group for the same map."""
@@ -180,12 +173,11 @@ class AutomorphismLinear(nn.Module):
 def _as_group(structure: Structure, group: Group | Iterable[Any] | None) -> Group:
     if group is None:
         return automorphisms(structure)
-    is_list = isinstance(group, Iterable) and not isinstance(group, str) and getattr(group, "ndim", 1) > 0
-    if not is_list and not isinstance(group, Group):
-        raise IncidenceError(
-            f"group= is a Group or a list of generators, permutations of the nodes; got {group!r}. Leave it out for all automorphisms."
-        )
     if not isinstance(group, Group):
+        if not isinstance(group, Iterable) or isinstance(group, str) or not getattr(group, "ndim", 1):
+            raise IncidenceError(
+                f"group= is a Group or a list of generators, permutations of the nodes; got {group!r}. Leave it out for all automorphisms."
+            )
         return Group(structure, group)
     if group.structure is not structure:
         for pattern in structure.patterns:

@@ -63,8 +63,7 @@ class Exchangeable(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.order = _as_order(text)
-        self.map = _as_map(text)
+        self.order, self.map = _as_map(text)
         self._relaxation = Relaxation(self.map.inputs + self.map.outputs, is_strict=self.order is not None)
         split = len(self.map.inputs)
         inputs, outputs = self._relaxation.patterns[:split], self._relaxation.patterns[split:]
@@ -82,8 +81,7 @@ class Exchangeable(nn.Module):
     def relax(self, structure: Structure) -> Structure:
         """The structure with a sort for each dimension, on which `linear` works; kept."""
         assert_structure(structure)
-        relaxation = self._relaxation if self.order is None else _strict(self._tensor(structure))
-        return relaxation.apply(structure)
+        return (self._relaxation if self.order is None else _strict(self._tensor(structure))).apply(structure)
 
     def plan(self, structure: Structure) -> Plan:
         """The index lists for a structure: see `Linear.plan`."""
@@ -124,16 +122,13 @@ class Exchangeable(nn.Module):
 _strict = lru_cache(maxsize=64)(lambda pattern: Relaxation([pattern] * 2, is_strict=True))
 
 
-def _as_order(text: object) -> int | None:
-    if isinstance(text, (str, EquivariantMap)):
-        return None
+def _as_map(text: object) -> tuple[int | None, EquivariantMap]:
+    """The number of dimensions, where that is given, and the map that is meant."""
+    if isinstance(text, EquivariantMap):
+        return None, text
+    if isinstance(text, str):
+        return None, EquivariantMap(text if "->" in text else f"{text} -> {text}")
     if isinstance(text, bool) or not isinstance(text, int) or not 1 <= text <= 8:
         raise IncidenceError(f"Exchangeable takes a number of dimensions, 1 to 8, or the tensors as text; got {text!r}.")
-    return text
-
-
-def _as_map(text: int | str | EquivariantMap) -> EquivariantMap:
-    if isinstance(text, EquivariantMap):
-        return text
-    side = " ".join(f"d{k}:dim{k}" for k in range(text)) if isinstance(text, int) else text
-    return EquivariantMap(side if "->" in side else f"{side} -> {side}")
+    side = " ".join(f"d{k}:dim{k}" for k in range(text))
+    return text, EquivariantMap(f"{side} -> {side}")

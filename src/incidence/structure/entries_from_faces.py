@@ -38,7 +38,7 @@ def with_pattern(structure: S, text: str | Pattern, faces: Mapping[Any, str] | N
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise IncidenceError(f"with_pattern: limit must be an integer from 0, the number of entries to look for at most; got {limit!r}.")
     search = _Search(structure, pattern, sources(structure, pattern, faces), limit)
-    found = search.join(search.reduced([search.table(number) for number in range(pattern.order)]))
+    found = search.join(search.reduced([search.open(d) if face.is_open else search.fixed(d) for d, face in enumerate(pattern.faces)]))
     rows = [found[number] for number in range(pattern.order)]
     fixed = [found[name] for name in pattern.fixed_letters]
     letters = torch.stack(fixed) if fixed else no_entries(0, structure.device)
@@ -76,13 +76,15 @@ class _Search:
 
     # ---- the faces that are there, with their nodes on the letters
 
-    def table(self, number: int) -> Candidates:
-        """The candidates for one face of the pattern."""
-        return self._open(number) if self.pattern.faces[number].is_open else self._fixed(number)
-
-    def _fixed(self, number: int) -> Candidates:
+    def fixed(self, number: int) -> Candidates:
+        """The candidates for a face of fixed size."""
         face = self.pattern.faces[number]
-        nodes = _ascending(face, self.structure.index(lone(face, self.sources[number].name))[0])
+        nodes = self.structure.index(lone(face, self.sources[number].name))[0]
+        if not face.kind.is_ordered:  # nodes are to ascend, for each sort on its own
+            nodes = nodes.clone()
+            for sort in {x.sort for x in face.letters}:
+                own = [p for p, x in enumerate(face.letters) if x.sort == sort]
+                nodes[own] = nodes[own].sort(dim=0)[0]
         ways = self._ways(face, nodes.shape[1])
         table: Candidates = {x.name: torch.cat([nodes[way[p]] for way in ways]) for p, x in enumerate(face.letters)}
         table[number] = torch.arange(nodes.shape[1], device=nodes.device).repeat(len(ways))
@@ -93,11 +95,13 @@ class _Search:
         if face.kind.is_ordered:
             return [{p: p for p in range(len(face.letters))}]
         sorts = [x.sort for x in face.letters]
-        alike = list(self._classes(face).values())
-        size = prod(factorial(sorts.count(s)) for s in set(sorts)) // prod(factorial(len(own)) for own in alike)
+        alike: dict[object, list[int]] = {}
+        for position, x in enumerate(face.letters):
+            alike.setdefault((self.pattern.signatures[x.name], x.sort), []).append(position)
+        size = prod(factorial(sorts.count(s)) for s in set(sorts)) // prod(factorial(len(own)) for own in alike.values())
         assert_few(size * count, self.limit, self.what)
         ways: list[dict[int, int]] = [{}]
-        for own in alike:
+        for own in alike.values():
             places = [p for p, sort in enumerate(sorts) if sort == sorts[own[0]]]
             ways = [
                 way | dict(zip(own, chosen, strict=True))
@@ -106,14 +110,8 @@ class _Search:
             ]
         return ways
 
-    def _classes(self, face: Face) -> dict[object, list[int]]:
-        classes: dict[object, list[int]] = {}
-        for position, x in enumerate(face.letters):
-            classes.setdefault((self.pattern.signatures[x.name], x.sort), []).append(position)
-        return classes
-
-    def _open(self, number: int) -> Candidates:
-        """Only the letters that other faces share get nodes; the others ask for a size."""
+    def open(self, number: int) -> Candidates:
+        """The candidates for an open face: only the letters that other faces share get nodes; the others ask for a size."""
         face, source = self.pattern.faces[number], self.sources[number]
         members = self.structure.index(source)[1]
         sizes = torch.bincount(members[1], minlength=self.structure.num_entries(source))
@@ -151,18 +149,16 @@ class _Search:
         while tables:
             following = max(tables, key=lambda table: (len(self._shared(found, table)), -_length(table)))
             tables = [table for table in tables if table is not following]
-            found = self._distinct(self._join(found, following), {name for table in tables for name in _letters(table)})
+            shared = self._shared(found, following)
+            keys = self._keys(found, following, shared) if shared else (self._homes(found), self._homes(following))
+            which, spot = pairs(*keys, self.limit, self.what)
+            joined = _take(following, spot) | _take(found, which)
+            found = self._distinct(joined, {name for table in tables for name in _letters(table)})
         return found
 
     @staticmethod
     def _shared(one: Candidates, other: Candidates) -> list[str]:
         return [name for name in _letters(one) if name in other]
-
-    def _join(self, one: Candidates, other: Candidates) -> Candidates:
-        shared = self._shared(one, other)
-        left, right = self._keys(one, other, shared) if shared else (self._homes(one), self._homes(other))
-        which, spot = pairs(left, right, self.limit, self.what)
-        return _take(other, spot) | _take(one, which)
 
     def _keys(self, one: Candidates, other: Candidates, shared: Sequence[str]) -> tuple[Tensor, Tensor]:
         bounds = [self.structure.counts[self.pattern.sorts[name]] for name in shared]
@@ -181,17 +177,6 @@ class _Search:
         kept = distinct(code([*(table[number] for number in numbers), *(table[name] for name in names)], bounds)[0])
         useful: set[str | int] = {*numbers, *names, *self.pattern.fixed_letters}
         return {key: column[kept] for key, column in table.items() if key in useful}
-
-
-def _ascending(face: Face, nodes: Tensor) -> Tensor:
-    """The nodes of an unordered face in ascending order, for each sort on its own."""
-    if face.kind.is_ordered:
-        return nodes
-    nodes = nodes.clone()
-    for sort in {x.sort for x in face.letters}:
-        own = [p for p, x in enumerate(face.letters) if x.sort == sort]
-        nodes[own] = nodes[own].sort(dim=0)[0]
-    return nodes
 
 
 # ---- the tensor

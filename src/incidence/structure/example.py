@@ -63,10 +63,10 @@ class Example:
             raise IncidenceError(f"features map patterns to tensors, as in {{'i': x}}; got {type(features).__name__}.")
         is_batch = structure.num_structures != 1 if is_batch is None else is_batch
         features = {} if features is None else dict(features)
-        for key, pattern in _patterns(structure, features, "features").items():
-            _assert_rows(f"features[{key!r}]", features[key], pattern, structure)
-            if features[key].ndim != 2:
-                came = list(features[key].shape)
+        _assert_tensors(structure, features, "features")
+        for key, x in features.items():
+            if x.ndim != 2:
+                came = list(x.shape)
                 raise IncidenceError(f"features[{key!r}] must have shape [entries, channels]; got {came}. For one channel use x[:, None].")
         target = _as_target(structure, target, is_batch)
         self.__dict__.update(_structure=structure, _features=features, _target=target, _is_batch=bool(is_batch))
@@ -226,25 +226,22 @@ class Example:
         return Example._of, (self._structure, self._features, self._target, self._is_batch)
 
 
-def _patterns(structure: Structure, tensors: Mapping[str, Tensor], what: str) -> dict[str, Pattern]:
-    """The pattern that each key means."""
-    found: dict[str, Pattern] = {}
-    for key in tensors:
+def _assert_tensors(structure: Structure, tensors: Mapping[str, Tensor], what: str) -> None:
+    """Refuses tensors that do not have a row for each entry of their patterns."""
+    found = set()
+    for key, value in tensors.items():
         pattern = structure.resolve(key)
-        if pattern in found.values():
+        if pattern in found:
             raise IncidenceError(f"{what} have `{pattern}` twice, in two spellings: {', '.join(map(repr, tensors))}. Join their channels.")
-        found[key] = pattern
-    return found
-
-
-def _assert_rows(name: str, value: object, pattern: Pattern, structure: Structure) -> None:
-    if not isinstance(value, Tensor):
-        raise IncidenceError(f"{name} must be a tensor; got {type(value).__name__}. Convert it with torch.as_tensor(x).")
-    rows = structure.num_entries(pattern)
-    if not value.ndim or len(value) != rows:
-        what = f"`{pattern}`" if pattern.faces else "the whole structure"
-        raise IncidenceError(f"{name} must have {rows} rows, one for each entry of {what}; got shape {list(value.shape)}.")
-    _assert_device(name, value, structure)
+        found.add(pattern)
+        name = f"{what}[{key!r}]"
+        if not isinstance(value, Tensor):
+            raise IncidenceError(f"{name} must be a tensor; got {type(value).__name__}. Convert it with torch.as_tensor(x).")
+        rows = structure.num_entries(pattern)
+        if not value.ndim or len(value) != rows:
+            of = f"`{pattern}`" if pattern.faces else "the whole structure"
+            raise IncidenceError(f"{name} must have {rows} rows, one for each entry of {of}; got shape {list(value.shape)}.")
+        _assert_device(name, value, structure)
 
 
 def _assert_device(name: str, value: Tensor, structure: Structure) -> None:
@@ -256,8 +253,7 @@ def _as_target(structure: Structure, target: object, is_batch: bool) -> Target:
     if target is None:
         return None
     if isinstance(target, Mapping):
-        for key, pattern in _patterns(structure, target, "target").items():
-            _assert_rows(f"target[{key!r}]", target[key], pattern, structure)
+        _assert_tensors(structure, target, "target")
         return dict(target)
     if isinstance(target, (bool, int, float)):
         target = torch.tensor(target, device=structure.device)
@@ -271,10 +267,7 @@ def _as_target(structure: Structure, target: object, is_batch: bool) -> Target:
 
 
 def _same(one: Mapping[Pattern | None, Tensor], other: Mapping[Pattern | None, Tensor]) -> bool:
-    return one.keys() == other.keys() and all(_equal(x, other[key]) for key, x in one.items())
+    def is_equal(x: Tensor, y: Tensor) -> bool:  # NaN is what data sets write where a value is missing
+        return x.dtype == y.dtype and x.shape == y.shape and bool(((x == y) | ((x != x) & (y != y))).all())
 
-
-def _equal(x: Tensor, y: Tensor) -> bool:
-    if x.dtype != y.dtype or x.shape != y.shape:
-        return False
-    return bool(((x == y) | ((x != x) & (y != y))).all())  # NaN is what data sets write where a value is missing
+    return one.keys() == other.keys() and all(is_equal(x, other[key]) for key, x in one.items())

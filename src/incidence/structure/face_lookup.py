@@ -52,13 +52,10 @@ def _chosen(pattern: Pattern, faces: Mapping[Any, str]) -> dict[int, str]:
     for key, tensor in faces.items():
         numbers = [d for d, face in enumerate(pattern.faces) if (d == key if isinstance(key, int) else _fits(Pattern(key), face))]
         if not numbers:
-            raise IncidenceError(f"faces: `{pattern}` has no face {key!r}; it has {_written(pattern)}.")
+            there = ", ".join(f"{number}: `{lone(face)}`" for number, face in enumerate(pattern.faces))
+            raise IncidenceError(f"faces: `{pattern}` has no face {key!r}; it has {there}.")
         found.update(dict.fromkeys(numbers, tensor))
     return found
-
-
-def _written(pattern: Pattern) -> str:
-    return ", ".join(f"{number}: `{lone(face)}`" for number, face in enumerate(pattern.faces))
 
 
 def _named(structure: StructureData, pattern: Pattern, number: int, tensor: str) -> Pattern:

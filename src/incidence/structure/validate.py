@@ -33,6 +33,11 @@ __all__ = [
 _MAX_NODES = 2**61
 
 
+def first_true(mask: Tensor) -> int | None:
+    """Where a mask is True first; None if nowhere."""
+    return int(mask.nonzero()[0]) if mask.any() else None
+
+
 def assert_structure(given: object, what: str = "the second argument", call: str = "layer(x, structure)") -> None:
     """Refuses what is no structure where one belongs."""
     if not isinstance(given, StructureData):
@@ -130,15 +135,12 @@ def entry_ptr_from_nodes(pattern: Pattern, index: Sequence[Tensor], node_ptr: Ma
         home[entries] = torch.bucketize(nodes.contiguous(), node_ptr[sort][1:], right=True)
     for nodes, entries, sort in places:
         strange = torch.bucketize(nodes.contiguous(), node_ptr[sort][1:], right=True) != home[entries]
-        if strange.any():
-            entry = int(entries[strange.nonzero()[0]])
-            raise IncidenceError(f"index['{pattern}']: entry {entry} has nodes of more than one structure of the batch. Drop it.")
-    late = home.diff() < 0
-    if late.any():
-        entry = int(late.nonzero()[0]) + 1
+        if (bad := first_true(strange)) is not None:
+            raise IncidenceError(f"index['{pattern}']: entry {entries[bad]} has nodes of more than one structure of the batch. Drop it.")
+    if (late := first_true(home.diff() < 0)) is not None:
         raise IncidenceError(
-            f"index['{pattern}']: entry {entry} is of structure {int(home[entry])} and stands after entries of structure "
-            f"{int(home[entry - 1])}. The entries of a batch stand by structure: sort them, features too."
+            f"index['{pattern}']: entry {late + 1} is of structure {int(home[late + 1])} and stands after entries of structure "
+            f"{int(home[late])}. The entries of a batch stand by structure: sort them, features too."
         )
     return ranges(torch.bincount(home, minlength=num_structures))
 
@@ -241,14 +243,11 @@ def _assert_distinct(pattern: Pattern, letters: Tensor, name: str) -> None:
     row = {letter: number for number, letter in enumerate(pattern.fixed_letters)}
     for face in pattern.faces:
         inside = [letter.name for letter in face.letters if letter.name in row]
-        if not face.kind.is_distinct:
-            continue
-        for one, other in combinations(inside, 2):
+        for one, other in combinations(inside, 2) if face.kind.is_distinct else ():
             if pattern.sorts[one] != pattern.sorts[other]:
                 continue
-            same = letters[row[one]] == letters[row[other]]
-            if same.any():
-                bad = int(same.nonzero()[0])
+            bad = first_true(letters[row[one]] == letters[row[other]])
+            if bad is not None:
                 entry = tuple(letters[:, bad].tolist())
                 loop = " Remove the self-loop, or use" if len(inside) == 2 else " Remove the entry, or use"
                 remedy = " ".join(inside) if face.kind.is_ordered else f"[{' '.join(inside)}]"
@@ -272,24 +271,19 @@ def _assert_open(pattern: Pattern, index: Sequence[Tensor], num_nodes: Mapping[s
                 f"{name}: {members.shape[1]} incidences cannot make {num_entries:,} faces. Entry numbers run from 0 without gaps: renumber "
                 f"them, for example with torch.unique(..., return_inverse=True)."
             )
-        if members.numel() and (int(members[1].min()) < 0 or int(members[1].max()) >= num_entries):
-            bad = int(((members[1] < 0) | (members[1] >= num_entries)).nonzero()[0])
+        if (bad := first_true((members[1] < 0) | (members[1] >= num_entries))) is not None:
             entry = int(members[1, bad])
             raise IncidenceError(f"{name}[1, {bad}] is {entry}: entries are numbered 0 to {num_entries - 1}. Correct the number.")
         sizes = torch.bincount(members[1], minlength=num_entries)
         least = len(face.letters)
-        short = sizes < least
-        if short.any():
-            bad = int(short.nonzero()[0])
+        if (bad := first_true(sizes < least)) is not None:
             what = "is in no incidence" if not sizes[bad] else f"has {int(sizes[bad])} node{'s' * (int(sizes[bad]) > 1)}"
             raise IncidenceError(
                 f"{name}: the face of entry {bad} {what}, but it needs at least {least}. Entry numbers run from 0 without gaps: "
                 f"renumber them, or drop the entry."
             )
         pairs, order = (members[1] * bound + members[0]).sort(stable=True)
-        again = pairs[1:] == pairs[:-1]
-        if again.any():
-            bad = int(again.nonzero()[0])
+        if (bad := first_true(pairs[1:] == pairs[:-1])) is not None:
             node, entry = (int(v) for v in members[:, order[bad]])
             raise IncidenceError(f"{name}: node {node} stands twice in the face of entry {entry}. Remove the repeated incidence.")
         pairs_of[number] = pairs
@@ -303,9 +297,8 @@ def _assert_letters_in_open_faces(pattern: Pattern, letters: Tensor, pairs_of: M
         for number, _ in pattern.signatures[name]:
             if number not in pairs_of:
                 continue
-            missing = ~is_among(entries * bound + letters[row], pairs_of[number])
-            if missing.any():
-                bad = int(missing.nonzero()[0])
+            bad = first_true(~is_among(entries * bound + letters[row], pairs_of[number]))
+            if bad is not None:
                 raise IncidenceError(
                     f"index['{pattern}']: in entry {bad} the letter `{name}` is {int(letters[row, bad])}, which is not in its open face "
                     f"(face {number}). Add the incidence, or drop the entry."
@@ -321,9 +314,8 @@ def _assert_shared_nodes(pattern: Pattern, pairs_of: Mapping[int, Tensor], bound
         common = pairs_of[faces[0]]
         for number in faces[1:]:
             common = common[is_among(common, pairs_of[number])]
-        short = torch.bincount(common // bound, minlength=num_entries) < least
-        if short.any():
-            bad = int(short.nonzero()[0])
+        bad = first_true(torch.bincount(common // bound, minlength=num_entries) < least)
+        if bad is not None:
             raise IncidenceError(
                 f"index['{pattern}']: in entry {bad} the open faces {' and '.join(map(str, faces))} share fewer than {least} nodes. "
                 f"The letters of the pattern say that they meet: drop the entry."

@@ -17,6 +17,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure.edit import as_labels
 from incidence.structure.structure import Structure
+from incidence.structure.validate import first_true
 from incidence.symmetry.factor import Factor, direct_factors
 from incidence.symmetry.orbits import number_orbits
 
@@ -130,10 +131,10 @@ class Group:
         if pattern not in self._moved:
             moved = [_moved_entries(self.structure, pattern, self._by_sort(row)) for row in self._rows]
             for number, rows in enumerate(moved):
-                if bool((rows < 0).any()):
+                if (bad := first_true(rows < 0)) is not None:
                     raise IncidenceError(
-                        f"generator {number} does not keep the entries of `{pattern}`: it takes entry {int((rows < 0).nonzero()[0])} to "
-                        f"one that is absent. A group of a structure maps every entry to an entry."
+                        f"generator {number} does not keep the entries of `{pattern}`: it takes entry {bad} to one that is absent. "
+                        f"A group of a structure maps every entry to an entry."
                     )
             self._moved[pattern] = moved
         return self._moved[pattern]

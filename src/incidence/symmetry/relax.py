@@ -19,6 +19,7 @@ from incidence.structure.entries import buckets, count_entries
 from incidence.structure.face_lookup import lone
 from incidence.structure.ragged import code, ranges, rank
 from incidence.structure.structure import Structure
+from incidence.structure.validate import first_true
 
 __all__ = ["Relaxation"]
 
@@ -139,8 +140,7 @@ def _faces_of(structure: Structure, pattern: Pattern, number: int) -> Index:
 
 def _located(structure: Structure, face: Pattern, pattern: Pattern, part: Index) -> Tensor:
     rows = structure.locate(face, part if face.is_open else part[0])
-    if bool((rows < 0).any()):
-        bad = int((rows < 0).nonzero()[0])
+    if (bad := first_true(rows < 0)) is not None:
         raise IncidenceError(
             f"entry {bad} of `{pattern}` has a face that is not among the entries of `{face}`. Add it there, or leave `{face}` out of "
             f"the structure: then the faces that occur are taken."
