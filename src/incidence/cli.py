@@ -115,10 +115,8 @@ def _num_nodes(text: str) -> int | dict[str, int]:
 
 
 def _explain(arguments: argparse.Namespace) -> str:
-    explanation = explain(arguments.map, nodes=arguments.nodes, max_overlap=arguments.max_overlap)
-    if arguments.json:
-        return json.dumps(explanation.data(show_all=arguments.all), indent=1)
-    return explanation.text(show_all=arguments.all)
+    found = explain(arguments.map, nodes=arguments.nodes, max_overlap=arguments.max_overlap)
+    return json.dumps(found.data(show_all=arguments.all), indent=1) if arguments.json else found.text(show_all=arguments.all)
 
 
 def _bench(words: Sequence[str]) -> int:

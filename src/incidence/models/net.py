@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
-from incidence.models.parts import NORMS, PerTensor, Rescale, Sum, activation
+from incidence.models.parts import ACTIVATIONS, NORMS, PerTensor, Rescale, Sum
 from incidence.nn import Activation, Dropout, Linear, Readout, Residual, Sequential
 from incidence.nn.linear import as_channels
 from incidence.nn.tensors import Values, key_of, per_tensor
@@ -98,16 +98,12 @@ class IncidenceNet(nn.Module):
 
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
         """The outputs: a tensor, or a dict of tensors if the map has several. Features of other tensors are left alone."""
-        given = self._inputs(x)
-        hidden = self.blocks(self.encoder(given, structure), structure)
+        if isinstance(x, Mapping):
+            xs = self.select(x)
+            x = xs[0] if len(xs) == 1 else dict(zip(map(key_of, self.map.inputs), xs, strict=True))
+        hidden = self.blocks(self.encoder(x, structure), structure)
         ys = [head(hidden, structure) for head in self.heads]
         return ys[0] if len(ys) == 1 else {key_of(p): y for p, y in zip(self.map.outputs, ys, strict=True)}
-
-    def _inputs(self, x: Values | Mapping[str, Tensor]) -> Any:
-        if not isinstance(x, Mapping):
-            return x
-        xs = self.select(x)
-        return xs[0] if len(xs) == 1 else dict(zip(map(key_of, self.map.inputs), xs, strict=True))
 
     def select(self, x: Mapping[str, Tensor]) -> list[Tensor]:
         """The features that the network reads, in the order of its map, whatever their spelling.
@@ -150,15 +146,17 @@ class _Style:
     def __init__(self, hidden: int, aggr: Aggr, whole: str | None, norm: str, function: str, dropout: float, max_overlap: int) -> None:
         if norm not in NORMS:
             raise IncidenceError(f"norm is one of {', '.join(NORMS)}; got {norm!r}.")
+        if function not in ACTIVATIONS:
+            raise IncidenceError(f"activation is one of {', '.join(ACTIVATIONS)}; got {function!r}.")
         self.hidden, self.aggr, self.norm, self.dropout, self.max_overlap = hidden, aggr, norm, dropout, max_overlap
         self.whole = whole if whole is not None and whole != aggr else None
-        self.function = activation(function)
+        self.function = ACTIVATIONS[function]
         self.bias = norm == "none"  # a norm would take it away again, and Adam would follow the rounding of its gradient
 
     def layer(self, text: str, in_channels: int | Mapping[str, int] | None = None) -> nn.Module:
         """A complete layer; pooling over whole structures may differ from pooling around nodes."""
         arguments = text, self.hidden if in_channels is None else in_channels, self.hidden
-        if self.whole is None or not _has_whole(text, self.max_overlap):
+        if self.whole is None or len(set(map(_is_far, EquivariantMap(text, self.max_overlap).operations))) < 2:
             return Linear(*arguments, aggr=self.aggr, bias=self.bias, max_overlap=self.max_overlap)
         near = Linear(*arguments, aggr=self.aggr, bias=self.bias, max_overlap=self.max_overlap, operations=_is_near)
         far = Linear(*arguments, aggr=self.whole, bias=False, max_overlap=self.max_overlap, operations=_is_far)
@@ -195,11 +193,6 @@ def _is_far(operation: Operation) -> bool:
 
 def _is_near(operation: Operation) -> bool:
     return not _is_far(operation)
-
-
-def _has_whole(text: str, max_overlap: int) -> bool:
-    """Whether a map pools over whole structures, and does anything else beside."""
-    return len({_is_far(operation) for operation in EquivariantMap(text, max_overlap).operations}) == 2
 
 
 def _calibrate(layer: nn.Module, arguments: tuple[Any, ...]) -> None:

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from incidence.algebra.maps import EquivariantMap
-from incidence.errors import IncidenceError
 from incidence.nn import BatchNorm, LayerNorm
 from incidence.nn.tensors import Values, key_of
 from incidence.structure import Structure
 
-__all__ = ["ACTIVATIONS", "NORMS", "PerTensor", "Rescale", "Sum", "activation"]
+__all__ = ["ACTIVATIONS", "NORMS", "PerTensor", "Rescale", "Sum"]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "elu": nn.functional.elu,
@@ -29,13 +28,6 @@ NORMS: dict[str, Callable[[str, int], list[nn.Module]]] = {
     "layer": lambda text, channels: [LayerNorm(text, channels)],
     "none": lambda text, channels: [],
 }
-
-
-def activation(name: str) -> Callable[[Tensor], Tensor]:
-    """An activation by name."""
-    if name not in ACTIVATIONS:
-        raise IncidenceError(f"activation is one of {', '.join(ACTIVATIONS)}; got {name!r}.")
-    return ACTIVATIONS[name]
 
 
 class PerTensor(nn.Module):

@@ -76,12 +76,10 @@ def make(
     text = f"{inputs} -> {at}"
     given = {Pattern(key): width for key, width in in_channels.items()}
     patterns = EquivariantMap(text).inputs
-    missing = [p for p in patterns if p not in given]
-    if missing:
+    missing = next((p for p in patterns if p not in given), None)
+    if missing is not None:
         has = ", ".join(f"`{key}`" for key in in_channels)
-        raise IncidenceError(
-            f"the model {name!r} reads `{missing[0]}`, and the data has features of {has}: lift it, or choose another model."
-        )
+        raise IncidenceError(f"the model {name!r} reads `{missing}`, and the data has features of {has}: lift it, or choose another model.")
     return IncidenceNet(text, {key_of(p): given[p] for p in patterns}, out_channels, **{**preset.settings, **settings})
 
 
@@ -98,11 +96,7 @@ def find_preset(name: str) -> Preset:
 
 
 def settings_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting of a network by name: those given, then those of the preset, then the defaults; one statistic is a text.
-
-    Raises:
-        IncidenceError: There is no such preset, and the name is not of tensors.
-    """
+    """Every setting of a network by name: those given, then those of the preset, then the defaults; one statistic is a text."""
     defaults = {p.name: p.default for p in signature(IncidenceNet).parameters.values() if p.kind is p.KEYWORD_ONLY}
     found = {**defaults, **find_preset(name).settings, **settings}
     return {key: value[0] if isinstance(value, (tuple, list)) and len(value) == 1 else value for key, value in found.items()}

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from incidence.errors import need
+from incidence.structure.storage import whole_file
 
 __all__ = ["confusion", "curves", "parity", "save"]
 
@@ -17,8 +19,7 @@ _PALE = "#c55a11"
 
 
 def _figure(width: float, height: float) -> Any:
-    module = need("matplotlib.figure", "a plot", "train")
-    return module.Figure(figsize=(width, height), layout="constrained")
+    return need("matplotlib.figure", "a plot", "train").Figure(figsize=(width, height), layout="constrained")
 
 
 def parity(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], unit: str = "") -> Any:
@@ -56,17 +57,14 @@ def curves(rows: Sequence[Mapping[str, float]]) -> Any:
         for number, name in enumerate(panel):
             shown = [(row["epoch"], row[name]) for row in rows if name in row]
             axis.plot([e for e, _ in shown], [v for _, v in shown], color=(_INK, _PALE)[number % 2], label=name.replace("_", " "))
-        axis.set(
-            xlabel="epoch", yscale="log" if panel is losses and all(row[n] > 0 for row in rows for n in panel if n in row) else "linear"
-        )
+        is_log = panel is losses and all(row[n] > 0 for row in rows for n in panel if n in row)
+        axis.set(xlabel="epoch", yscale="log" if is_log else "linear")
         axis.legend(frameon=False)
     return figure
 
 
 def confusion(predicted: Tensor, target: Tensor, names: Sequence[str]) -> Any:
     """How often each class was taken for each: rows are true classes, shares of the row."""
-    import torch
-
     known = target >= 0
     counts = torch.zeros(len(names), len(names))
     counts.index_put_((target[known], predicted[known].argmax(-1)), torch.ones(int(known.sum())), accumulate=True)
@@ -79,19 +77,14 @@ def confusion(predicted: Tensor, target: Tensor, names: Sequence[str]) -> Any:
     axis.set_yticks(range(len(names)), names, fontsize=7, parse_math=False)
     axis.set(xlabel="predicted", ylabel="true")
     if len(names) <= 12:
-        for row, own in enumerate(counts.int().tolist()):
-            for column, count in enumerate(own):
-                if count:
-                    axis.text(
-                        column, row, count, ha="center", va="center", fontsize=7, color="white" if shares[row, column] > 0.5 else "black"
-                    )
+        for row, column in counts.nonzero().tolist():
+            color = "white" if shares[row, column] > 0.5 else "black"
+            axis.text(column, row, int(counts[row, column]), ha="center", va="center", fontsize=7, color=color)
     return figure
 
 
 def save(figure: Any, path: Path) -> Path:
     """Writes a figure in the format that the suffix says, at once or not at all."""
-    from incidence.structure.storage import whole_file
-
     with whole_file(path) as file:
         figure.savefig(file, format=path.suffix[1:], dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
     return path

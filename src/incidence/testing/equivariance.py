@@ -56,14 +56,14 @@ def assert_equivariant(
         raise IncidenceError(f"trials is a number of relabellings, at least 1; got {trials!r}.")
     known = getattr(module, "map", None)
     known = known if isinstance(known, EquivariantMap) else None
+    texts = {p.name or str(p): p for p in known.inputs + known.outputs} if known is not None else {}
     names = _names(known, x, inputs, outputs)
     before = module(x, structure)
     _assert_repeatable(before, module(x, structure))
     generator = torch.Generator().manual_seed(seed)
     for trial in range(trials):
         moved, rows = _moved(structure, generator)
-        rows_of = _RowsOf(structure, rows, known)
-        given, expected = rows_of.take(x, names[0]), rows_of.take(before, names[1])
+        given, expected = (_take(value, name, structure, rows, texts) for value, name in zip((x, before), names, strict=True))
 
         def difference(changed: Structure, given: Any = given, expected: Any = expected) -> str | None:
             return _difference(expected, module(given, changed), rtol, atol, names[1])
@@ -111,33 +111,25 @@ def _moved(structure: Structure, generator: torch.Generator) -> tuple[Structure,
 
 def _shuffled(ptr: Tensor, generator: torch.Generator) -> Tensor:
     """A permutation that keeps everything in its structure."""
-    bounds = ptr.tolist()
-    parts = [a + torch.randperm(b - a, generator=generator) for a, b in pairwise(bounds)]
+    parts = [a + torch.randperm(b - a, generator=generator) for a, b in pairwise(ptr.tolist())]
     return torch.cat(parts).to(ptr.device) if parts else torch.zeros(0, dtype=torch.long)
 
 
-class _RowsOf:
-    """Which rows of a tensor go where under a relabelling."""
-
-    def __init__(self, structure: Structure, rows: dict[Pattern, Tensor], known: EquivariantMap | None) -> None:
-        self.structure, self.rows = structure, rows
-        self.known = {p.name or str(p): p for p in known.inputs + known.outputs} if known is not None else {}
-
-    def take(self, x: Any, name: str | None) -> Any:
-        """The values in the new order."""
-        if isinstance(x, Mapping):
-            return {key: self.take(value, key) for key, value in x.items()}
-        if not isinstance(x, Tensor):
-            raise IncidenceError(f"a module gives a tensor or a dict of tensors; got {type(x).__name__}.")
-        pattern = self.known.get(name or "") or self.structure.resolve(name or "")
-        rows = self.rows.get(pattern, self.rows.get(pattern.unnamed()))
-        expected = self.structure.num_structures if rows is None else len(rows)
-        if len(x) != expected:
-            raise IncidenceError(
-                f"a tensor of `{pattern}` has {expected} rows here; got {len(x)}. Say the pattern of the output with outputs=: for one "
-                f"row per structure it is outputs=''."
-            )
-        return x if rows is None else x[rows]
+def _take(x: Any, name: str | None, structure: Structure, rows: dict[Pattern, Tensor], known: Mapping[str, Pattern]) -> Any:
+    """The values in the new order."""
+    if isinstance(x, Mapping):
+        return {key: _take(value, key, structure, rows, known) for key, value in x.items()}
+    if not isinstance(x, Tensor):
+        raise IncidenceError(f"a module gives a tensor or a dict of tensors; got {type(x).__name__}.")
+    pattern = known.get(name or "") or structure.resolve(name or "")
+    order = rows.get(pattern, rows.get(pattern.unnamed()))
+    expected = structure.num_structures if order is None else len(order)
+    if len(x) != expected:
+        raise IncidenceError(
+            f"a tensor of `{pattern}` has {expected} rows here; got {len(x)}. Say the pattern of the output with outputs=: for one "
+            f"row per structure it is outputs=''."
+        )
+    return x if order is None else x[order]
 
 
 def _assert_repeatable(one: Any, other: Any) -> None:

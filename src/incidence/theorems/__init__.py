@@ -1,7 +1,7 @@
 """The paper's theorems as functions: what they say of a given graph or structure, in exact terms, by spans and ranks."""
 
-from incidence.theorems.carrying import carry_rank, recovered
 from incidence.theorems.operators import multiplication_rule, nine_operators
 from incidence.theorems.relaxed import Comparison, theorem_a1
+from incidence.theorems.spans import carry_rank, recovered
 
 __all__ = ["Comparison", "carry_rank", "multiplication_rule", "nine_operators", "recovered", "theorem_a1"]

@@ -14,8 +14,6 @@ from incidence.errors import IncidenceError
 
 __all__ = ["multiplication_rule", "nine_operators"]
 
-_SORTS = ("node",)
-
 
 def nine_operators() -> dict[str, tuple[str, ...]]:
     r"""The paper's table of operators for `i, {i j} -> i, {i j}`: for every pooled feature, where it goes, to nodes and to edges.
@@ -58,15 +56,13 @@ def multiplication_rule(source: int, middle: int, target: int, first: int, secon
     """
     m, mid, n, i, j = source, middle, target, first, second
     if not all(isinstance(v, int) and not isinstance(v, bool) for v in (m, mid, n, i, j)):
-        raise IncidenceError(
-            f"multiplication_rule takes five whole numbers: the sizes of the faces and the nodes kept; got {(m, mid, n, i, j)}."
-        )
+        given = (m, mid, n, i, j)
+        raise IncidenceError(f"multiplication_rule takes five whole numbers: the sizes of the faces and the nodes kept; got {given}.")
     if min(m, mid, n, i, j) < 0 or i > min(m, mid) or j > min(mid, n):
-        raise IncidenceError(
-            f"W^({m}->{mid})_{i} followed by W^({mid}->{n})_{j}: an operator keeps at most as many nodes as its faces have."
-        )
+        which = f"W^({m}->{mid})_{i} followed by W^({mid}->{n})_{j}"
+        raise IncidenceError(f"{which}: an operator keeps at most as many nodes as its faces have.")
     terms = {}
     for k in range(max(0, i + j - mid), min(i, j) + 1):
         constant = comb(m - k, i - k) * comb(n - k, j - k)
-        terms[k] = Polynomial.binomial(_SORTS, "node", -i - j, mid - i - j + k) * constant
+        terms[k] = Polynomial.binomial(("node",), "node", -i - j, mid - i - j + k) * constant
     return {k: value for k, value in terms.items() if value}

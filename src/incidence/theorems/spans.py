@@ -1,11 +1,17 @@
-"""Spans of matrices: ranks, and what lies in them. Double precision, on small structures."""
+"""Spans of matrices: ranks, what lies in them, and what is left of small faces that are carried on large ones.
+
+Double precision, on small structures.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-__all__ = ["basis", "is_within", "rank"]
+from incidence.nn.linear import Linear
+from incidence.structure import Structure, carry
+
+__all__ = ["basis", "carry_rank", "is_within", "rank", "recovered"]
 
 _TOLERANCE = 1e-9  # of the largest singular value of vectors of length 1; the spans here come from small integers
 
@@ -37,3 +43,39 @@ def is_within(vectors: Tensor, span: Tensor) -> Tensor:
     left: Tensor = vectors - vectors @ frame.T @ frame
     is_in: Tensor = left.norm(dim=1) <= 1e-7 * vectors.norm(dim=1).clamp(min=1)
     return is_in
+
+
+def _carried(structure: Structure, source: str, target: str) -> Tensor:
+    """The matrix of carrying, (entries of the target, entries of the source)."""
+    return carry(structure, source, target, torch.eye(structure.num_entries(source), dtype=torch.float64))
+
+
+def carry_rank(structure: Structure, source: str, target: str) -> int:
+    """The rank of carrying: less than the number of small faces where their features cannot be read back.
+
+    Example:
+        >>> square = Structure(4, {"{i j}": torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])})
+        >>> carry_rank(square, "i", "{i j}")  # n_i + n_j on a bipartite graph
+        3
+    """
+    return rank(_carried(structure, source, target).T)
+
+
+def recovered(structure: Structure, source: str, target: str, carrier: str) -> int:
+    r"""How many of the maps between two small faces a layer on the faces that carry both has.
+
+    The dimension of the common part of $\{C_b M\}$ and $\{W C_a\}$, where M are the operators from source to target, W those of the carrier
+    to itself, and C carries the source (a) and the target (b).
+
+    Example:
+        >>> recovered(Structure.complete(4, ["(i j)"]), "i", "i", "(i j)")
+        2
+    """
+
+    def operators(start: str, end: str) -> Tensor:
+        layer = Linear(f"{start} -> {end}", 1, 1)
+        return torch.stack([layer.operator(number, structure).to_dense() for number in range(layer.map.dimension)])
+
+    wanted = (_carried(structure, target, carrier) @ operators(source, target)).flatten(1)
+    there = (operators(carrier, carrier) @ _carried(structure, source, carrier)).flatten(1)
+    return rank(wanted) + rank(there) - rank(torch.cat([wanted, there]))
