@@ -19,7 +19,6 @@ from torch import Tensor
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.geometry import families
 from incidence.geometry.polytopes import polytope_from_facets
-from incidence.geometry.solids import SOLIDS, solid_points
 from incidence.structure import Structure
 
 __all__ = ["coordinates", "named", "names"]
@@ -45,14 +44,11 @@ class _Object:
 
 
 def _solid(name: str) -> Structure:
-    return polytope_from_facets(_facets(solid_points(name)))
-
-
-def _facets(points: NDArray[np.float64]) -> list[list[int]]:
-    """The facets of a polytope whose edges are the shortest distances between its corners, as they are in all uniform ones.
+    """A polytope whose edges are the shortest distances between its corners, as they are in all uniform ones.
 
     A facet is spanned by edges at any of its corners, so all hyperplanes spanned by edges at a corner are tried.
     """
+    points = families.solid_points(name)
     num_nodes, dimension = points.shape
     distances = np.linalg.norm(points[:, None] - points, axis=-1) + 1e9 * np.eye(num_nodes)
     is_edge = distances < distances.min() * (1 + 1e-9)
@@ -65,7 +61,7 @@ def _facets(points: NDArray[np.float64]) -> list[list[int]]:
         heights[np.abs(heights) < 1e-9 * widths.max()] = 0
         for row in heights[(heights >= 0).all(axis=1) | (heights <= 0).all(axis=1)] == 0:
             found.setdefault(row.tobytes(), np.flatnonzero(row).tolist())
-    return list(found.values())
+    return polytope_from_facets(list(found.values()))
 
 
 _FAMILIES = {
@@ -79,7 +75,7 @@ _FAMILIES = {
     "complete-n": _Object(families.complete, None, 1, lambda n: n * n),
 }
 _SINGLES = {
-    **{name: _Object(partial(_solid, name), partial(solid_points, name)) for name in SOLIDS},
+    **{name: _Object(partial(_solid, name), partial(families.solid_points, name)) for name in families.SOLIDS},
     "cube": _Object(partial(families.cube, 3), partial(families.cube_points, 3)),
     "triangular bipyramid": _Object(partial(families.bipyramid, 3), partial(families.bipyramid_points, 3)),
     "Möbius strip": _Object(families.moebius_strip),

@@ -33,9 +33,7 @@ def single(given: Any, who: str) -> Example:
     example = as_example(given, who)
     if example.num_structures != 1:
         raise IncidenceError(f"{who} takes one structure, and this is a batch of {len(example)}: use [{who}(one) for one in batch].")
-    if not example.is_batch:
-        return example
-    return example[0]
+    return example[0] if example.is_batch else example
 
 
 def by_meaning(example: Example) -> dict[Pattern, Tensor]:
@@ -49,7 +47,8 @@ def assert_held(example: Example, who: str, tensors: Iterable[str], features: It
     held = [Pattern(text) for text in tensors]
     for pattern in example.structure.patterns:
         if pattern not in held:
-            raise IncidenceError(f"{who}: {what} has no place for `{pattern}`. Leave it out: {_without(example.structure, held)}.")
+            rest = ", ".join(f"'{p}': s['{p.name or p}']" for p in example.structure.patterns if p in held)
+            raise IncidenceError(f"{who}: {what} has no place for `{pattern}`. Leave it out: Structure(s.num_nodes, {{{rest}}}).")
     kept = [Pattern(text) for text in features]
     for pattern in by_meaning(example):
         if pattern not in kept:
@@ -59,11 +58,6 @@ def assert_held(example: Example, who: str, tensors: Iterable[str], features: It
             )
     if example.target is not None and not target:
         raise IncidenceError(f"{who}: {what} has no place for a target. Leave it out with example.replace(target=None).")
-
-
-def _without(structure: Structure, held: Iterable[Pattern]) -> str:
-    kept = ", ".join(f"'{p}': s['{p.name or p}']" for p in structure.patterns if p in held)
-    return f"Structure(s.num_nodes, {{{kept}}})"
 
 
 def as_rows(value: Any, who: str, name: str) -> Tensor:
@@ -117,22 +111,6 @@ def once(pattern: Pattern, pairs: Tensor, num_nodes: int, values: Mapping[str, T
     place = torch.arange(len(number), device=pairs.device)
     first = torch.full((count,), len(number), device=pairs.device).scatter_reduce(0, number, place, "amin")
     last = torch.zeros(count, dtype=torch.long, device=pairs.device).scatter_reduce(0, number, place, "amax")
-    _assert_one_each_way(pattern, pairs, number, first, last, who)
-    for name, x in values.items():
-        there, back = x[first], x[last]
-        differ = ((there != back) & ~((there != there) & (back != back))).any(1)  # a missing value agrees with another
-        if bool(differ.any()):
-            bad = int(first[differ].min())
-            u, v = pairs[:, bad].tolist()
-            raise IncidenceError(
-                f"{who}: {name} of the edge ({u}, {v}) differs from that of ({v}, {u}), so the edges are no `{pattern}`. "
-                f"Make them equal, or read the edges as `(i j)`."
-            )
-    kept = first.sort()[0]
-    return pairs[:, kept], {name: x[kept] for name, x in values.items()}
-
-
-def _assert_one_each_way(pattern: Pattern, pairs: Tensor, number: Tensor, first: Tensor, last: Tensor, who: str) -> None:
     times = torch.bincount(number)
     is_there_and_back = (times == 2) & (pairs[0, first] == pairs[1, last]) & (pairs[0, first] != pairs[0, last])
     bad = (times > 1) & ~is_there_and_back
@@ -142,6 +120,17 @@ def _assert_one_each_way(pattern: Pattern, pairs: Tensor, number: Tensor, first:
             f"{who}: the edge ({u}, {v}) comes more than once in one direction, and an entry of `{pattern}` comes once. "
             f"Join parallel edges first (PyG: data.coalesce(); NetworkX: nx.Graph(multigraph); scipy: matrix.sum_duplicates())."
         )
+    for name, x in values.items():
+        there, back = x[first], x[last]
+        differ = ((there != back) & ~((there != there) & (back != back))).any(1)  # a missing value agrees with another
+        if bool(differ.any()):
+            u, v = pairs[:, int(first[differ].min())].tolist()
+            raise IncidenceError(
+                f"{who}: {name} of the edge ({u}, {v}) differs from that of ({v}, {u}), so the edges are no `{pattern}`. "
+                f"Make them equal, or read the edges as `(i j)`."
+            )
+    kept = first.sort()[0]
+    return pairs[:, kept], {name: x[kept] for name, x in values.items()}
 
 
 def both_ways(pattern: Pattern, index: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
@@ -36,17 +35,16 @@ def from_gudhi(tree: Any, max_size: int | None = None) -> Example:
     if not isinstance(tree, gudhi.SimplexTree):
         raise IncidenceError(f"from_gudhi takes a SimplexTree; got {type(tree).__name__}.")
     top = tree.dimension() + 1 if max_size is None else max_size
-    by_size: dict[int, list[tuple[list[int], float]]] = {size: [] for size in range(1, max(top, 1) + 1)}
-    for face, value in tree.get_skeleton(max(top - 1, 0)):
-        by_size[len(face)].append((face, value))
-    faces, values = {}, {}
-    for size, found in by_size.items():
-        found.sort()
-        faces[size] = torch.tensor([face for face, _ in found], dtype=torch.long).view(-1, size)
-        values[size] = torch.tensor([value for _, value in found], dtype=torch.float64)[:, None]
-    vertices = faces.pop(1)[:, 0]
-    index = {face_text(size): torch.searchsorted(vertices, rows).T for size, rows in faces.items()}
-    features = {"i" if size == 1 else face_text(size): x for size, x in values.items()}
+    listed = sorted(tree.get_skeleton(max(top - 1, 0)))
+    index, features, vertices = {}, {}, torch.zeros(0, dtype=torch.long)
+    for size in range(1, max(top, 1) + 1):
+        text, found = "i" if size == 1 else face_text(size), [own for own in listed if len(own[0]) == size]
+        faces = torch.tensor([face for face, _ in found], dtype=torch.long).view(-1, size)
+        features[text] = torch.tensor([value for _, value in found], dtype=torch.float64)[:, None]
+        if size == 1:
+            vertices = faces[:, 0]
+        else:
+            index[text] = torch.searchsorted(vertices, faces).T
     return Example(Structure(len(vertices), index), features)
 
 
@@ -69,28 +67,19 @@ def to_gudhi(example: Example | Structure) -> Any:
     wanted = {Pattern(text) for text in texts if text == "i" or Pattern(text) in structure.patterns}
     if features and (features.keys() != wanted or any(x.shape[1] != 1 for x in features.values())):
         raise IncidenceError("to_gudhi: the filtration is a feature of one channel of every tensor, of `i` too, or of none.")
-    tree, total = gudhi.SimplexTree(), 0
-    given: dict[str, tuple[Any, Any]] = {}
-    for text in texts:
-        if Pattern(text) not in wanted:
-            continue
+    tree, given = gudhi.SimplexTree(), {}
+    for text in [text for text in texts if Pattern(text) in wanted]:
         rows = structure[text].sort(dim=0)[0]
         values = features.get(Pattern(text), torch.zeros(rows.shape[1], 1))[:, 0].double()
         given[text] = (rows, values)
-        total += rows.shape[1]
         tree.insert_batch(np.ascontiguousarray(as_array(rows, "to_gudhi"), dtype=np.int32), as_array(values, "to_gudhi"))
-    if tree.num_simplices() != total:
+    if tree.num_simplices() != sum(len(values) for _, values in given.values()):
         raise IncidenceError("to_gudhi: the faces are not closed under subsets: some edge or smaller face is missing. Add it first.")
-    _assert_kept(tree, given)
-    return tree
-
-
-def _assert_kept(tree: Any, given: dict[str, tuple[Tensor, Tensor]]) -> None:
-    """Refuses values of which gudhi made others, so that no face comes after one that contains it."""
     for text, (rows, values) in given.items():
         for face, value in zip(rows.T.tolist(), values.tolist(), strict=True):
-            if tree.filtration(face) != value:
+            if tree.filtration(face) != value:  # gudhi made another of it, so that no face comes after one that contains it
                 raise IncidenceError(
                     f"to_gudhi: the face {face} of `{text}` has the value {value}, and one that contains it has {tree.filtration(face)}. "
                     f"A face comes no later than those that contain it: lower its value."
                 )
+    return tree

@@ -48,7 +48,16 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
     """
     if not isinstance(path, (str, PathLike)):
         raise IncidenceError(f"read_hif takes the path of a file; got {path!r}.")
-    content = _load(Path(path))
+    path = Path(path)
+    if not path.exists():
+        raise IncidenceError(f"there is no file {path}.")
+    raw = path.read_bytes()
+    try:
+        content = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
+    except (ValueError, OSError, EOFError) as error:
+        raise IncidenceError(f"{path} is no HIF file: {error}.") from None
+    if not isinstance(content, dict) or not isinstance(content.get("incidences"), list):
+        raise IncidenceError(f"{path} is no HIF file: it must be an object with a list of `incidences`.")
     kind = content.get("network-type", "undirected")
     text = pattern or (content.get("metadata") or {}).get("pattern") or _TYPES.get(kind)
     if text is None:
@@ -69,23 +78,16 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
         features |= {"e:edge": of_edges, _PAIRS: of_pairs}
         structure = Structure({"node": len(nodes), "edge": len(edges)}, {_PAIRS: pairs})
     else:
-        _assert_faces(pairs, edges, of_pairs, path)
+        hint = f"Read the file with pattern='{_PAIRS}'"
+        if of_pairs is not None:
+            raise IncidenceError(f"{path} has weights or numbers for incidences, for which faces have no place. {hint}.")
+        empty = torch.bincount(pairs[1], minlength=len(edges)) == 0
+        if bool(empty.any()):
+            name = list(edges)[int(empty.nonzero()[0])]
+            raise IncidenceError(f"{path}: the edge {name!r} has no node, and a face has at least one. {hint}.")
         structure = Structure(len(nodes), {text: _faces(Pattern(text), pairs, incidences, path)})
         features[text] = of_edges
     return Example(structure, {key: x for key, x in features.items() if x is not None})
-
-
-def _load(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        raise IncidenceError(f"there is no file {path}.")
-    raw = path.read_bytes()
-    try:
-        content = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
-    except (ValueError, OSError, EOFError) as error:
-        raise IncidenceError(f"{path} is no HIF file: {error}.") from None
-    if not isinstance(content, dict) or not isinstance(content.get("incidences"), list):
-        raise IncidenceError(f"{path} is no HIF file: it must be an object with a list of `incidences`.")
-    return content
 
 
 def _records(content: dict[str, Any], what: str, key: str, path: Any) -> dict[Any, dict[str, Any]]:
@@ -120,16 +122,6 @@ def _values(records: list[dict[str, Any]], path: Any, what: str, types: dict[str
     kind = getattr(torch, str(types.get(what)), None)
     rows = [[value for name in names for value in own[name]] for own in found]
     return torch.tensor(rows, dtype=kind if isinstance(kind, torch.dtype) else None)
-
-
-def _assert_faces(pairs: Tensor, edges: dict[Any, Any], of_pairs: Tensor | None, path: Any) -> None:
-    hint = f"Read the file with pattern='{_PAIRS}'"
-    if of_pairs is not None:
-        raise IncidenceError(f"{path} has weights or numbers for incidences, for which faces have no place. {hint}.")
-    empty = torch.bincount(pairs[1], minlength=len(edges)) == 0
-    if bool(empty.any()):
-        name = list(edges)[int(empty.nonzero()[0])]
-        raise IncidenceError(f"{path}: the edge {name!r} has no node, and a face has at least one. {hint}.")
 
 
 def _faces(pattern: Pattern, pairs: Tensor, incidences: list[dict[str, Any]], path: Any) -> Any:
@@ -167,35 +159,24 @@ def write_hif(example: Example | Structure, path: Any) -> None:
     of_edges = features.get(Pattern("e:edge") if is_pairs else pattern)
     num_edges = structure.counts["edge"] if is_pairs else structure.num_entries(pattern)
     kept = {"nodes": features.get(Pattern("i")), "edges": of_edges, "incidences": of_pairs}
+    index = structure[pattern]
+    sides = index[1:] if isinstance(index, tuple) else (index,)
+    words: list[dict[str, Any]] = [{}] if len(sides) == 1 else [{"direction": "tail"}, {"direction": "head"}]
+    incidences = [{"edge": e, "node": v, **word} for pairs, word in zip(sides, words, strict=True) for v, e in pairs.T.tolist()]
     content = {
         "network-type": "directed" if pattern.order == 2 and not is_pairs else "undirected",
-        "metadata": {"pattern": str(pattern), "types": {key: _type(x) for key, x in kept.items() if x is not None}},
-        "incidences": _incidence_records(structure, pattern, is_pairs, of_pairs),
-        "nodes": _named_records("node", structure.counts["node"], kept["nodes"]),
-        "edges": _named_records("edge", num_edges, of_edges),
+        "metadata": {
+            "pattern": str(pattern),
+            "types": {key: str(x.dtype).removeprefix("torch.") for key, x in kept.items() if x is not None},
+        },
+        "incidences": _records_of(of_pairs, incidences),
+        "nodes": _records_of(kept["nodes"], [{"node": k} for k in range(structure.counts["node"])]),
+        "edges": _records_of(of_edges, [{"edge": k} for k in range(num_edges)]),
     }
     with whole_file(path) as file:
         file.write(json.dumps(content).encode())
 
 
-def _type(x: Tensor) -> str:
-    return str(x.dtype).removeprefix("torch.")
-
-
-def _named_records(key: str, count: int, x: Tensor | None) -> list[dict[str, Any]]:
-    if x is None:
-        return [{key: k} for k in range(count)]
-    return [{key: k, "attrs": {"features": row}} for k, row in enumerate(x.tolist())]
-
-
-def _incidence_records(structure: Structure, pattern: Pattern, is_pairs: bool, x: Tensor | None) -> list[dict[str, Any]]:
-    if is_pairs:
-        rows: list[dict[str, Any]] = (
-            [{} for _ in range(structure.num_entries(pattern))] if x is None else [{"attrs": {"features": r}} for r in x.tolist()]
-        )
-        columns = structure[_PAIRS if pattern.name is None else pattern.name].T.tolist()
-        return [{"edge": e, "node": v, **more} for (v, e), more in zip(columns, rows, strict=True)]
-    index = structure[pattern]
-    sides = index[1:] if isinstance(index, tuple) else (index,)
-    named = [{}] if len(sides) == 1 else [{"direction": "tail"}, {"direction": "head"}]
-    return [{"edge": e, "node": v, **side} for pairs, side in zip(sides, named, strict=True) for v, e in pairs.T.tolist()]
+def _records_of(x: Tensor | None, named: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records with their features, if there are any."""
+    return named if x is None else [{**own, "attrs": {"features": row}} for own, row in zip(named, x.tolist(), strict=True)]

@@ -54,7 +54,11 @@ def from_networkx(
     if not isinstance(graph, nx.Graph):
         raise IncidenceError(f"from_networkx takes a graph of NetworkX; got {type(graph).__name__}.")
     text = edges or graph.graph.get("edges") or _DEFAULT[graph.is_directed(), graph.is_multigraph()]
-    pattern = _checked(Pattern(text), graph)
+    pattern = Pattern(text)
+    pair = _pair(pattern, graph.is_multigraph())
+    if pair is None or (graph.is_directed() and not is_directed(pair)):
+        fit = _DEFAULT[graph.is_directed(), graph.is_multigraph()]
+        raise IncidenceError(f"from_networkx: the edges of a {type(graph).__name__} are read as `{fit}`, for example; got `{pattern}`.")
     number = {node: k for k, node in enumerate(graph.nodes)}
     listed = list(graph.edges(data=True))
     if listed and all("entry" in data for *_, data in listed):  # to_networkx was here: the graph lists edges by nodes, and not as they came
@@ -71,15 +75,6 @@ def from_networkx(
     }
     found = {key: x for key, x in features.items() if x is not None}
     return Example(Structure(counts, {str(pattern): pairs}), found, graph.graph.get("target"))
-
-
-def _checked(pattern: Pattern, graph: Any) -> Pattern:
-    """The pattern, if a graph of this kind can be read so."""
-    pair = _pair(pattern, graph.is_multigraph())
-    if pair is None or (graph.is_directed() and not is_directed(pair)):
-        fit = _DEFAULT[graph.is_directed(), graph.is_multigraph()]
-        raise IncidenceError(f"from_networkx: the edges of a {type(graph).__name__} are read as `{fit}`, for example; got `{pattern}`.")
-    return pattern
 
 
 def _pair(pattern: Pattern, is_multi: bool) -> Pattern | None:
@@ -140,9 +135,8 @@ def to_networkx(example: Example | Structure, edges: str | None = None) -> Any:
     columns = structure[pattern]
     if is_multi and not torch.equal(columns[2], torch.arange(structure.counts["edge"], device=columns.device)):
         raise IncidenceError(f"to_networkx: entry k of `{pattern}` must be about node k of sort `edge`, each in one entry, in their order.")
-    graph = {(False, False): nx.Graph, (True, False): nx.DiGraph, (False, True): nx.MultiGraph, (True, True): nx.MultiDiGraph}[
-        is_directed(pair), is_multi
-    ](**({} if str(pattern) in _DEFAULT.values() else {"edges": str(pattern)}))
+    kind = getattr(nx, f"{'Multi' * is_multi}{'Di' * is_directed(pair)}Graph")
+    graph = kind(**({} if str(pattern) in _DEFAULT.values() else {"edges": str(pattern)}))
     graph.add_nodes_from(range(structure.counts["node"]))
     graph.add_edges_from((u, v, {"entry": k}) for k, (u, v) in enumerate(columns[:2].T.tolist()))
     features = by_meaning(example)

@@ -30,9 +30,7 @@ def to_numpy(example: Example | Structure) -> dict[str, Any] | list[dict[str, An
         [[0, 1], [1, 2]]
     """
     example = as_example(example, "to_numpy")
-    if example.is_batch:
-        return [_write(one) for one in example]
-    return _write(example)
+    return [_write(one) for one in example] if example.is_batch else _write(example)
 
 
 def _write(example: Example) -> dict[str, Any]:

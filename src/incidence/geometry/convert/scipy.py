@@ -74,9 +74,7 @@ def _read_pairs(pattern: Pattern, places: Tensor, values: Tensor, shape: tuple[i
         raise IncidenceError(
             f"from_scipy: a matrix is read as pairs, such as `i j` or `{{i j}}`, or as faces, `{{i ...}}`; got `{pattern}`."
         )
-    counts = (
-        dict(zip(pattern.sorts.values(), shape, strict=True)) if not is_edge(pattern) else {pattern.sorts[pattern.letters[0]]: shape[0]}
-    )
+    counts = dict(zip(pattern.sorts.values(), shape, strict=True))  # of one sort for edges
     if is_edge(pattern) and shape[0] != shape[1]:
         raise IncidenceError(
             f"from_scipy: `{pattern}` has nodes of one sort, so its matrix is square; got {shape[0]} by {shape[1]}. "

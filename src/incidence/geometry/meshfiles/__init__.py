@@ -1,4 +1,4 @@
-"""Mesh files, one module for each format: bytes in, points and polygons out; nothing in a file is ever executed.
+"""Mesh files: bytes in, points and polygons out; nothing in a file is ever executed.
 
 Why not a library: trimesh cuts every quad and polygon into triangles and merges nodes as it reads; meshio regroups faces by their size.
 Rows of features that belong to the faces of a file would match neither. What is read here keeps every polygon, and its place. STL, which
@@ -8,19 +8,41 @@ has triangles and no nodes, is left to trimesh.
 from __future__ import annotations
 
 import gzip
+import warnings
 import zlib
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from incidence.errors import IncidenceError
-from incidence.geometry.meshfiles.obj import read_obj
-from incidence.geometry.meshfiles.off import read_off
+import numpy as np
+
+from incidence.errors import IncidenceError, need
 from incidence.geometry.meshfiles.ply import read_ply
-from incidence.geometry.meshfiles.stl import read_stl
-from incidence.geometry.meshfiles.text import Soup
+from incidence.geometry.meshfiles.text import Soup, damaged, read_obj, read_off
 
 __all__ = ["FORMATS", "Soup", "read_soup"]
+
+
+def read_stl(data: bytes, name: str) -> Soup:
+    """Points and triangles of an STL file, text or binary, by trimesh: equal corners are one node, numbered as they first appear."""
+    trimesh = need("trimesh", "reading an STL file", "mesh")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # where text is no number, numpy warns and drops the rest of the file
+            found = trimesh.load_mesh(BytesIO(data), file_type="stl", process=False)
+            corners = np.array(found.vertices, dtype=np.float64)[np.array(found.faces).ravel()]
+    except Exception as error:  # a damaged file may raise anything in a reader that trusts it
+        raise damaged(f"{name} cannot be read as STL, text or binary: {' '.join(str(error).split())}.") from None
+    written = data.lower().count(b"endfacet")  # none in a binary file
+    if not len(corners) or written not in (0, len(corners) // 3):
+        got = f"{len(corners) // 3:,} of {written:,} triangles are" if written else "no triangle is"
+        raise damaged(f"{name}: {got} whole and between `solid` and `endsolid`, and it has not the length of a binary STL.")
+    corners = corners.reshape(-1, 3) + 0.0  # -0.0 becomes 0.0, its equal
+    _, first, number = np.unique(corners, axis=0, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))  # numbered by first appearance
+    return Soup(name, corners[np.sort(first)], np.full(len(corners) // 3, 3), rank[number.ravel()])
+
 
 FORMATS: dict[str, Callable[[bytes, str], Soup]] = {"obj": read_obj, "off": read_off, "ply": read_ply, "stl": read_stl}
 

@@ -1,10 +1,12 @@
-"""What mesh files have in common: a polygon soup, lines that become numbers, and messages that say where.
+"""Mesh files in lines of text, OBJ and OFF; and what all share: a polygon soup, lines that become numbers, messages that say where.
 
 Lines stay bytes until they become numbers: millions of small lists would keep Python's garbage collector busy for longer than all the rest.
 """
 
 from __future__ import annotations
 
+import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -19,7 +21,7 @@ from incidence.errors import IncidenceError
 from incidence.geometry.node_lists import NodeLists
 from incidence.structure.ragged import ranges
 
-__all__ = ["Floats", "Integers", "Lines", "Soup", "coordinates", "damaged", "integers", "lines_of", "numbers", "polygons", "shown"]
+__all__ = ["Floats", "Integers", "Soup", "coordinates", "damaged", "integers", "lines_of", "polygons", "read_obj", "read_off", "shown"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -164,3 +166,91 @@ def polygons(faces: Lines, column: int) -> tuple[Integers, Integers]:
         return (words[first:stop] for words, stop in zip(map(bytes.split, lines), stops, strict=True))
 
     return sizes, numbers(faces.lines, nodes, int, faces.place)
+
+
+# ---- Wavefront OBJ: the lines `v x y z` and `f a b c ...`, `f a/t/n ...`; numbers from 1, or from the end if negative
+
+# All that OBJ knows and that says nothing about points and polygons. A word that is not here is a damaged line: to pass over it could
+# lose a point, and shift the number of every point after it. Lines that run something (`call`, `csh`) are refused like any other word.
+_PASSED_OVER = frozenset(
+    b"vt vn vp cstype deg bmat step p l curv curv2 surf parm trim hole scrv sp end con g s mg o bevel c_interp d_interp lod "
+    b"usemtl mtllib usemap maplib shadow_obj trace_obj ctech stech".split()
+)
+
+
+def read_obj(data: bytes, name: str) -> Soup:
+    """Points and polygons of an OBJ file; textures, normals, groups, curves, and lone points and lines are passed over."""
+    lines = _obj_lines(data)
+    keys = [line.split(None, 1)[0] if line and not line.isspace() else b"" for line in lines]
+    unknown = set(keys) - _PASSED_OVER - {b"v", b"f", b""}
+    if unknown:
+        number, key = next((n, key) for n, key in enumerate(keys, 1) if key in unknown)
+        raise damaged(f"{name}, line {number}: {shown(key)} is no keyword of OBJ.")
+    places = {kind: [number for number, key in enumerate(keys, 1) if key == kind] for kind in (b"v", b"f")}
+    points, faces = (Lines(name, [lines[number - 1] for number in own], own) for own in places.values())
+    sizes, nodes = _obj_polygons(faces)
+    before = np.searchsorted(points.places, faces.places)  # how many points stand before each face
+    is_bad = nodes < -np.repeat(before, sizes)
+    if is_bad.any():
+        spot = int(is_bad.argmax())
+        face = int(np.repeat(np.arange(len(sizes)), sizes)[spot])
+        raise IncidenceError(
+            f"{faces.place(face)}: a face names point {int(nodes[spot])}, counted back from the last, but {int(before[face]):,} points "
+            f"stand before it. Correct the face."
+        )
+    nodes = np.where(nodes < 0, nodes + np.repeat(before, sizes), nodes - 1)  # -1 is the last of them
+    return Soup(name, coordinates(points, [1, 2, 3]), sizes, nodes, first=1, point_lines=points.places, face_lines=faces.places)
+
+
+def _obj_lines(data: bytes) -> list[bytes]:
+    lines = data.removeprefix(BOM_UTF8).splitlines()
+    # A backslash at the end continues a line; the lines it takes are left empty, so that all keep their numbers.
+    for number in range(len(lines) - 2, -1, -1) if b"\\" in data else ():
+        if lines[number].endswith(b"\\"):
+            lines[number] = lines[number][:-1] + b" " + lines[number + 1]
+            lines[number + 1] = b""
+    return [line.partition(b"#")[0] for line in lines] if b"#" in data else lines
+
+
+def _obj_polygons(faces: Lines) -> tuple[Integers, Integers]:
+    text = b"\n".join(faces.lines)
+    lines = re.sub(rb"/\S*", b"", text).split(b"\n") if b"/" in text else faces.lines
+    rest = itemgetter(slice(1, None))
+    nodes: Integers = numbers(lines, lambda own: map(rest, map(bytes.split, own)), int, faces.place)
+    sizes = np.fromiter(map(len, map(bytes.split, lines)), dtype=np.int64) - 1
+    if not nodes.all():
+        face = int(np.repeat(np.arange(len(sizes)), sizes)[nodes == 0][0])
+        raise damaged(f"{faces.place(face)}: a face names point 0, but OBJ numbers points from 1.")
+    return sizes, nodes
+
+
+# ---- OFF: a header, the counts, one line for each point `x y z ...` and each polygon `k i1 ... ik ...`; numbers from 0
+
+# Colours, normals and texture coordinates follow the coordinates of a point and are passed over.
+# The counts may follow the word at once: many files of ModelNet begin with `OFF490 518 0`.
+_HEADER = re.compile(rb"\s*(?:ST)?C?N?OFF(?![A-Za-z])")
+
+
+def read_off(data: bytes, name: str) -> Soup:
+    """Points and polygons of an OFF file; colours, normals and textures are passed over."""
+    rows = lines_of(data, name, b"#")
+    if not len(rows):
+        raise damaged(f"{name}: an OFF file begins with OFF (or COFF, NOFF, ...); got comments alone.")
+    start = _HEADER.match(rows.lines[0])
+    if start is None:
+        raise damaged(f"{rows.place(0)}: an OFF file begins with OFF (or COFF, NOFF, ...); got {shown(rows.lines[0].split()[0])}.")
+    rest = rows.lines[0][start.end() :]
+    if not rest.strip() and len(rows) == 1:
+        raise damaged(f"{rows.place(0)}: the numbers of points, faces and edges must follow OFF.")
+    rows = Lines(name, [rest, *rows.lines[1:]], rows.places) if rest.strip() else rows[1:]
+    counts = integers(rows.lines[0].split(), rows.place(0))
+    if not 2 <= len(counts) <= 3 or min(counts) < 0:
+        raise damaged(f"{rows.place(0)}: the numbers of points, faces and edges must stand here; got {shown(rows.lines[0].strip())}.")
+    num_points, num_faces = counts[:2]
+    body = rows[1:]
+    if len(body) != num_points + num_faces:
+        raise damaged(
+            f"{rows.place(0)}: it promises {num_points:,} points and {num_faces:,} faces, one line each, and {len(body):,} lines follow."
+        )
+    points, faces = body[:num_points], body[num_points:]
+    return Soup(name, coordinates(points, [0, 1, 2]), *polygons(faces, 0), point_lines=points.places, face_lines=faces.places)
