@@ -159,16 +159,14 @@ def write_hif(example: Example | Structure, path: Any) -> None:
     of_edges = features.get(Pattern("e:edge") if is_pairs else pattern)
     num_edges = structure.counts["edge"] if is_pairs else structure.num_entries(pattern)
     kept = {"nodes": features.get(Pattern("i")), "edges": of_edges, "incidences": of_pairs}
+    types = {key: str(x.dtype).removeprefix("torch.") for key, x in kept.items() if x is not None}
     index = structure[pattern]
     sides = index[1:] if isinstance(index, tuple) else (index,)
     words: list[dict[str, Any]] = [{}] if len(sides) == 1 else [{"direction": "tail"}, {"direction": "head"}]
     incidences = [{"edge": e, "node": v, **word} for pairs, word in zip(sides, words, strict=True) for v, e in pairs.T.tolist()]
     content = {
         "network-type": "directed" if pattern.order == 2 and not is_pairs else "undirected",
-        "metadata": {
-            "pattern": str(pattern),
-            "types": {key: str(x.dtype).removeprefix("torch.") for key, x in kept.items() if x is not None},
-        },
+        "metadata": {"pattern": str(pattern), "types": types},
         "incidences": _records_of(of_pairs, incidences),
         "nodes": _records_of(kept["nodes"], [{"node": k} for k in range(structure.counts["node"])]),
         "edges": _records_of(of_edges, [{"edge": k} for k in range(num_edges)]),

@@ -173,57 +173,40 @@ def _read(data: Any, edges: str | None, extra: Mapping[str, str], target: str, h
             raise IncidenceError(f"from_pyg: the data has no attribute `{key}`; it has {', '.join(data.keys())}.")
     index: dict[str, Any] = {known: data[key] for key, known in _KNOWN_INDEX.items() if data.get(key) is not None}
     if data.get("edge_index") is not None:
-        index[text], of_edges = _read_edges(data.edge_index, text, num_nodes, values, belongs, homes)
+        pattern, pairs = Pattern(text), torch.as_tensor(data.edge_index)
+        if not is_edge(pattern) or set(pattern.sorts.values()) != {"node"}:
+            raise IncidenceError(f"from_pyg: edges are read as `{{i j}}`, `(i j)`, `[i j]` or `i j`; got `{text}`.")
+        of_edges = {key: x for key, x in values.items() if key == "edge_attr" or Pattern(belongs.get(key, "")) == pattern}
+        for key, x in of_edges.items():
+            if len(x) != pairs.shape[1]:
+                raise IncidenceError(f"from_pyg: {key} has {len(x)} rows, and edge_index has {pairs.shape[1]} columns.")
+        pairs, of_edges = _by_graph(pairs, of_edges, homes, "node")
+        index[text], of_edges = once(pattern, pairs, num_nodes, of_edges, "from_pyg")
         values.update(of_edges)
-    index.update(_own_index(data))
-    structure = _structure({"node": num_nodes}, index, homes, num_graphs)
     features = {belongs.get(key, text): x for key, x in values.items()}
     if len(features) < len(values):
         raise IncidenceError(f"from_pyg: two of {', '.join(values)} belong to one tensor. Join them first, or name one, as in `charge=i`.")
-    features.update({key.removeprefix("features "): data[key] for key in data.keys() if key.startswith("features ")})  # noqa: SIM118
-    return Example(structure, features, _read_target(data, target, homes is not None), is_batch=homes is not None)
-
-
-def _read_edges(
-    edge_index: Any,
-    text: str,
-    num_nodes: int,
-    values: Mapping[str, Tensor],
-    belongs: Mapping[str, str],
-    homes: Homes,
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """The entries of the edges, and the features that belong to them, by attribute."""
-    pattern = Pattern(text)
-    if not is_edge(pattern) or pattern.sorts.keys() != {x for x in pattern.letters if pattern.sorts[x] == "node"}:
-        raise IncidenceError(f"from_pyg: edges are read as `{{i j}}`, `(i j)`, `[i j]` or `i j`; got `{text}`.")
-    of_edges = {key: x for key, x in values.items() if key == "edge_attr" or Pattern(belongs.get(key, "")) == pattern}
-    pairs = torch.as_tensor(edge_index)
-    for key, x in of_edges.items():
-        if len(x) != pairs.shape[1]:
-            raise IncidenceError(f"from_pyg: {key} has {len(x)} rows, and edge_index has {pairs.shape[1]} columns.")
-    pairs, of_edges = _by_graph(pairs, of_edges, homes, "node")
-    return once(pattern, pairs, num_nodes, of_edges, "from_pyg")
-
-
-def _own_index(data: Any) -> dict[str, Any]:
-    """The tensors that `to_pyg` keeps under names of its own: `index` and the pattern, or `index`, a number and the pattern."""
-    found: dict[str, dict[int, Tensor]] = {}
+    # What `to_pyg` keeps under names of its own: `index_`, the number of a part, and the pattern; `features` or `target` and the pattern.
+    parts: dict[str, dict[int, Tensor]] = {}
+    of_entries: dict[str, Tensor] = {}
     for key in data.keys():  # noqa: SIM118
         word, _, rest = key.partition(" ")
         if word.startswith("index_"):
-            found.setdefault(rest, {})[int(word.removeprefix("index_"))] = data[key]
-    return {text: parts[0] if len(parts) == 1 else tuple(parts[k] for k in sorted(parts)) for text, parts in found.items()}
-
-
-def _read_target(data: Any, belongs: str, is_batch: bool) -> Any:
-    own = {key.removeprefix("target "): data[key] for key in data.keys() if key.startswith("target ")}  # noqa: SIM118
-    y = data.get("y")
-    if y is None or own:
-        return own or None
-    y = torch.as_tensor(y)
-    if belongs:
-        return {belongs: y}
-    return y[0] if y.ndim and len(y) == 1 and not is_batch else y
+            parts.setdefault(rest, {})[int(word.removeprefix("index_"))] = data[key]
+        elif key.startswith("features "):
+            features[rest] = data[key]
+        elif key.startswith("target "):
+            of_entries[rest] = data[key]
+    index.update({name: own[0] if len(own) == 1 else tuple(own[k] for k in sorted(own)) for name, own in parts.items()})
+    y: Any = of_entries or data.get("y")
+    if isinstance(y, dict) or y is None:
+        pass
+    elif target:
+        y = {target: torch.as_tensor(y)}
+    else:
+        y = torch.as_tensor(y)
+        y = y[0] if y.ndim and len(y) == 1 and homes is None else y
+    return Example(_structure({"node": num_nodes}, index, homes, num_graphs), features, y, is_batch=homes is not None)
 
 
 def to_pyg(example: Example | Structure) -> Any:
@@ -246,6 +229,7 @@ def to_pyg(example: Example | Structure) -> Any:
         return _write_sorts(pyg, example)
     data = pyg.Data()
     known: dict[Pattern, str] = {Pattern(text): key for key, text in _KNOWN_FEATURES.items()}
+    known_index = {Pattern(text): key for key, text in _KNOWN_INDEX.items()}
     rows: dict[Pattern, Tensor] = {}
     edges = next((p for p in example.structure.patterns if is_edge(p) and p.name is None), None)
     for pattern in example.structure.patterns:
@@ -255,35 +239,25 @@ def to_pyg(example: Example | Structure) -> Any:
             if str(pattern) != "{i j}":
                 data.edge_pattern = str(pattern)
             continue
-        _write_index(data, pattern, example.structure)
+        index = example.structure[pattern]
+        if pattern in known_index:
+            data[known_index[pattern]] = index
+            continue
+        for number, part in enumerate(index if isinstance(index, tuple) else (index,)):
+            data[f"index_{number} {pattern}"] = part
     for key, x in example.features.items():
         pattern = example.structure.resolve(key)
         data[known.get(pattern, f"features {pattern}")] = x[rows[pattern]] if pattern in rows else x
-    _write_target(data, example)
+    target = example.target
+    if isinstance(target, Tensor):
+        data.y, data.target_of = target[None], ""
+    elif target is not None and list(target) == ["i"]:
+        data.y, data.target_of = target["i"], "i"
+    else:
+        for key, x in (target or {}).items():
+            data[f"target {key}"] = x
     data.num_nodes = example.structure.num_nodes
     return data
-
-
-def _write_index(data: Any, pattern: Pattern, structure: Structure) -> None:
-    known = {Pattern(text): key for key, text in _KNOWN_INDEX.items()}
-    if pattern in known:
-        data[known[pattern]] = structure[pattern]
-        return
-    index = structure[pattern]
-    for number, part in enumerate(index if isinstance(index, tuple) else (index,)):
-        data[f"index_{number} {pattern}"] = part
-
-
-def _write_target(data: Any, example: Example) -> None:
-    target = example.target
-    if isinstance(target, dict):
-        if list(target) == ["i"]:
-            data.y, data.target_of = target["i"], "i"
-            return
-        for key, x in target.items():
-            data[f"target {key}"] = x
-    elif target is not None:
-        data.y, data.target_of = target[None], ""
 
 
 # ---- `HeteroData`: node types are sorts, and every edge type is a tensor
@@ -298,7 +272,10 @@ def _read_sorts(data: Any, homes: Homes = None, num_graphs: int = 1) -> Example:
     features: dict[str, Tensor] = {}
     target: dict[str, Tensor] = {}
     for sort in data.node_types:
-        counts[sort] = _count_sort(data[sort], sort)
+        known = [key for key in ("num_nodes", "x", "pos", "y", "batch") if key in data[sort]]
+        if not known:
+            raise IncidenceError(f"from_pyg: the number of nodes of `{sort}` is not known. Set data['{sort}'].num_nodes or .x.")
+        counts[sort] = int(data[sort].num_nodes) if known[0] == "num_nodes" else len(data[sort][known[0]])
         for key, text in {"x": f"i:{sort}", "pos": f"{sort}_pos=i:{sort}"}.items():
             if data[sort].get(key) is not None:
                 features[text] = as_rows(data[sort][key], "from_pyg", f"{key} of `{sort}`")
@@ -313,19 +290,12 @@ def _read_sorts(data: Any, homes: Homes = None, num_graphs: int = 1) -> Example:
         index[text], values = _by_graph(data[kind].edge_index, values, homes, kind[0])
         pattern = Pattern(text)
         if is_edge(pattern):
-            index[text], values = once(pattern, index[text], counts[pattern.sorts[pattern.letters[0]]], values, "from_pyg")
+            index[text], values = once(pattern, index[text], counts[kind[0]], values, "from_pyg")
         if values:
             features[text] = values["edge_attr"]
     whole = data.get("y") if "y" in data._global_store else None
     of_whole = None if whole is None else whole if homes else whole[0]
     return Example(_structure(counts, index, homes, num_graphs), features, target or of_whole, is_batch=homes is not None)
-
-
-def _count_sort(store: Any, sort: str) -> int:
-    known = [key for key in ("num_nodes", "x", "pos", "y", "batch") if key in store]
-    if not known:
-        raise IncidenceError(f"from_pyg: the number of nodes of `{sort}` is not known. Set data['{sort}'].num_nodes or .x.")
-    return int(store.num_nodes) if known[0] == "num_nodes" else len(store[known[0]])
 
 
 def _relation_text(data: Any, kind: tuple[str, str, str]) -> str:
@@ -365,20 +335,14 @@ def _write_sorts(pyg: Any, example: Example) -> Any:
             )
         store, name, rows = place[pattern]
         store[name] = x if rows is None else x[rows]
-    _write_node_targets(data, example)
+    if isinstance(example.target, Tensor):
+        data.y = example.target[None]
+    for key, x in (example.target if isinstance(example.target, dict) else {}).items():
+        pattern = structure.resolve(key)
+        if len(pattern.letters) != 1 or pattern in structure.patterns:
+            raise IncidenceError(f"to_pyg: HeteroData has no place for a target of `{key}`, only for those of nodes: leave it out.")
+        data[pattern.sorts[pattern.letters[0]]].y = x
     for store in data.node_stores:
         if list(store.keys()) == ["num_nodes"]:  # PyG makes a batch of such nodes, but cannot take it apart again
             store.n_id = torch.arange(store.num_nodes, device=structure.device)
     return data
-
-
-def _write_node_targets(data: Any, example: Example) -> None:
-    if not isinstance(example.target, dict):
-        if example.target is not None:
-            data.y = example.target[None]
-        return
-    for key, x in example.target.items():
-        pattern = example.structure.resolve(key)
-        if len(pattern.letters) != 1 or pattern in example.structure.patterns:
-            raise IncidenceError(f"to_pyg: HeteroData has no place for a target of `{key}`, only for those of nodes: leave it out.")
-        data[pattern.sorts[pattern.letters[0]]].y = x
