@@ -49,7 +49,9 @@ def align(structure: Structure, pattern: str | Pattern, entries: Any, features: 
     found = structure.resolve(pattern)
     if reduce is not None and reduce not in _REDUCE:
         raise IncidenceError(f"reduce must be one of {', '.join(map(repr, _REDUCE))}, or None; got {reduce!r}.")
-    rows = structure.locate(pattern, _members(found, entries))
+    if found.is_open and found.order == 1 and not hasattr(entries, "shape"):
+        entries = read_hyperedges("entries", entries)[0].index  # node lists of a lone open face as rows (node, entry)
+    rows = structure.locate(pattern, entries)
     try:
         values = torch.as_tensor(features, device=structure.device)
     except (TypeError, ValueError, RuntimeError):
@@ -58,42 +60,24 @@ def align(structure: Structure, pattern: str | Pattern, entries: Any, features: 
         raise IncidenceError(
             f"features must have a row for each of the {len(rows)} entries of `{found}` given; got shape {list(values.shape)}."
         )
-    _assert_all_there(found, rows, structure.num_entries(found))
+    if (rows < 0).any():
+        bad = int((rows < 0).nonzero()[0])
+        raise IncidenceError(f"align: entry {bad} is not an entry of `{found}` in this structure. Drop it, with its features.")
+    times = torch.bincount(rows, minlength=structure.num_entries(found))
+    if (times == 0).any():
+        raise IncidenceError(
+            f"align: {int((times == 0).sum())} of the {len(times)} entries of `{found}` in this structure are not among those given, the "
+            f"first in row {int((times == 0).nonzero()[0])}. Give features for all."
+        )
+    if reduce is None and (times > 1).any():
+        row, order = rows.sort(stable=True)
+        spot = int((row[1:] == row[:-1]).nonzero()[0])
+        raise IncidenceError(
+            f"align: entries {int(order[spot])} and {int(order[spot + 1])} are one entry of `{found}`. Give reduce=, for example 'mean', "
+            f"to join their features."
+        )
     if reduce is None:
-        _assert_once(found, rows)
         return torch.empty_like(values).index_copy(0, rows, values)
     where = rows.view(-1, *[1] * (values.ndim - 1)).expand_as(values)
-    target = values.new_zeros(structure.num_entries(found), *values.shape[1:])
+    target = values.new_zeros(len(times), *values.shape[1:])
     return target.scatter_reduce(0, where, values, _REDUCE[reduce], include_self=False)
-
-
-def _members(pattern: Pattern, entries: Any) -> Any:
-    """Node lists of a lone open face as rows (node, entry)."""
-    if not (pattern.is_open and pattern.order == 1) or hasattr(entries, "shape"):
-        return entries
-    return read_hyperedges("entries", entries)[0].index
-
-
-def _assert_all_there(pattern: Pattern, rows: Tensor, count: int) -> None:
-    is_absent = rows < 0
-    if is_absent.any():
-        bad = int(is_absent.nonzero()[0])
-        raise IncidenceError(f"align: entry {bad} is not an entry of `{pattern}` in this structure. Drop it, with its features.")
-    is_missing = torch.bincount(rows, minlength=count) == 0
-    if is_missing.any():
-        bad, total = int(is_missing.nonzero()[0]), int(is_missing.sum())
-        raise IncidenceError(
-            f"align: {total} of the {count} entries of `{pattern}` in this structure are not among those given, the first in row {bad}. "
-            f"Give features for all."
-        )
-
-
-def _assert_once(pattern: Pattern, rows: Tensor) -> None:
-    ordered, order = rows.sort(stable=True)
-    again = ordered[1:] == ordered[:-1]
-    if again.any():
-        spot = int(again.nonzero()[0])
-        one, other = int(order[spot]), int(order[spot + 1])
-        raise IncidenceError(
-            f"align: entries {one} and {other} are one entry of `{pattern}`. Give reduce=, for example 'mean', to join their features."
-        )

@@ -164,19 +164,14 @@ def _find(name: Any) -> tuple[_Object, tuple[int, ...]]:
     if plain in _BY_PLAIN_NAME and plain not in map(_plain, _FAMILIES):
         return _BY_PLAIN_NAME[plain], ()
     if f"{family}-n" not in _BY_PLAIN_NAME or not re.fullmatch(r"[0-9]{1,9}", number):
-        raise IncidenceError(_unknown(name, plain))
+        near = get_close_matches(plain, [_plain(known) for known in names()], n=3, cutoff=0.5)
+        written = [known for close in near for known in names() if _plain(known) == close]
+        meant = f"Did you mean {' or '.join(written)}?" if written else "geometry.names() lists all."
+        meant += " Write a number for n." if any(known.endswith("-n") for known in written) else ""
+        raise IncidenceError(f"no object is called {name!r}. {meant}")
     found, size = _BY_PLAIN_NAME[f"{family}-n"], int(number)
     if found.least is not None and size < found.least:
         raise IncidenceError(f"{name!r}: the number of `{family}-n` must be at least {found.least}.")
     if (size > 64 and found.incidences(64) > _MAX_INCIDENCES) or found.incidences(size) > _MAX_INCIDENCES:
         raise TooLargeError(f"{name!r} has more than {_MAX_INCIDENCES:,} nodes in its faces, which are not listed. Take a smaller number.")
     return found, (size,)
-
-
-def _unknown(name: str, plain: str) -> str:
-    near = get_close_matches(plain, [_plain(known) for known in names()], n=3, cutoff=0.5)
-    written = [known for close in near for known in names() if _plain(known) == close]
-    meant = f"Did you mean {' or '.join(written)}?" if written else "geometry.names() lists all."
-    if any(known.endswith("-n") for known in written):
-        meant += " Write a number for n."
-    return f"no object is called {name!r}. {meant}"

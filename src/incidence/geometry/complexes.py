@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -67,24 +66,19 @@ def directed_complex(sequences: Any, num_nodes: int | None = None, max_size: int
     return _closure("directed_complex", "sequences", sequences, num_nodes, max_size, "()")
 
 
-def _read(name: str, faces: Any) -> tuple[NodeLists, Callable[[int], str]]:
-    if not isinstance(faces, (Tensor, np.ndarray)):
-        return read_node_lists(name, faces), lambda k: f"{name}[{k}]"
-    if faces.ndim != 2 or faces.shape[0] > faces.shape[1] > 0:
+def _closure(who: str, name: str, faces: Any, num_nodes: int | None, max_size: int | None, brackets: str) -> Structure:
+    is_columns = isinstance(faces, (Tensor, np.ndarray))
+    if is_columns and (faces.ndim != 2 or faces.shape[0] > faces.shape[1] > 0):
         why = ", more rows than columns. Transpose it if its rows are faces, or give" if faces.ndim == 2 else ". Give"
         raise IncidenceError(
             f"{name} must have shape [size, faces], one column for each face; got {list(faces.shape)}{why} a list of faces."
         )
-    columns = as_matrix(faces, faces.shape[0], name, "one column for each face", None)
-    return NodeLists.of_rows(columns.T), lambda k: f"{name}[:, {k}]"
-
-
-def _closure(who: str, name: str, faces: Any, num_nodes: int | None, max_size: int | None, brackets: str) -> Structure:
-    lists, place = _read(name, faces)
+    columns = as_matrix(faces, faces.shape[0], name, "one column for each face", None) if is_columns else None
+    lists = read_node_lists(name, faces) if columns is None else NodeLists.of_rows(columns.T)
     if num_nodes is None and not len(lists):
         raise IncidenceError(f"{name} is empty, so nothing tells the number of nodes. Give num_nodes.")
     count = int(torch.cat([lists.nodes, lists.ptr[:1] - 1]).max()) + 1 if num_nodes is None else as_count(num_nodes)
-    assert_nodes(lists, count, place)
+    assert_nodes(lists, count, lambda k: f"{name}[:, {k}]" if is_columns else f"{name}[{k}]")
     given = {nodes.shape[1]: nodes if brackets == "()" else nodes.sort(dim=1)[0] for _, nodes in lists.by_size()}
     top = as_integer(who, "max_size", max_size, 1, MAX_LETTERS) if max_size is not None else max(given, default=1)
     for size in range(2, top + 1):  # the parts of one facet are all different: what they exceed need not be tried

@@ -75,7 +75,20 @@ def contained(lower: RankedFaces, upper: RankedFaces) -> Tensor:
         upper_face = torch.arange(upper.count, device=found.device).repeat_interleave(found.shape[1])
         both = torch.stack([found.flatten(), upper_face])
         return both[:, both[0] >= 0]
-    both = _by_nodes(lower, upper)
+    # Every lower face looks for partners at the one of its nodes that fewest upper faces have, and asks them for the others.
+    nodes, theirs, owner, total = lower.lists.nodes, upper.lists.nodes, upper.lists.numbers, lower.num_nodes
+    degree = torch.bincount(theirs, minlength=total)
+    rarest = torch.full((lower.count,), total * (upper.count + 1), device=nodes.device)
+    rarest.scatter_reduce_(0, lower.lists.numbers, degree[nodes] * total + nodes, "amin")
+    one, spot = pairs(rarest % total, theirs, MAX_ENTRIES, "too many faces have nodes in common")
+    other = owner[spot]
+    sizes = lower.lists.sizes[one]
+    assert_few(int(sizes.sum()), MAX_ENTRIES, "too many faces have nodes in common")
+    which, place = expand(lower.lists.ptr[one], sizes)
+    is_in = is_among(other[which] * total + nodes[place], owner * total + theirs)
+    is_kept = torch.ones_like(one, dtype=torch.bool)
+    is_kept[which[~is_in]] = False
+    both = torch.stack([one, other])[:, is_kept]
     return both[:, (both[1] * lower.count + both[0]).sort()[1]]
 
 
@@ -99,20 +112,3 @@ def subfaces(lower: RankedFaces, upper: RankedFaces) -> Tensor:
     chosen = list(combinations(range(len(upper.columns)), len(lower.columns)))
     asked = torch.cat([upper.columns[list(kept)] for kept in chosen], dim=1)
     return lower.structure.locate(lower.pattern, asked).view(len(chosen), upper.count).T
-
-
-def _by_nodes(lower: RankedFaces, upper: RankedFaces) -> Tensor:
-    """Every lower face looks for partners at the one of its nodes that fewest upper faces have, and asks them for the others."""
-    nodes, theirs, owner, total = lower.lists.nodes, upper.lists.nodes, upper.lists.numbers, lower.num_nodes
-    degree = torch.bincount(theirs, minlength=total)
-    rarest = torch.full((lower.count,), total * (upper.count + 1), device=nodes.device)
-    rarest.scatter_reduce_(0, lower.lists.numbers, degree[nodes] * total + nodes, "amin")
-    one, spot = pairs(rarest % total, theirs, MAX_ENTRIES, "too many faces have nodes in common")
-    other = owner[spot]
-    sizes = lower.lists.sizes[one]
-    assert_few(int(sizes.sum()), MAX_ENTRIES, "too many faces have nodes in common")
-    which, place = expand(lower.lists.ptr[one], sizes)
-    is_in = is_among(other[which] * total + nodes[place], owner * total + theirs)
-    is_kept = torch.ones_like(one, dtype=torch.bool)
-    is_kept[which[~is_in]] = False
-    return torch.stack([one, other])[:, is_kept]

@@ -138,10 +138,6 @@ def bipyramid_points(n: int) -> Floats:
 # ---- graphs and triangulated surfaces
 
 
-def _graph(num_nodes: int, edges: list[list[int]]) -> Structure:
-    return assemble(num_nodes, {"{i j}": NodeLists.of_lists(edges).arranged(num_nodes)[0].nodes.view(-1, 2).T.contiguous()})
-
-
 def cycle(n: int) -> Structure:
     """The undirected cycle."""
     return assemble(n, {"{i j}": sides(NodeLists.of_rows(torch.arange(n)[None]), n)})
@@ -160,7 +156,7 @@ def complete(n: int) -> Structure:
 
 def petersen() -> Structure:
     """A pentagon, a pentagram, and the edges between them."""
-    return _graph(10, [pair for v in range(5) for pair in ([v, (v + 1) % 5], [v, v + 5], [v + 5, (v + 2) % 5 + 5])])
+    return _ranks(10, [torch.tensor([pair for v in range(5) for pair in ([v, (v + 1) % 5], [v, v + 5], [v + 5, (v + 2) % 5 + 5])])])
 
 
 def _surface(triangles: list[list[int]]) -> Structure:

@@ -43,7 +43,9 @@ def point_cloud(points: Any, radius: float | None = None, k: int | None = None) 
         [[0, 1], [0, 3], [1, 2], [2, 3]]
     """
     where = as_points(points, "point_cloud")
-    rounding = _rounding(points, where)
+    given = torch.as_tensor(points).dtype
+    precision = torch.finfo(given if given.is_floating_point else torch.float64).eps
+    rounding = 4 * precision * float(where.norm(dim=1).max()) if len(where) else 0.0  # of a distance, as coordinates were rounded
     if (radius is None) == (k is None):
         raise IncidenceError(
             "point_cloud takes either radius= or k=: the largest distance of an edge, or the number of nearest neighbours."
@@ -62,11 +64,7 @@ def point_cloud(points: Any, radius: float | None = None, k: int | None = None) 
 
 
 def as_points(points: Any, who: str) -> Tensor:
-    """Coordinates as float64 on the host, shape [points, dimensions].
-
-    Raises:
-        IncidenceError: They are none, or one is not finite.
-    """
+    """Coordinates as float64 on the host, shape [points, dimensions]."""
     try:
         where = torch.as_tensor(points).detach().to("cpu", torch.float64)
     except (TypeError, ValueError, RuntimeError):
@@ -80,19 +78,8 @@ def as_points(points: Any, who: str) -> Tensor:
     return where
 
 
-def _rounding(points: Any, where: Tensor) -> float:
-    """How much a distance may be off because coordinates were rounded."""
-    given = torch.as_tensor(points).dtype
-    precision = torch.finfo(given if given.is_floating_point else torch.float64).eps
-    return 4 * precision * float(where.norm(dim=1).max()) if len(where) else 0.0
-
-
 def as_radius(radius: Any, who: str) -> float:
-    """A finite distance.
-
-    Raises:
-        IncidenceError: It is none.
-    """
+    """A finite distance."""
     try:
         value = float("nan") if isinstance(radius, str) else float(radius)
     except (TypeError, ValueError):

@@ -198,14 +198,10 @@ def _read(data: Any, edges: str | None, extra: Mapping[str, str], target: str, h
         elif key.startswith("target "):
             of_entries[rest] = data[key]
     index.update({name: own[0] if len(own) == 1 else tuple(own[k] for k in sorted(own)) for name, own in parts.items()})
-    y: Any = of_entries or data.get("y")
-    if isinstance(y, dict) or y is None:
-        pass
-    elif target:
-        y = {target: torch.as_tensor(y)}
-    else:
-        y = torch.as_tensor(y)
-        y = y[0] if y.ndim and len(y) == 1 and homes is None else y
+    y: Any = of_entries or None
+    if data.get("y") is not None and not of_entries:
+        y = torch.as_tensor(data.y)
+        y = {target: y} if target else y[0] if y.ndim and len(y) == 1 and homes is None else y
     return Example(_structure({"node": num_nodes}, index, homes, num_graphs), features, y, is_batch=homes is not None)
 
 

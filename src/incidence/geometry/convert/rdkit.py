@@ -106,8 +106,16 @@ def to_rdkit(example: Example | Structure) -> Any:
     count = example.structure.num_entries("{i j}")
     bonds = _padded(features.get(Pattern("{i j}"), torch.ones(count, 1)), len(BOND_COLUMNS))
     molecule = chem.RWMol()
-    for row in atoms:
-        molecule.AddAtom(_atom(chem, row))
+    for number, charge, isotope, radical, hydrogens, no_implicit, _ in atoms:
+        if not 0 <= number <= 118:
+            raise IncidenceError(f"to_rdkit: the first feature of `i` is an atomic number, 0 to 118; got {number}.")
+        atom = chem.Atom(number)
+        atom.SetFormalCharge(charge)
+        atom.SetIsotope(isotope)
+        atom.SetNumRadicalElectrons(radical)
+        atom.SetNumExplicitHs(hydrogens)
+        atom.SetNoImplicit(bool(no_implicit))
+        molecule.AddAtom(atom)
     names = {order: name for name, order in _ORDERS.items()}
     for (one, other), (order, _) in zip(example.structure["{i j}"].T.tolist(), bonds, strict=True):
         if order not in names:
@@ -115,13 +123,18 @@ def to_rdkit(example: Example | Structure) -> Any:
         molecule.AddBond(one, other, getattr(chem.BondType, names[order]))
         if names[order] == "AROMATIC":
             molecule.GetBondBetweenAtoms(one, other).SetIsAromatic(True)
-            for atom in (one, other):
-                molecule.GetAtomWithIdx(atom).SetIsAromatic(True)
+            for end in (one, other):
+                molecule.GetAtomWithIdx(end).SetIsAromatic(True)
     made = molecule.GetMol()
     made.UpdatePropertyCache(strict=False)
     chem.GetSymmSSSR(made)
     if Pattern("pos=i") in features:
-        made.AddConformer(_conformer(chem, features[Pattern("pos=i")].tolist()))
+        positions = features[Pattern("pos=i")].tolist()
+        conformer = chem.Conformer(len(positions))
+        for k, at in enumerate(positions):
+            conformer.SetAtomPosition(k, at)
+        conformer.Set3D(any(at[2] != 0 for at in positions))
+        made.AddConformer(conformer)
     _set_labels(chem, made, [row[-1] for row in atoms], [row[-1] for row in bonds])
     chem.SetDoubleBondNeighborDirections(made)
     chem.AssignStereochemistry(made, cleanIt=True, force=True)
@@ -133,27 +146,6 @@ def _padded(x: torch.Tensor, width: int) -> list[list[int]]:
     return rows
 
 
-def _atom(chem: Any, row: list[int]) -> Any:
-    number, charge, isotope, radical, hydrogens, no_implicit, _ = row
-    if not 0 <= number <= 118:
-        raise IncidenceError(f"to_rdkit: the first feature of `i` is an atomic number, 0 to 118; got {number}.")
-    atom = chem.Atom(number)
-    atom.SetFormalCharge(charge)
-    atom.SetIsotope(isotope)
-    atom.SetNumRadicalElectrons(radical)
-    atom.SetNumExplicitHs(hydrogens)
-    atom.SetNoImplicit(bool(no_implicit))
-    return atom
-
-
-def _conformer(chem: Any, positions: list[list[float]]) -> Any:
-    conformer = chem.Conformer(len(positions))
-    for k, at in enumerate(positions):
-        conformer.SetAtomPosition(k, at)
-    conformer.Set3D(any(at[2] != 0 for at in positions))
-    return conformer
-
-
 def _set_labels(chem: Any, molecule: Any, atoms: list[int], bonds: list[int]) -> None:
     """Finds a handedness of atoms and bonds that gives the labels.
 
@@ -163,8 +155,12 @@ def _set_labels(chem: Any, molecule: Any, atoms: list[int], bonds: list[int]) ->
     tags, stereo = chem.ChiralType, chem.BondStereo
     handed = {k: [tags.CHI_TETRAHEDRAL_CW, tags.CHI_TETRAHEDRAL_CCW] for k, label in enumerate(atoms) if label}
     double = {k: [stereo.STEREOCIS, stereo.STEREOTRANS] for k, label in enumerate(bonds) if label}
-    for k in double:
-        molecule.GetBondWithIdx(k).SetStereoAtoms(*_beside(molecule.GetBondWithIdx(k)))
+    for k in double:  # is told by an atom on the other side of each of its ends
+        bond = molecule.GetBondWithIdx(k)
+        ends = (bond.GetBeginAtom(), bond.GetEndAtom()), (bond.GetEndAtom(), bond.GetBeginAtom())
+        if any(end.GetDegree() < 2 for end, _ in ends):
+            raise IncidenceError(f"to_rdkit: bond {k} is labelled Z or E, but an end of it has no other neighbour.")
+        bond.SetStereoAtoms(*(next(n.GetIdx() for n in end.GetNeighbors() if n.GetIdx() != other.GetIdx()) for end, other in ends))
     for attempt in range(4 * (len(handed) + len(double)) + 1):
         for k, (tag, _) in handed.items():
             molecule.GetAtomWithIdx(k).SetChiralTag(tag)
@@ -178,12 +174,3 @@ def _set_labels(chem: Any, molecule: Any, atoms: list[int], bonds: list[int]) ->
         for pair in wrong[:1] if attempt % 2 else wrong:
             pair.reverse()
     raise IncidenceError("to_rdkit: no handedness of the atoms and bonds gives the labels in their last features. Set those to 0.")
-
-
-def _beside(bond: Any) -> list[int]:
-    """For each end of a bond an atom on its other side."""
-    ends = (bond.GetBeginAtom(), bond.GetEndAtom()), (bond.GetEndAtom(), bond.GetBeginAtom())
-    found = [n.GetIdx() for end, other in ends for n in end.GetNeighbors() if n.GetIdx() != other.GetIdx()]
-    if any(end.GetDegree() < 2 for end, _ in ends):
-        raise IncidenceError(f"to_rdkit: bond {bond.GetIdx()} is labelled Z or E, but an end of it has no other neighbour.")
-    return [found[0], found[-1]]

@@ -46,43 +46,39 @@ def from_scipy(matrix: Any, pattern: str = "i j") -> Example:
     meant = Pattern(pattern)
     row, column = (torch.from_numpy(np.array(axis, dtype=np.int64)) for axis in coo.coords)
     values = torch.from_numpy(np.array(coo.data))[:, None]
-    read = _read_incidence if _is_incidence(meant) else _read_pairs
-    return read(meant, torch.stack([row, column]), values, coo.shape)
+    return _read(meant, torch.stack([row, column]), values, coo.shape)
 
 
 def _is_incidence(pattern: Pattern) -> bool:
     return pattern.is_open and pattern.order == 1 and len(pattern.letters) == 1
 
 
-def _read_incidence(pattern: Pattern, places: Tensor, values: Tensor, shape: tuple[int, int]) -> Example:
-    odd = (values != 1).any(1)
-    if bool(odd.any()):
-        u, f = places[:, int(odd.nonzero()[0])].tolist()
-        raise IncidenceError(
-            f"from_scipy: the entry ({u}, {f}) of a matrix of incidence is {values[odd][0].item()}, and must be 1: a node is in a face or "
-            f"not. Values for pairs of a node and a face are features of a pattern such as `i e:edge`."
-        )
-    empty = torch.bincount(places[1], minlength=shape[1]) == 0
-    if bool(empty.any()):
-        raise IncidenceError(f"from_scipy: column {int(empty.nonzero()[0])} is empty, and a face has at least one node. Drop the column.")
-    sort = pattern.faces[0].letters[0].sort
-    return Example(Structure({sort: shape[0]}, {str(pattern): places}))
-
-
-def _read_pairs(pattern: Pattern, places: Tensor, values: Tensor, shape: tuple[int, int]) -> Example:
+def _read(pattern: Pattern, places: Tensor, values: Tensor, shape: tuple[int, int]) -> Example:
+    if _is_incidence(pattern):
+        odd, empty = (values != 1).any(1), torch.bincount(places[1], minlength=shape[1]) == 0
+        if bool(odd.any()):
+            u, f = places[:, int(odd.nonzero()[0])].tolist()
+            raise IncidenceError(
+                f"from_scipy: the entry ({u}, {f}) of a matrix of incidence is {values[odd][0].item()}, and must be 1: a node is in a face "
+                f"or not. Values for pairs of a node and a face are features of a pattern such as `i e:edge`."
+            )
+        if bool(empty.any()):
+            bad = int(empty.nonzero()[0])
+            raise IncidenceError(f"from_scipy: column {bad} is empty, and a face has at least one node. Drop the column.")
+        return Example(Structure({pattern.sorts[pattern.letters[0]]: shape[0]}, {str(pattern): places}))
     if len(pattern.letters) != 2 or pattern.is_open or any(len(face.letters) != 2 / pattern.order for face in pattern.faces):
         raise IncidenceError(
             f"from_scipy: a matrix is read as pairs, such as `i j` or `{{i j}}`, or as faces, `{{i ...}}`; got `{pattern}`."
         )
-    counts = dict(zip(pattern.sorts.values(), shape, strict=True))  # of one sort for edges
-    if is_edge(pattern) and shape[0] != shape[1]:
-        raise IncidenceError(
-            f"from_scipy: `{pattern}` has nodes of one sort, so its matrix is square; got {shape[0]} by {shape[1]}. "
-            f"Rows and columns of two sorts are written `i:row j:column`; faces as columns `{{i ...}}`."
-        )
     features = {"the value": values}
     if is_edge(pattern):
+        if shape[0] != shape[1]:
+            raise IncidenceError(
+                f"from_scipy: `{pattern}` has nodes of one sort, so its matrix is square; got {shape[0]} by {shape[1]}. "
+                f"Rows and columns of two sorts are written `i:row j:column`; faces as columns `{{i ...}}`."
+            )
         places, features = once(pattern, places, shape[0], features, "from_scipy")
+    counts = dict(zip(pattern.sorts.values(), shape, strict=True))
     return Example(Structure(counts, {str(pattern): places}), {str(pattern): features["the value"]})
 
 

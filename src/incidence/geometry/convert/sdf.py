@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO, StringIO
 from os import PathLike
@@ -121,7 +122,10 @@ def records(path: Path) -> Iterator[Molecule | IncidenceError]:
     opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="latin-1", newline=None) as file:
         for number, (start, lines) in enumerate(_split(file), 1):
-            found = _parse(_decoded("".join(lines)))
+            text = "".join(lines)
+            with suppress(UnicodeDecodeError):
+                text = text.encode("latin-1").decode()
+            found = _parse(text)
             if isinstance(found, Molecule):
                 yield found
             else:
@@ -144,13 +148,6 @@ def _split(file: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
             lines.append(line)
     if any(line.strip() for line in lines):  # a MOL file ends without the mark
         yield start, lines
-
-
-def _decoded(text: str) -> str:
-    try:
-        return text.encode("latin-1").decode()
-    except UnicodeDecodeError:
-        return text
 
 
 def _parse(text: str) -> Molecule | tuple[int, str]:

@@ -24,8 +24,25 @@ _END = b"end_header"
 
 def read_ply(data: bytes, name: str) -> Soup:
     """Points and polygons of a PLY file; all other elements and properties are passed over."""
-    header = _read_header(data, name)
-    return Soup(name, *_read_binary(data, header, name)) if header.byte_order else _read_text(data, header, name)
+    byte_order, elements, stop = _read_header(data, name)
+    if byte_order:
+        return Soup(name, *_read_binary(data, byte_order, elements, stop, name))
+    rows = lines_of(data[stop:], name, first=len(data[:stop].splitlines()) + 1)
+    parts, start = {}, 0
+    for element in elements.values():
+        if element.properties:
+            parts[element.name] = rows[start : start + element.count]
+            start += element.count
+    if len(rows) != start:
+        raise damaged(f"{name}: the header promises {start:,} rows, one line each, and {len(rows):,} lines follow.")
+    face = elements["face"]
+    [column] = face.columns(face.nodes_name)
+    early = next((p.name for p in face.properties[:column] if p.count_type), None)
+    if early is not None:  # then the header does not tell in which column the nodes start
+        raise IncidenceError(f"{name}: the list `{early}` stands before the nodes of a face, which is read from binary PLY only.")
+    values = coordinates(parts["vertex"], elements["vertex"].columns("x", "y", "z"))
+    sizes, nodes = polygons(parts["face"], column)
+    return Soup(name, values, sizes, nodes, point_lines=parts["vertex"].places, face_lines=parts["face"].places)
 
 
 # ---- the header
@@ -59,16 +76,8 @@ class _Element:
         return next((p.name for p in self.properties if p.name in ("vertex_indices", "vertex_index") and p.count_type), "")
 
 
-@dataclass(frozen=True)
-class _Header:
-    """What follows in the file, from byte `stop` on; `byte_order` is empty for text."""
-
-    byte_order: str
-    elements: dict[str, _Element]
-    stop: int
-
-
-def _read_header(data: bytes, name: str) -> _Header:
+def _read_header(data: bytes, name: str) -> tuple[str, dict[str, _Element], int]:
+    """The byte order, empty for text, what follows in the file, and from which byte on."""
     found = data.find(_END)
     is_ply = data[:4].strip() == b"ply"
     if not is_ply or found < 0:
@@ -80,9 +89,9 @@ def _read_header(data: bytes, name: str) -> _Header:
     rows = [(number, words) for number, words in rows if words and words[0] not in (b"comment", b"obj_info")]
     if not rows or len(rows[0][1]) != 3 or rows[0][1][0] != b"format" or rows[0][1][1] not in _ORDERS:
         raise damaged(f"{name}, line 2: `format ascii 1.0` must stand here (or binary_little_endian, binary_big_endian).")
-    header = _Header(_ORDERS[rows[0][1][1]], _elements(rows[1:], name), stop)
-    _assert_mesh(header.elements, name)
-    return header
+    elements = _elements(rows[1:], name)
+    _assert_mesh(elements, name)
+    return _ORDERS[rows[0][1][1]], elements, stop
 
 
 def _elements(rows: list[tuple[int, list[bytes]]], name: str) -> dict[str, _Element]:
@@ -90,23 +99,20 @@ def _elements(rows: list[tuple[int, list[bytes]]], name: str) -> dict[str, _Elem
     for number, words in rows:
         place = f"{name}, line {number}"
         if words[0] == b"element" and len(words) == 3:
-            own, [count] = words[1].decode("latin-1"), integers(words[2:], place)
-            if count < 0 or own in found:
+            element, [count] = words[1].decode("latin-1"), integers(words[2:], place)
+            if count < 0 or element in found:
                 raise damaged(f"{place}: an element has a new name and a number of at least 0.")
-            found[own] = _Element(own, count, [])
+            found[element] = _Element(element, count, [])
         elif words[0] == b"property" and found:
-            list(found.values())[-1].properties.append(_property(words[1:], place))
+            is_list = words[1:2] == [b"list"]
+            types = words[1 + is_list : -1]
+            if len(types) != 1 + is_list or any(t not in _TYPES for t in types) or (is_list and _TYPES[types[0]].startswith("f")):
+                raise damaged(f"{place}: a property is `type name` or `list type type name`; got {shown(b' '.join(words[1:]))}.")
+            own = _Property(words[-1].decode("latin-1"), _TYPES[types[-1]], _TYPES[types[0]] if is_list else "")
+            list(found.values())[-1].properties.append(own)
         else:
             raise damaged(f"{place}: `element name count` or `property type name` must stand here; got {shown(b' '.join(words))}.")
     return found
-
-
-def _property(words: list[bytes], place: str) -> _Property:
-    is_list = words[:1] == [b"list"]
-    types = words[1:-1] if is_list else words[:-1]
-    if len(types) != 1 + is_list or any(t not in _TYPES for t in types) or (is_list and _TYPES[types[0]].startswith("f")):
-        raise damaged(f"{place}: a property is `type name` or `list type type name`; got {shown(b' '.join(words))}.")
-    return _Property(words[-1].decode("latin-1"), _TYPES[types[-1]], _TYPES[types[0]] if is_list else "")
 
 
 def _assert_mesh(elements: dict[str, _Element], name: str) -> None:
@@ -127,62 +133,39 @@ def _assert_mesh(elements: dict[str, _Element], name: str) -> None:
         raise IncidenceError(f"{name}: the list `{face.nodes_name}` must have integers. Convert the file first.")
 
 
-# ---- rows in text
-
-
-def _read_text(data: bytes, header: _Header, name: str) -> Soup:
-    rows = lines_of(data[header.stop :], name, first=len(data[: header.stop].splitlines()) + 1)
-    elements = [element for element in header.elements.values() if element.properties]
-    promised = sum(element.count for element in elements)
-    if len(rows) != promised:
-        raise damaged(f"{name}: the header promises {promised:,} rows, one line each, and {len(rows):,} lines follow.")
-    parts, start = {}, 0
-    for element in elements:
-        parts[element.name] = rows[start : start + element.count]
-        start += element.count
-    face = header.elements["face"]
-    [column] = face.columns(face.nodes_name)
-    early = next((p.name for p in face.properties[:column] if p.count_type), None)
-    if early is not None:  # then the header does not tell in which column the nodes start
-        raise IncidenceError(f"{name}: the list `{early}` stands before the nodes of a face, which is read from binary PLY only.")
-    values = coordinates(parts["vertex"], header.elements["vertex"].columns("x", "y", "z"))
-    sizes, nodes = polygons(parts["face"], column)
-    return Soup(name, values, sizes, nodes, point_lines=parts["vertex"].places, face_lines=parts["face"].places)
-
-
 # ---- binary rows
 
 
-def _read_binary(data: bytes, header: _Header, name: str) -> tuple[Floats, Integers, Integers]:
+def _read_binary(data: bytes, byte_order: str, elements: dict[str, _Element], place: int, name: str) -> tuple[Floats, Integers, Integers]:
     """Points, and sizes and nodes of the polygons."""
-    place, rows = header.stop, {}
-    spots = np.zeros((0, 2), dtype=np.int64)
-    for element in header.elements.values():
-        _assert_room(data, place, element, name)
+    rows, spots = {}, np.zeros((0, 2), dtype=np.int64)
+    for element in elements.values():
+        least = sum(np.dtype(p.count_type or p.type).itemsize for p in element.properties)
+        if element.count * least > len(data) - place:
+            raise damaged(
+                f"{name}: the header promises {element.count:,} rows of `{element.name}` of at least {least} bytes each, and "
+                f"{len(data) - place:,} bytes follow."
+            )
         # In most files all rows are alike, and numpy reads them at once; only mixed polygons are walked one by one.
-        even = _even_rows(data, place, element, header.byte_order, name)
+        even = _even_rows(data, place, element, byte_order, name)
         if even is not None:
             rows[element.name], place = even, place + even.nbytes
         else:
-            own, place = _walk(data, place, element, header.byte_order, element.count, name)
+            own, place = _walk(data, place, element, byte_order, element.count, name)
             spots = own if element.name == "face" else spots
     if place != len(data):
         raise damaged(f"{name}: {len(data) - place:,} bytes follow the last row that the header promises.")
     points = np.stack([rows["vertex"][axis].astype(np.float64) for axis in "xyz"], axis=1)
-    face = header.elements["face"]
+    face = elements["face"]
     if "face" in rows:
         nodes = rows["face"][face.nodes_name].astype(np.int64)
         return points, np.full(len(nodes), nodes.shape[1], dtype=np.int64), nodes.reshape(-1)
-    return points, *_gather(data, face, header.byte_order, spots)
-
-
-def _assert_room(data: bytes, place: int, element: _Element, name: str) -> None:
-    least = sum(np.dtype(p.count_type or p.type).itemsize for p in element.properties)
-    if element.count * least > len(data) - place:
-        raise damaged(
-            f"{name}: the header promises {element.count:,} rows of `{element.name}` of at least {least} bytes each, and "
-            f"{len(data) - place:,} bytes follow."
-        )
+    lists = [p.name for p in face.properties if p.count_type]
+    start, size = spots[lists.index(face.nodes_name) :: len(lists)].T
+    item = np.dtype(byte_order + face.properties[face.columns(face.nodes_name)[0]].type)
+    spot = np.repeat(start - (np.cumsum(size) - size) * item.itemsize, size) + np.arange(size.sum()) * item.itemsize
+    values = np.frombuffer(data, dtype=np.uint8)[spot[:, None] + np.arange(item.itemsize)].reshape(-1).view(item)
+    return points, size, values.astype(np.int64)
 
 
 def _even_rows(data: bytes, place: int, element: _Element, order: str, name: str) -> NDArray[Any] | None:
@@ -227,14 +210,3 @@ def _walk(data: bytes, place: int, element: _Element, order: str, count: int, na
         row = max(len(spots) - 1, 0) // max(len(steps), 1)
         raise damaged(f"{name}: a list of row {row} of `{element.name}`, or of one before it, cannot have its size.")
     return found, place
-
-
-def _gather(data: bytes, element: _Element, order: str, spots: Integers) -> tuple[Integers, Integers]:
-    """Sizes and nodes of polygons that lie at given places."""
-    [column] = element.columns(element.nodes_name)
-    lists = [p.name for p in element.properties if p.count_type]
-    start, size = spots[lists.index(element.nodes_name) :: len(lists)].T
-    item = np.dtype(order + element.properties[column].type)
-    place = np.repeat(start - (np.cumsum(size) - size) * item.itemsize, size) + np.arange(size.sum()) * item.itemsize
-    values = np.frombuffer(data, dtype=np.uint8)[place[:, None] + np.arange(item.itemsize)].reshape(-1).view(item)
-    return size, values.astype(np.int64)
