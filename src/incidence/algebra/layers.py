@@ -63,12 +63,6 @@ class Layer:
         """How many numbers it learns; None before the first input told it the channels."""
         return _num_parameters(self.module.parameters())
 
-    @property
-    def channels(self) -> str:
-        """The channels of its inputs and outputs."""
-        sides = (self.map.inputs, self.module.in_channels), (self.map.outputs, self.module.out_channels)
-        return " -> ".join(_channels(patterns, counts) for patterns, counts in sides)
-
     def sentence(self) -> str:
         """What is to say of it besides its map."""
         if not is_layer(self.module):
@@ -76,7 +70,9 @@ class Layer:
         some = f"{len(self.kept):,} of" if len(self.kept) < self.map.dimension else "all" if self.map.dimension > 1 else "the"
         operations = f"{some} {self.map.dimension:,} operation{'s' * (self.map.dimension != 1)}"
         bias = "" if any(name.startswith("bias") for name, _ in self.module.named_parameters()) else ", no bias"
-        return f"{operations}{bias}; pools by {', '.join(self.module.aggr)}; channels {self.channels}; {_parameters(self.num_parameters)}"
+        sides = (self.map.inputs, self.module.in_channels), (self.map.outputs, self.module.out_channels)
+        channels = " -> ".join(_channels(patterns, counts) for patterns, counts in sides)
+        return f"{operations}{bias}; pools by {', '.join(self.module.aggr)}; channels {channels}; {_parameters(self.num_parameters)}"
 
     def data(self) -> dict[str, Any]:
         """The same as plain data, for JSON."""

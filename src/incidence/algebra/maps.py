@@ -296,12 +296,13 @@ class Operations(Sequence[Operation]):
         return self._between(0, self._map.dimension)
 
     def _between(self, start: int, stop: int) -> Iterator[Operation]:
-        for pair in self._map.pairs:
+        pairs = self._map.pairs
+        for pair in pairs[max(bisect_right(pairs, start, key=lambda pair: pair.start) - 1, 0) :]:
             first, last = max(start, pair.start), min(stop, pair.start + pair.count)
             if first >= last:
-                continue
+                return
             classes = pair.source.orbit.classes, pair.target.orbit.classes
-            if first - pair.start <= _STRIDE:
+            if last - first > 1 and first - pair.start <= _STRIDE:
                 listed: Iterable[Matrix] = islice(overlaps(*classes, self._map.max_overlap), first - pair.start, last - pair.start)
             else:
                 listed = (overlap_at(*classes, self._map.max_overlap, k - pair.start) for k in range(first, last))
@@ -322,10 +323,7 @@ class Operations(Sequence[Operation]):
                 return list(self._between(start, stop))
             return [self[start + i * step] for i in range(count)]
         k = range(self._map.dimension)[item]
-        pairs = self._map.pairs
-        pair = pairs[bisect_right(pairs, k, key=lambda b: b.start) - 1]
-        classes = pair.source.orbit.classes, pair.target.orbit.classes
-        return Operation(pair.source, pair.target, overlap_at(*classes, self._map.max_overlap, k - pair.start))
+        return next(self._between(k, k + 1))
 
     def __repr__(self) -> str:
         return f"<{self._map.dimension:,} operations of {self._map}>"

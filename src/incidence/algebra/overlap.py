@@ -61,21 +61,25 @@ def overlaps(source: Sequence[Class], target: Sequence[Class], max_overlap: int 
     return matrix(0, tuple(target), max_overlap)
 
 
-def _rows(source: Class, target: tuple[Class, ...], budget: int) -> Iterator[tuple[tuple[int, ...], tuple[Class, ...], int]]:
-    """All first rows in lexicographic order, each with what is left of the columns and of the bound on open classes."""
+def _choices(row: int | None, cols: Sequence[int | None], budget: int) -> Iterator[tuple[tuple[int, ...], int]]:
+    """All rows of an overlap matrix in lexicographic order, from the sizes of classes; and what is left of the bound on open classes."""
 
     def choose(j: int, left: int, budget: int) -> Iterator[tuple[tuple[int, ...], int]]:
-        if j == len(target):
+        if j == len(cols):
             yield (), budget
             return
-        column = target[j]
-        is_open = source.is_open or column.is_open
-        most = min(left, left if column.size is None else column.size, budget if is_open else left)
-        for a in range(most + 1 if column.sort == source.sort else 1):
+        size = cols[j]
+        is_open = row is None or size is None
+        for a in range(min(left, left if size is None else size, budget if is_open else left) + 1):
             for rest, remaining in choose(j + 1, left - a, budget - a * is_open):
                 yield (a, *rest), remaining
 
-    for row, remaining in choose(0, budget if source.size is None else source.size, budget):
+    return choose(0, budget if row is None else row, budget)
+
+
+def _rows(source: Class, target: tuple[Class, ...], budget: int) -> Iterator[tuple[tuple[int, ...], tuple[Class, ...], int]]:
+    """All first rows in lexicographic order, each with what is left of the columns and of the bound on open classes."""
+    for row, remaining in _choices(source.size, [c.size if c.sort == source.sort else 0 for c in target], budget):
         after = tuple(c if c.size is None or not a else replace(c, size=c.size - a) for c, a in zip(target, row, strict=True))
         yield row, after, remaining
 
@@ -127,8 +131,9 @@ def _states(rows: Profile, cols: Profile, max_overlap: int) -> dict[Profile, Cou
         return {cols: Counter({(0, 0): 1})}
     states: dict[Profile, Counts] = {}
     for left, counts in _states(rows[:-1], cols, max_overlap).items():
-        for after, matched, opened in _row_choices(rows[-1], left, max_overlap):
-            into = states.setdefault(after, Counter())
+        for row, remaining in _choices(rows[-1], left, max_overlap):
+            after = sorted_profile(None if size is None else size - a for size, a in zip(left, row, strict=True))
+            into, matched, opened = states.setdefault(after, Counter()), sum(row), max_overlap - remaining
             for (a, t), ways in counts.items():
                 if t + opened <= max_overlap:
                     into[a + matched, t + opened] += ways
@@ -158,22 +163,6 @@ def bounded() -> Iterator[None]:
         yield
     finally:
         _spent.reset(token)
-
-
-def _row_choices(row: int | None, cols: Profile, max_overlap: int) -> Iterator[tuple[Profile, int, int]]:
-    """All rows of an overlap matrix: the sorted sizes left in the columns, the nodes matched, how many of them in open classes."""
-
-    def choose(j: int, left: int, budget: int, after: tuple[int | None, ...]) -> Iterator[tuple[Profile, int, int]]:
-        if j == len(cols):
-            yield sorted_profile(after), limit - left, max_overlap - budget
-            return
-        size = cols[j]
-        is_open = size is None or row is None
-        for a in range(min(left, budget if is_open else left, left if size is None else size) + 1):
-            yield from choose(j + 1, left - a, budget - a * is_open, (*after, None if size is None else size - a))
-
-    limit = max_overlap if row is None else row
-    return choose(0, limit, max_overlap, ())
 
 
 def num_overlaps(source: Sequence[Class], target: Sequence[Class], max_overlap: int = 1) -> int:
