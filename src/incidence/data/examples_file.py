@@ -38,17 +38,9 @@ def with_floats(example: Example) -> Example:
 def from_examples(
     examples: Sequence[Example], *, name: str = "examples", source: str = "", task: str | None = None, splits: Sequence[Split] = ()
 ) -> DataSet:
-    """A data set from examples with targets; integers are classes, other numbers are predicted as they are.
+    """A data set from examples with targets of one kind, for the whole structure or for the entries of one pattern.
 
-    Args:
-        examples: With targets of one kind: for the whole structure, or for the entries of one pattern.
-        name: What it is called.
-        source: Where they come from, for messages; the name if empty.
-        task: `classification` or `regression`, if the type of the targets does not tell.
-        splits: Which examples, or entries of the only one, serve for what, if that is known.
-
-    Raises:
-        IncidenceError: There are no targets, or they do not fit; the message names the example.
+    Integers are classes and other numbers are predicted as they are, unless the task is given. Messages name the source, or the data set.
     """
     source = source or name
     if not examples:

@@ -40,16 +40,8 @@ def read_folder(
 ) -> DataSet:
     """A data set from a folder or file of the user's; see docs/datasets.md for the layouts. Without splits, if the data tells none.
 
-    Args:
-        path: A folder with `targets.csv`, with `examples.npz`, with SDF files or with a folder for each class; or an SDF or npz file.
-        target: The column of the table, or the property of the SDF file, that is to be predicted; several, in a list or divided by
-            commas, make several numbers.
-        reader: The name of the reader; found by the suffixes of the files, if not given.
-        task: `classification` or `regression`, where the values themselves do not tell.
-        options: Of the reader, such as `labels=7`.
-
-    Raises:
-        IncidenceError: The layout is not known, a file cannot be read, or targets do not fit; the message says which.
+    The target is a column of the table, or a property of the SDF file; several, in a list or divided by commas, make several numbers. The
+    reader is found by the suffixes of the files, and the task by the values, if they are not given. Options are those of the reader.
     """
     wanted = tuple(name.strip() for name in target.split(",")) if isinstance(target, str) else tuple(target or ())
     layout = next((read for applies, read in _LAYOUTS if applies(path)), None)
@@ -92,15 +84,9 @@ def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
 
 
 def _read_targets(source: str, columns: Mapping[str, Sequence[str]], task: str | None = None) -> tuple[Task, Tensor]:
-    """The task, and a row of targets for each example: [rows, columns] floats, or [rows] classes.
+    """The task, and a row of targets for each example: [rows, columns] floats, or [rows] classes; an empty text, or `nan`, is missing.
 
-    Args:
-        source: Where the columns come from, for messages.
-        columns: The texts of each target, one for each example. An empty one, or `nan`, is missing.
-        task: `classification` reads numbers as names of classes, too; if not given, text makes classes and numbers do not.
-
-    Raises:
-        IncidenceError: Everything is missing, or numbers and text are mixed, or there are several columns of classes.
+    Without a task, text makes classes and numbers do not; with `classification`, numbers are names of classes, too.
     """
     assert_task(task)
     for name, texts in columns.items():
@@ -108,7 +94,11 @@ def _read_targets(source: str, columns: Mapping[str, Sequence[str]], task: str |
             raise IncidenceError(f"{source}: all values of the target `{name}` are missing.")
     kinds = {name: task or _kind(source, name, texts) for name, texts in columns.items()}
     if "classification" not in kinds.values():
-        rows = [[_number(source, name, text) for text in texts] for name, texts in columns.items()]
+        rows = [[math.nan if _is_missing(text) else as_float(text) for text in texts] for texts in columns.values()]
+        for (name, texts), row in zip(columns.items(), rows, strict=True):
+            wrong = next((text for text, value in zip(texts, row, strict=True) if value is None or math.isinf(value)), None)
+            if wrong is not None:
+                raise IncidenceError(f"{source}: the target `{name}` is a finite number for regression; got {wrong!r}.")
         return Task("regression", tuple(columns)), torch.tensor(rows).T.contiguous()
     if len(columns) > 1:
         name = next(name for name, kind in kinds.items() if kind == "classification")
@@ -139,13 +129,6 @@ def _kind(source: str, name: str, texts: Sequence[str]) -> str:
             f"every value as the name of a class."
         )
     return "classification" if words else "regression"
-
-
-def _number(source: str, name: str, text: str) -> float:
-    value = math.nan if _is_missing(text) else as_float(text)
-    if value is None or math.isinf(value):
-        raise IncidenceError(f"{source}: the target `{name}` is a finite number for regression; got {text!r}.")
-    return value
 
 
 # ---- a table of targets
@@ -201,7 +184,10 @@ def _read_table(path: Path) -> tuple[list[dict[str, str]], list[str]]:
 
 def _classes(asked: _Asked) -> DataSet:
     suffixes = [s for name in ([asked.reader] if asked.reader else READERS) for s in reader(name).suffixes]
-    found = [one for folder in _folders(asked.path) for one in _of_class(folder, suffixes)]
+    found: list[tuple[str, Path, int | None]] = []  # the class of a file, and its part, if it lies in a folder that is called after one
+    for folder in _folders(asked.path):
+        below = [(place, _PARTS[place.name.lower()]) for place in _folders(folder) if place.name.lower() in _PARTS]
+        found += [(folder.name, file, part) for place, part in [(folder, None), *below] for file in _files(place, suffixes)]
     if not found:
         raise IncidenceError(f"the folders of {asked.path} have no files to read; suffixes that can be read are {', '.join(suffixes)}.")
     name = reader_for([file for _, file, _ in found], asked.reader)
@@ -219,12 +205,6 @@ def _classes(asked: _Asked) -> DataSet:
 
 def _folders(path: Path) -> list[Path]:
     return sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))
-
-
-def _of_class(folder: Path, suffixes: Sequence[str]) -> list[tuple[str, Path, int | None]]:
-    """The files of a class, each with its class and its part, if it lies in a folder that is called after one."""
-    places = [(folder, None), *((below, _PARTS[below.name.lower()]) for below in _folders(folder) if below.name.lower() in _PARTS)]
-    return [(folder.name, file, part) for place, part in places for file in _files(place, suffixes)]
 
 
 # ---- SDF files

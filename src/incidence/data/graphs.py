@@ -70,12 +70,7 @@ def label_numbers(labels: Tensor, symbols: Sequence[int]) -> Tensor:
 def node_features(num_nodes: int, edges: Tensor, labels: Tensor | None = None, num_labels: int = 0, degrees: bool = True) -> Tensor:
     """Features of nodes, [nodes, channels]: labels one-hot, log(1 + degree), 1 / (degree + 1); a column of ones if there is nothing.
 
-    Args:
-        num_nodes: The number of nodes.
-        edges: Each edge once, [2, edges].
-        labels: Numbers from 0, if nodes have labels.
-        num_labels: How many labels there are.
-        degrees: Whether degrees are features.
+    Labels are numbers from 0; edges are listed once, [2, edges].
     """
     columns = []
     if labels is not None and num_labels:
@@ -101,9 +96,6 @@ def read_graphs(
         errors: Takes the errors of single lines of graph6; the first one is raised, if not given.
         labels: The labels that nodes may have, or their number K for 0 to K - 1; the label is then the first value of a line of nodes.
         degrees: Whether log(1 + degree) and 1 / (degree + 1) are features of the nodes.
-
-    Raises:
-        IncidenceError: The file is not to be read; the message names the line.
     """
     path = Path(path)
     symbols = list(range(labels)) if isinstance(labels, int) else sorted(labels)

@@ -29,16 +29,8 @@ _TROUBLE = (OSError, EOFError, RuntimeError, BadZipFile)  # what PyG raises with
 def from_pyg_name(name: str, folder: Path | None, *, task: str | None = None, target: int | str | None = None) -> DataSet:
     """A data set of PyG by name, `pyg:TUDataset/MUTAG`: the class, and after the slash what it calls `name`, if it takes one.
 
-    PyG fetches the data from the internet unless it is in the folder, and reads its own files there, which it keeps as pickles.
-
-    Args:
-        name: `pyg:` and the name of a class of `torch_geometric.datasets`, with the name of the data set after a slash.
-        folder: Where PyG keeps its data.
-        task: See `from_pyg_data`.
-        target: See `from_pyg_data`.
-
-    Raises:
-        IncidenceError: There is no such class, or it cannot be made from a folder and a name alone.
+    PyG fetches the data from the internet unless it is in the folder, and reads its own files there, which it keeps as pickles. Task and
+    target are those of `from_pyg_data`.
     """
     datasets = need("torch_geometric.datasets", f"the data set {name!r}", "convert")
     kind, _, inner = name.removeprefix(PREFIX).partition("/")

@@ -81,8 +81,10 @@ def theorem_a1(graphs: Structure | Sequence[Structure], layers: int = 2) -> Comp
     exact = _span(whole, ((*place, layer.operator(number, whole).to_dense()) for number, place in enumerate(places)))
     once = _span(whole, _readings(whole))
     stacked = first = basis(once)
+    side = isqrt(once.shape[1])
     for _ in range(layers - 1):
-        stacked = basis(_products(stacked, first))
+        later, earlier = (span.view(-1, side, side) for span in (stacked, first))
+        stacked = basis(torch.einsum("xij,yjk->xyik", later, earlier).reshape(-1, side * side))  # all products
 
     def missing(span: Tensor) -> tuple[str, ...]:
         is_in = is_within(exact, span).tolist()
@@ -119,9 +121,3 @@ def _readings(graphs: Structure) -> Iterator[tuple[int, int, Tensor]]:
             found = torch.linalg.pinv(carried[target]) @ value
             if torch.allclose(carried[target] @ found, value, atol=1e-9):
                 yield target, source, found
-
-
-def _products(later: Tensor, first: Tensor) -> Tensor:
-    """All products of maps of one span with maps of another."""
-    side = isqrt(first.shape[1])
-    return torch.einsum("xij,yjk->xyik", later.view(-1, side, side), first.view(-1, side, side)).reshape(-1, side * side)

@@ -6,7 +6,7 @@ import pickle
 import warnings
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +35,18 @@ class AtomicCheckpointIO(TorchCheckpointIO):
             with whole_file(path) as file:
                 torch.save(checkpoint, file)
         except (OSError, RuntimeError) as error:  # torch wraps what it met while it wrote
-            for cause in _chain(error):
+            cause: BaseException | None = error
+            while cause is not None:
                 if isinstance(cause, OSError):
                     raise IncidenceError(disk_trouble(Path(path), cause)) from error
                 if isinstance(cause, KeyboardInterrupt):
                     raise cause from None
+                cause = cause.__cause__ or cause.__context__
             raise
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         """Reads a checkpoint: tensors and plain values only."""
         return read(Path(path))
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, and those it came from."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:

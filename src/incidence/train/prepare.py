@@ -71,7 +71,10 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
         raise IncidenceError(f"the task is {config.task}, and {has}: leave out --task, or change the data.")
     named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}
     config = config.with_recipe({**RECIPES.get(data.reader, RECIPES["example"]), **named})
-    lift = _lift(config, list(data.examples[0].features))
+    preset, lift = find_preset(config.model or ""), config.lift
+    if lift is None:  # none if the data has all the tensors of the model
+        given = {Pattern(key) for key in data.examples[0].features}
+        lift = "none" if preset.inputs and given.issuperset(EquivariantMap(f"{preset.inputs} -> ").inputs) else preset.lift
     if config.max_size is not None and lift != "none":
         lift_options["max_size"] = config.max_size
     split = data.split(config.split)
@@ -79,24 +82,13 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
         raise IncidenceError(f"split {config.split} of {config.data!r} has no training data: it is there for comparison, not for training.")
     if lift != "none" or lift_options:
         data = replace(data, examples=lift_all(list(data.examples), lift, **lift_options))
-    config = config.replace(**settings_of(config.model or "", config.settings()), **_absolute(config))
+    # Paths that lead to the data from anywhere: a run may be resumed elsewhere.
+    paths = {key: Path(path).expanduser() for key, path in (("folder", config.folder), ("data", config.data)) if path is not None}
+    if config.data in DATA_SETS or not paths["data"].exists():
+        del paths["data"]
+    absolute = {key: str(path.resolve()) for key, path in paths.items()}
+    config = config.replace(**settings_of(config.model or "", config.settings()), **absolute)
     return Prepared(config, data, data.parts(split), lift, lift_options)
-
-
-def _absolute(config: Config) -> dict[str, str]:
-    """Paths that lead to the data from anywhere: a run may be resumed elsewhere."""
-    folder = {} if config.folder is None else {"folder": str(Path(config.folder).expanduser().resolve())}
-    path = Path(config.data).expanduser()
-    return {**folder, **({"data": str(path.resolve())} if config.data not in DATA_SETS and path.exists() else {})}
-
-
-def _lift(config: Config, features: list[str]) -> str:
-    """Which lift the model needs: none if the data has all its tensors."""
-    if config.lift is not None:
-        return config.lift
-    preset = find_preset(config.model or "")
-    has_all = preset.inputs and {Pattern(key) for key in features}.issuperset(EquivariantMap(f"{preset.inputs} -> ").inputs)
-    return "none" if has_all else preset.lift
 
 
 def new_predictor(prepared: Prepared) -> Predictor:

@@ -182,15 +182,26 @@ class _Job:
             self.trainer = new_trainer(prepared, folder, [self.history, self.progress])
 
     def run(self) -> Run | None:
-        """Trains, from a checkpoint if there is one."""
-        begun = time.monotonic()
+        """Trains, from a checkpoint if there is one; writes the model, then what is made of it."""
+        folder, config, data, begun = self.folder, self.prepared.config, self.prepared.data, time.monotonic()
         with _quiet():
             self._fit()
         if not self.trainer.is_global_zero:
             return None
-        if self.prepared.config.keep == "best":
-            self._take_best()
-        return self._finish(time.monotonic() - begun)
+        if config.keep == "best":
+            best = checkpoint.read(folder.best, ["state_dict"])["state_dict"]
+            try:
+                self.module.load_state_dict(best)
+            except (RuntimeError, TypeError, AttributeError) as error:
+                raise IncidenceError(f"{folder.best} has not the weights of this model: {short(error)}.") from error
+        about = {"data": config.data, "seconds": round(time.monotonic() - begun, 2), "epochs": len(self.history.rows)}
+        predictor = self.predictor.cpu().eval()
+        folder.save_weights(predictor, self.prepared.spec)
+        evaluation = evaluate(predictor, data, data.split(config.split), self.prepared.parts, config.batch_size)
+        metrics = {**about, "parameters": sum(p.numel() for p in predictor.parameters()), **evaluation.metrics()}
+        write(folder.metrics, json.dumps(metrics, indent=1, allow_nan=False) + "\n")
+        write(folder.predictions, evaluation.table())
+        return Run(folder, self.prepared, predictor, evaluation, self.history.rows)
 
     def _fit(self) -> None:
         try:
@@ -205,25 +216,3 @@ class _Job:
             if self.start is None or self.progress.has_begun:
                 raise
             raise IncidenceError(f"{self.start} cannot be gone on from: {short(error)}. Nothing was changed; start a new run.") from error
-
-    def _take_best(self) -> None:
-        best = checkpoint.read(self.folder.best, ["state_dict"])["state_dict"]
-        try:
-            self.module.load_state_dict(best)
-        except (RuntimeError, TypeError, AttributeError) as error:
-            raise IncidenceError(f"{self.folder.best} has not the weights of this model: {short(error)}.") from error
-
-    def _finish(self, seconds: float) -> Run:
-        """Writes the model first, then what is made of it."""
-        folder, predictor, config, data = self.folder, self.predictor.cpu().eval(), self.prepared.config, self.prepared.data
-        folder.save_weights(predictor, self.prepared.spec)
-        evaluation = evaluate(predictor, data, data.split(config.split), self.prepared.parts, config.batch_size)
-        about = {
-            "data": config.data,
-            "seconds": round(seconds, 2),
-            "epochs": len(self.history.rows),
-            "parameters": sum(p.numel() for p in predictor.parameters()),
-        }
-        write(folder.metrics, json.dumps({**about, **evaluation.metrics()}, indent=1, allow_nan=False) + "\n")
-        write(folder.predictions, evaluation.table())
-        return Run(folder, self.prepared, predictor, evaluation, self.history.rows)

@@ -60,12 +60,9 @@ def features_of(example: Example) -> Example:
 
 
 def measured(structure: Structure, points: Tensor, signs: Tensor | None = None) -> dict[str, Tensor]:
-    """The features of a mesh, or of a batch of meshes.
+    """The features of a mesh, or of a batch of meshes, from coordinates of the shape [nodes, 2 or 3].
 
-    Args:
-        structure: With `{i j}` and `{i j k}`.
-        points: Coordinates, shape [nodes, 2 or 3].
-        signs: Of the dihedral angles, shape [edges], if they are known already: to find them takes longer than all the rest.
+    The signs of the dihedral angles, shape [edges], may be known already: to find them takes longer than all the rest.
     """
     if points.shape[1] not in (2, 3):
         raise IncidenceError(f"a mesh lies in the plane or in space: pos=i has 2 or 3 columns; got {points.shape[1]}.")

@@ -82,11 +82,7 @@ def _outward(surface: Surface, normals: Tensor, centres: Tensor) -> tuple[Tensor
 
     A part reaches across edges in two faces. Its volume is taken over its own centre, so that a part with a border counts too: a bowl has
     its normals on the side that bulges. A part that cannot be oriented, or that is as much on one side as on the other, has no out.
-
-    Args:
-        surface: The triangles.
-        normals: As the corners are listed, as long as the area, shape [3, faces].
-        centres: Of the faces, shape [3, faces].
+    Normals are as the corners are listed, and as long as the area; they and the centres of the faces have the shape [3, faces].
     """
     num_faces = surface.faces.shape[1]
     signs, is_fine = agreeing_signs(num_faces, surface.neighbours, surface.products)

@@ -39,10 +39,6 @@ def _read(
         hydrogens: As for `features_of`.
         lengths: As for `features_of`.
         bonds: `file`, or `distance` for bonds found from positions in space.
-
-    Raises:
-        IncidenceError: The file cannot be read at all, or an option is wrong.
-        MissingExtraError: RDKit is not installed.
     """
     path = Path(path)
     if bonds not in _BONDS:
@@ -81,9 +77,6 @@ def bonded(mol: Any) -> Any:
     """A copy with the bonds that the distances of its atoms tell, and orders that fill their valences; all hydrogens must be there.
 
     Where no orders do, all bonds are single.
-
-    Raises:
-        IncidenceError: The molecule has no positions.
     """
     chem, bonds = (need(f"rdkit.Chem{part}", "finding bonds", "molecules") for part in ("", ".rdDetermineBonds"))
     if not mol.GetNumAtoms():
