@@ -73,7 +73,7 @@ KINDS = {
     )
 }
 _CLOSING = {kind.closing: kind for kind in KINDS.values() if kind.closing}
-_BRACKETS = "".join(KINDS) + "".join(_CLOSING)
+_OPENED, _CLOSED = re.escape("".join(KINDS)), re.escape("".join(_CLOSING))
 
 
 class Letter(NamedTuple):
@@ -115,7 +115,8 @@ class _Token(NamedTuple):
     start: int
 
 
-_TOKEN = re.compile(rf"\s+|->|\.\.\.|[A-Za-z_][A-Za-z0-9_]*|[{re.escape(_BRACKETS)}:=,]")
+_TOKEN = re.compile(rf"\s+|->|\.\.\.|[A-Za-z_][A-Za-z0-9_]*|[{_OPENED}{_CLOSED}:=,]")
+_COMMA_INSIDE = re.compile(rf"[{_OPENED}][^{_OPENED}{_CLOSED},>]*(,)[^{_OPENED}{_CLOSED}>]*[{_CLOSED}]")  # the first of a face
 _LETTER = re.compile(r"[A-Za-z][0-9]*")
 _WORD = re.compile(r"[A-Za-z_]")
 
@@ -193,6 +194,9 @@ class _Parser:
         self.fail(position, f"unexpected character `{shown}`", hint)
 
     def parse(self, is_map: bool) -> tuple[tuple[TensorSyntax, ...], ...]:
+        comma = _COMMA_INSIDE.search(self.text)
+        if comma:
+            self.fail(comma.start(1), "a comma inside brackets", "letters are separated by spaces: `{i j}`")
         sides = _split(self.tokens, "->")
         arrows = [t for t in self.tokens if t.text == "->"]
         if is_map and not arrows:
@@ -203,21 +207,7 @@ class _Parser:
             self.fail(arrows[0].start, "a pattern has no arrow", "for a map use EquivariantMap, or nn.Linear for a layer")
         return tuple(self.side(tokens, is_map) for tokens in sides)
 
-    def refuse_commas_inside(self, tokens: list[_Token]) -> None:
-        comma: _Token | None = None
-        is_inside = False
-        for token in tokens:
-            if token.text in KINDS:
-                is_inside, comma = True, None
-            elif token.text == "," and is_inside:
-                comma = comma or token
-            elif token.text in _CLOSING:
-                if comma is not None:
-                    self.fail(comma.start, "a comma inside brackets", "letters are separated by spaces: `{i j}`")
-                is_inside = False
-
     def side(self, tokens: list[_Token], is_map: bool) -> tuple[TensorSyntax, ...]:
-        self.refuse_commas_inside(tokens)
         commas = [t for t in tokens if t.text == ","]
         if commas and not is_map:
             self.fail(commas[0].start, "a pattern is one tensor", "a comma separates the tensors of a map")

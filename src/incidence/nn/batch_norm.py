@@ -56,12 +56,10 @@ class _AllSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        total = x.clone()
+        total = x.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total)
         return total
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        total = grad.contiguous().clone()
-        dist.all_reduce(total)
-        return total
+        return _all_sum(grad)

@@ -73,10 +73,8 @@ def _fixed(pattern: Pattern, index: Tensor, offsets: Mapping[str, int]) -> Itera
         first = index[:, rows[0]].tolist()
         equal = tuple((p, q) for p, q in pairs if first[p] == first[q])
         orbit, sizes, letters = _arrangement(str(pattern), equal)
-        shifts = [offsets[pattern.sorts[pattern.letters[p]]] for p in letters]
-        columns = [
-            index[p] + shift if len(rows) == index.shape[1] else index[p, rows] + shift for p, shift in zip(letters, shifts, strict=True)
-        ]
+        own = index if len(rows) == index.shape[1] else index[:, rows]
+        columns = [own[p] + offsets[pattern.sorts[pattern.letters[p]]] for p in letters]
         nodes = torch.stack(columns, dim=1) if columns else index.new_zeros(len(rows), 0)
         by_orbit.setdefault((orbit, sizes), []).append((rows, nodes))
     for (orbit, sizes), parts in by_orbit.items():
@@ -131,7 +129,7 @@ def _numbered(text: str) -> dict[frozenset[tuple[Node, int]], tuple[int, tuple[N
 def _sorted_in_classes(nodes: Tensor, sizes: Sequence[int]) -> Tensor:
     if all(size == 1 for size in sizes):
         return nodes
-    return torch.cat([part if size == 1 else part.sort(dim=1)[0] for part, size in zip(nodes.split(list(sizes), 1), sizes, strict=True)], 1)
+    return torch.cat([part if part.shape[1] == 1 else part.sort(dim=1)[0] for part in nodes.split(list(sizes), 1)], 1)
 
 
 def _open(pattern: Pattern, index: Sequence[Tensor], offsets: Mapping[str, int], num_nodes: int) -> Iterator[Bucket]:
