@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
@@ -148,9 +149,8 @@ class Example:
     # ---- moving and keeping
 
     def _map(self, move: Callable[[Any], Any]) -> Example:
-        target = self._target
-        moved = {key: move(x) for key, x in target.items()} if isinstance(target, dict) else None if target is None else move(target)
-        return Example._of(move(self._structure), {key: move(x) for key, x in self._features.items()}, moved, self._is_batch)
+        features, target = tree_map_only(Tensor, move, (self._features, self._target))
+        return Example._of(move(self._structure), features, target, self._is_batch)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Example:
         """The example on another device."""
@@ -176,7 +176,7 @@ class Example:
         """Writes the example to a file, at once or not at all. No pickle: `load` executes nothing."""
         kind = "entries" if isinstance(self._target, dict) else "none" if self._target is None else "whole"
         arrays = {"format": np.array(_FORMAT), "is_batch": np.array(self._is_batch), "target": np.array(kind), **arrays_of(self._structure)}
-        target = self._target if isinstance(self._target, dict) else {} if self._target is None else {"": self._target}
+        target = {"": self._target} if isinstance(self._target, Tensor) else self._target or {}
         for what, tensors in (("feature", self._features), ("target", target)):
             for number, (key, x) in enumerate(tensors.items()):
                 arrays.update(tensor_arrays(f"{what}/{number}", key, x))
@@ -214,12 +214,7 @@ class Example:
         return {} if tensors is None else {None: tensors}
 
     def __repr__(self) -> str:
-        features = {key: list(x.shape) for key, x in self._features.items()}
-        target: object = self._target
-        if isinstance(self._target, dict):
-            target = {key: list(x.shape) for key, x in self._target.items()}
-        elif self._target is not None:
-            target = list(self._target.shape)
+        features, target = tree_map_only(Tensor, lambda x: list(x.shape), (self._features, self._target))
         return f"Example({self._structure}, features={features}, target={target})"
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
