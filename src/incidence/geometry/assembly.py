@@ -70,7 +70,6 @@ def is_edge(pattern: Pattern) -> bool:
 
 
 def assert_structure(who: str, given: object) -> None:
-    """Refuses what is no structure."""
     if not isinstance(given, Structure):
         raise IncidenceError(f"{who} takes a Structure; got {type(given).__name__}.")
 

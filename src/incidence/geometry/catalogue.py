@@ -28,19 +28,12 @@ _MAX_INCIDENCES = 20_000_000
 
 @dataclass(frozen=True)
 class _Object:
-    """How to make an object, of a size if it is one of a family, and its coordinates.
-
-    Attributes:
-        structure: Makes the structure.
-        points: Makes the coordinates.
-        least: The smallest size of a family; None for a single object.
-        incidences: How many nodes all faces have together, about, to refuse what would not fit into memory.
-    """
+    """How to make an object, of a size if it is one of a family, and its coordinates."""
 
     structure: Callable[..., Structure]
     points: Callable[..., NDArray[np.float64]] | None = None
-    least: int | None = None
-    incidences: Callable[[int], int] = lambda n: 10 * n
+    least: int | None = None  # the smallest size of a family; None for a single object
+    incidences: Callable[[int], int] = lambda n: 10 * n  # about how many nodes all faces have together, to refuse what would not fit
 
 
 def _solid(name: str) -> Structure:

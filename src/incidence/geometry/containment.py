@@ -31,7 +31,6 @@ class RankedFaces:
 
     @cached_property
     def count(self) -> int:
-        """The number of faces."""
         return 0 if self.pattern is None else self.structure.num_entries(self.pattern)
 
     @cached_property

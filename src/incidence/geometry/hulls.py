@@ -40,7 +40,6 @@ class _Cloud:
 
     @property
     def dimension(self) -> int:
-        """The number of coordinates."""
         return int(self.points.shape[1])
 
     def facets(self) -> list[int]:

@@ -64,28 +64,22 @@ def _between(faces: Faces, rank: int) -> tuple[Tensor, Tensor, Tensor]:
     return one[order], other[order], torch.unique_consecutive(ordered, return_counts=True)[1]
 
 
-def _refuse_chord(faces: Faces, rank: int, crowded: Tensor) -> None:
-    """Names the edges of a polygon both of whose nodes have more than two edges there; given are places in the boundary, one a node."""
-    found, times = crowded.unique(return_counts=True)
-    if rank != 2 or not (times == 2).any():
-        return
-    edges, owner = faces.boundary(2)[:, found[times == 2]]
-    ends = [faces.of_rank(1).lists[edge].tolist() for edge in edges[owner == owner[0]].tolist()]
-    names = [f"{{{one} {other}}}" for one, other in ends]
-    what = f"the edge {names[0]} is a chord" if len(names) == 1 else f"some of the edges {', '.join(names)} are chords"
-    raise IncidenceError(
-        f"{what} of face {int(owner[0])} of rank 2 (`{faces.tensors[2]}`): its node set contains it, and does not tell it from a "
-        f"side, so it has no orientation. Cut the face in two along the chord."
-    )
-
-
 def _propagated(faces: Faces, rank: int) -> Tensor:
     below, upper = signs(faces, rank - 1), faces.boundary(rank)
     place, place_below, counts = _between(faces, rank)
     if (counts != 2).any():
         odd = place[(counts != 2).repeat_interleave(counts)]
         is_open = torch.bincount(upper[1, odd], minlength=faces.of_rank(rank).count) > 0
-        _refuse_chord(faces, rank, place[(counts > 2).repeat_interleave(counts)])
+        found, times = place[(counts > 2).repeat_interleave(counts)].unique(return_counts=True)
+        if rank == 2 and (times == 2).any():  # edges of a polygon both of whose nodes have more than two edges there
+            edges, owner = faces.boundary(2)[:, found[times == 2]]
+            ends = [faces.of_rank(1).lists[edge].tolist() for edge in edges[owner == owner[0]].tolist()]
+            names = [f"{{{one} {other}}}" for one, other in ends]
+            what = f"the edge {names[0]} is a chord" if len(names) == 1 else f"some of the edges {', '.join(names)} are chords"
+            raise IncidenceError(
+                f"{what} of face {int(owner[0])} of rank 2 (`{faces.tensors[2]}`): its node set contains it, and does not tell it from a "
+                f"side, so it has no orientation. Cut the face in two along the chord."
+            )
         raise IncidenceError(
             f"{_name(faces, rank, is_open)} has no closed boundary: a face of rank {rank - 2} in it lies in other than two of its faces of "
             f"rank {rank - 1}. Add what is missing."
@@ -159,16 +153,15 @@ def is_pure(faces: Faces) -> bool:
     return True
 
 
-def _is_thin(faces: Faces, rank: int) -> bool:
-    """Whether boundaries look like those of cells: an edge has two nodes, and between faces two ranks apart there are two."""
-    if rank == 1:
-        return bool((faces.of_rank(1).lists.sizes == 2).all())
-    return is_simplicial(faces.of_rank(rank - 1), faces.of_rank(rank)) or bool((_between(faces, rank)[2] == 2).all())
-
-
 def _is_pseudomanifold(faces: Faces) -> bool:
-    if not faces.is_closed or not faces.is_pure or not all(_is_thin(faces, rank) for rank in range(1, faces.top + 1)):
+    if not faces.is_closed or not faces.is_pure:
         return False
+    # Boundaries must look like those of cells: an edge has two nodes, and between faces two ranks apart there are two.
+    if faces.top and not bool((faces.of_rank(1).lists.sizes == 2).all()):
+        return False
+    for rank in range(2, faces.top + 1):
+        if not is_simplicial(faces.of_rank(rank - 1), faces.of_rank(rank)) and bool((_between(faces, rank)[2] != 2).any()):
+            return False
     return faces.top == 0 or bool((_degrees(faces) <= 2).all())
 
 
@@ -205,8 +198,10 @@ def is_manifold(faces: Faces) -> bool:
         codimension = faces.top - rank
         if codimension <= 3 and not _has_connected_links(faces, rank):
             return False
-        if codimension == 3 and not _has_round_links(faces, rank):
-            return False
+        if codimension == 3:  # links are connected surfaces, of which spheres alone have Euler characteristic 2, and discs 1 and a boundary
+            up = [torch.bincount(faces.incidence(rank, k)[0], minlength=faces.of_rank(rank).count) for k in range(rank + 1, faces.top + 1)]
+            if bool((up[0] - up[1] + up[2] != 2 - _is_at_boundary(faces, rank).long()).any()):
+                return False
         if codimension > 3 and not _has_homology_of_spheres(faces, rank):
             return False
     return True
@@ -235,20 +230,17 @@ def _is_at_boundary(faces: Faces, rank: int) -> Tensor:
     return found
 
 
-def _has_round_links(faces: Faces, rank: int) -> bool:
-    """Whether links, connected surfaces, are spheres or discs: these alone have Euler characteristic 2, or 1 and a boundary."""
-    count = faces.of_rank(rank).count
-    above = [torch.bincount(faces.incidence(rank, higher)[0], minlength=count) for higher in range(rank + 1, faces.top + 1)]
-    return bool((above[0] - above[1] + above[2] == 2 - _is_at_boundary(faces, rank).long()).all())
-
-
 def _has_homology_of_spheres(faces: Faces, rank: int) -> bool:
     """Whether links have the homology of a sphere, or of a ball at the boundary, with coefficients mod 2."""
     at_boundary = _is_at_boundary(faces, rank).tolist()
     above = [_grouped(faces.incidence(rank, higher)) for higher in range(rank + 1, faces.top + 1)]
     boundaries = [_grouped(faces.boundary(higher).flip(0)) for higher in range(rank + 1, faces.top + 1)]
     for face, has_boundary in enumerate(at_boundary):
-        betti = _betti([[face], *(level[face] for level in above)], boundaries)
+        levels, ranks = [[face], *(level[face] for level in above)], [0]  # of the link, the face itself first
+        for lower, upper, boundary in zip(levels, levels[1:], boundaries, strict=False):
+            bit = {own: 1 << number for number, own in enumerate(lower)}
+            ranks.append(_rank_mod_2(sum(bit.get(own, 0) for own in boundary[g]) for g in upper))
+        betti = [len(level) - one - other for level, one, other in zip(levels, ranks, [*ranks[1:], 0], strict=True)]  # reduced
         if betti != [0] * (len(betti) - 1) + [1 - has_boundary]:
             return False
     return True
@@ -260,16 +252,6 @@ def _grouped(found: Tensor) -> dict[int, list[int]]:
     for one, other in found.T.tolist():
         groups.setdefault(one, []).append(other)
     return groups
-
-
-def _betti(levels: list[list[int]], boundaries: list[dict[int, list[int]]]) -> list[int]:
-    """The reduced Betti numbers mod 2 of a link, whose faces are given rank by rank, the face itself first."""
-    ranks = [0]
-    for lower, upper, boundary in zip(levels, levels[1:], boundaries, strict=False):
-        bit = {face: 1 << number for number, face in enumerate(lower)}
-        ranks.append(_rank_mod_2(sum(bit.get(f, 0) for f in boundary[g]) for g in upper))
-    ranks.append(0)
-    return [len(level) - ranks[k] - ranks[k + 1] for k, level in enumerate(levels)]
 
 
 def _rank_mod_2(columns: Iterable[int]) -> int:

@@ -39,7 +39,6 @@ class NodeLists:
 
     @staticmethod
     def of_lists(lists: Sequence[Sequence[int]]) -> NodeLists:
-        """Node lists from Python's."""
         return NodeLists(
             ranges(torch.tensor([len(own) for own in lists], dtype=torch.long)),
             torch.tensor([v for own in lists for v in own], dtype=torch.long),
@@ -121,7 +120,6 @@ def sides(polygons: NodeLists, num_nodes: int) -> Tensor:
 
 
 def as_count(num_nodes: object) -> int:
-    """A number of nodes, checked."""
     return as_num_nodes({"node": num_nodes}, [])["node"]  # type: ignore[dict-item]
 
 
@@ -146,11 +144,7 @@ def as_array(values: Any) -> NDArray[Any]:
 
 
 def read_node_lists(name: str, value: Any) -> NodeLists:
-    """Reads lists (tuples, sets, tensors) of node numbers, or a matrix of them with one list a row.
-
-    Raises:
-        IncidenceError: It is none; the message names the first item that is not a list of integers.
-    """
+    """Reads lists (tuples, sets, tensors) of node numbers, or a matrix of them with one list a row."""
     if isinstance(value, NodeLists):
         return value
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):

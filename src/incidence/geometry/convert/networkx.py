@@ -21,11 +21,7 @@ _DEFAULT = {(False, False): "{i j}", (True, False): "(i j)", (False, True): "{i 
 
 
 def from_networkx(
-    graph: Any,
-    edges: str | None = None,
-    *,
-    node_features: Sequence[str] | None = None,
-    edge_features: Sequence[str] | None = None,
+    graph: Any, edges: str | None = None, *, node_features: Sequence[str] | None = None, edge_features: Sequence[str] | None = None
 ) -> Example:
     r"""Reads a graph: nodes in the order of `graph.nodes`, whatever they are called, and edges in the order of `graph.edges`.
 

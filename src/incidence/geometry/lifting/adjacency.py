@@ -44,7 +44,6 @@ class Adjacency:
 
     @property
     def num_nodes(self) -> int:
-        """The number of nodes."""
         return len(self.ptr) - 1
 
     @cached_property
@@ -100,11 +99,7 @@ def chunks(counts: Tensor, size: int | None = None) -> Iterator[slice]:
 
 
 def edge_pattern(structure: Structure, edges: str | None, who: str) -> Pattern:
-    """The tensor whose entries are the edges: the one that is asked for, else the one there is, `{i j}` before others.
-
-    Raises:
-        IncidenceError: There is none, there are several, or the one asked for is no tensor of edges.
-    """
+    """The tensor whose entries are the edges: the one that is asked for, else the only one there is, `{i j}` before others."""
     assert_structure(who, structure)
     known = ", ".join(f"`{p}`" for p in structure.patterns) or "none"
     if edges is not None:

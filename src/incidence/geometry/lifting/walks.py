@@ -6,17 +6,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.grammar import DEFAULT_SORT
-from incidence.geometry.assembly import (
-    assemble,
-    assert_structure,
-    attach,
-    attach_faces,
-    face_text,
-    is_directed,
-    letters,
-    named,
-    open_text,
-)
+from incidence.geometry.assembly import assemble, assert_structure, attach, attach_faces, face_text, is_directed, letters, named, open_text
 from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, chunks, edge_pattern, pairs_in_groups, read_edges
 from incidence.geometry.node_lists import NodeLists, as_integer
 from incidence.structure import Structure, collate
@@ -26,13 +16,7 @@ __all__ = ["khop", "line_graph", "neighbourhoods", "paths", "tuples"]
 
 
 def khop(
-    structure: Structure,
-    k: int = 2,
-    *,
-    exact: bool = False,
-    name: str | None = None,
-    edges: str | None = None,
-    limit: int | None = LIMIT,
+    structure: Structure, k: int = 2, *, exact: bool = False, name: str | None = None, edges: str | None = None, limit: int | None = LIMIT
 ) -> Structure:
     r"""Adds the pairs of different nodes that are at most k steps apart, as a tensor `hopk={i j}`; with directed edges `hopk=(i j)`.
 
@@ -133,12 +117,7 @@ def _reach(graph: Adjacency, k: int, bound: Bound) -> list[Tensor]:
 
 
 def paths(
-    structure: Structure,
-    *,
-    backtrack: bool = True,
-    name: str | None = None,
-    edges: str | None = None,
-    limit: int | None = LIMIT,
+    structure: Structure, *, backtrack: bool = True, name: str | None = None, edges: str | None = None, limit: int | None = LIMIT
 ) -> Structure:
     r"""Adds the pairs of edges that meet head to tail, `(i j) (j k)`; with undirected edges those that share a node, `{i j} {j k}`.
 
@@ -232,15 +211,11 @@ def tuples(structure: Structure, k: int = 2, *, sort: str = DEFAULT_SORT, name: 
     Bound("tuples", limit, "Lower k").assert_room(sum(n**k for n in sizes.tolist()), f"tuples of {k} nodes")
     text = named(name, " ".join(letters(k, sort)))
     different, kind = torch.unique(sizes, return_inverse=True)
-    columns = [_all(n, k).to(structure.device) for n in different.tolist()]
+    plain, columns = " ".join(letters(k)), []
+    for n in different.tolist():  # the preferred order is found once for all structures of a size
+        numbers = torch.arange(n**k, device=structure.device)
+        rows = torch.stack([numbers // n ** (k - 1 - p) % max(n, 1) for p in range(k)])
+        columns.append(assemble(n, {plain: rows}, is_preferred=False)[plain])
     starts = ranges(torch.tensor([own.shape[1] for own in columns]))[:-1].to(structure.device)
     home, place = expand(starts[kind], sizes**k)
     return attach(structure, {text: torch.cat(columns, dim=1)[:, place] + ranges(sizes)[home]}, is_preferred=True)
-
-
-def _all(num_nodes: int, k: int) -> Tensor:
-    """The tuples of so many nodes in the preferred order, which is found once for all structures of that size."""
-    numbers = torch.arange(num_nodes**k)
-    columns = torch.stack([numbers // num_nodes ** (k - 1 - p) % max(num_nodes, 1) for p in range(k)])
-    text = " ".join(letters(k))
-    return assemble(num_nodes, {text: columns}, is_preferred=False)[text]  # type: ignore[no-any-return]

@@ -60,7 +60,6 @@ class Soup:
 
     @property
     def faces(self) -> NodeLists:
-        """The polygons."""
         return NodeLists(ranges(torch.from_numpy(self.sizes)), torch.from_numpy(self.nodes))
 
 
