@@ -26,9 +26,6 @@ __all__ += ["face_text", "is_directed", "is_edge", "letters", "named", "open_tex
 _pattern = lru_cache(maxsize=256)(Pattern)
 
 
-# ---- patterns
-
-
 def letters(count: int, sort: str = DEFAULT_SORT) -> list[str]:
     """So many letters as text: i, j, k, ..."""
     names = [chr(ord("i") + n) for n in range(count)] if count <= 18 else [f"i{n}" for n in range(count)]
@@ -64,9 +61,6 @@ def is_edge(pattern: Pattern) -> bool:
     """Whether the entries of a pattern are pairs of nodes of one sort."""
     plain = pattern.order == 1 or all(len(face.letters) == 1 for face in pattern.faces)
     return len(pattern.letters) == 2 and plain and not pattern.is_open and len(set(pattern.sorts.values())) == 1
-
-
-# ---- structures
 
 
 def assert_structure(who: str, given: object) -> None:

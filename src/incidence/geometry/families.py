@@ -135,9 +135,6 @@ def bipyramid_points(n: int) -> Floats:
     return np.concatenate([np.column_stack([polygon_points(n), np.zeros(n)]), [[0, 0, height], [0, 0, -height]]])
 
 
-# ---- graphs and triangulated surfaces
-
-
 def cycle(n: int) -> Structure:
     """The undirected cycle."""
     return assemble(n, {"{i j}": sides(NodeLists.of_rows(torch.arange(n)[None]), n)})
@@ -191,8 +188,6 @@ def klein_bottle() -> Structure:
     squares = [[node(r, p), node(r, p + 1), node(r + 1, p), node(r + 1, p + 1)] for r in range(3) for p in range(3)]
     return _surface([own for a, b, c, d in squares for own in ([a, b, c], [b, c, d])])
 
-
-# ---- solids
 
 Seed = tuple[float, ...]
 

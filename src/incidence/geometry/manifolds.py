@@ -125,9 +125,6 @@ def agreeing_signs(num_nodes: int, edges: Tensor, products: Tensor) -> tuple[Ten
     return torch.where(plus <= minus, 1, -1), plus != minus
 
 
-# ---- shapes
-
-
 def has_boundary_faces(faces: Faces, rank: int) -> bool:
     """Whether no face of a rank lacks a face of its boundary."""
     lower, upper = faces.of_rank(rank - 1), faces.of_rank(rank)

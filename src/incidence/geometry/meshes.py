@@ -104,9 +104,6 @@ def read_mesh(source: Any, *, format: str | None = None, repair: bool = False, o
     return Mesh(torch.from_numpy(soup.points), faces, structure, "face" if is_open else "{i j k}", kept)
 
 
-# ---- what is refused
-
-
 def checked_faces(soup: Soup, repair: bool = False) -> tuple[NodeLists, Tensor]:
     """The faces of a mesh that has nothing wrong, and which face of the file each is."""
     is_finite = np.isfinite(soup.points).all(axis=1)
@@ -140,9 +137,6 @@ def checked_faces(soup: Soup, repair: bool = False) -> tuple[NodeLists, Tensor]:
         raise IncidenceError(f"{soup.face(bad)} is {nodes}: {what}. Remove it, or read the mesh by `read_mesh` with repair=True.")
     kept = is_sound.nonzero()[:, 0]
     return faces.take(kept), kept
-
-
-# ---- where a mesh comes from
 
 
 def _as_soup(source: Any, file_format: str | None) -> Soup:

@@ -116,9 +116,6 @@ def sides(polygons: NodeLists, num_nodes: int) -> Tensor:
     return pairs[different(pairs, max(num_nodes, 1))].T.contiguous()
 
 
-# ---- what callers give
-
-
 def as_count(num_nodes: object) -> int:
     return as_num_nodes({"node": num_nodes}, [])["node"]  # type: ignore[dict-item]
 

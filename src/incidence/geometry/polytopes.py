@@ -127,9 +127,6 @@ def polytope_from_facets(facets: Any) -> Structure:
     return _structure(face_lattice(masks, num_nodes), num_nodes)
 
 
-# ---- from facets to a structure
-
-
 def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[list[list[int]], list[int]]:
     """The faces of a convex hull, nodes being its corners alone, and the points that are no corners.
 
@@ -156,9 +153,6 @@ def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[list[list[int]], li
 
 def _structure(levels: list[list[int]], num_nodes: int) -> Structure:
     return assemble_ranks(num_nodes, [NodeLists.of_lists(list(map(nodes_of, level))) for level in levels[1:]])
-
-
-# ---- what is refused
 
 
 def _as_points(points: Any) -> NDArray[Any]:

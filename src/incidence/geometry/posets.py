@@ -109,9 +109,6 @@ def _assert_atomistic(order: list[list[Element]], lower: Below, atoms: Atoms) ->
         )
 
 
-# ---- finite orders, told by some of their relations
-
-
 def _read_order(relations: Iterable[Any], elements: Iterable[Any]) -> Below:
     """The order that relations tell, without its least element."""
     lower: Below = {}

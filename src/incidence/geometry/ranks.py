@@ -92,8 +92,6 @@ class Faces:
         self._ranks = ranks
         self._known: dict[tuple[int, int], Tensor] = {}
 
-    # ---- counts
-
     @property
     def top(self) -> int:
         """The highest rank."""
@@ -116,8 +114,6 @@ class Faces:
 
     def __repr__(self) -> str:
         return f"Faces(f_vector={self.f_vector}, euler={self.euler})"
-
-    # ---- incidence
 
     def of_rank(self, rank: int) -> RankedFaces:
         """The faces of one rank.
@@ -191,8 +187,6 @@ class Faces:
         self.of_rank(rank)
         if rank == 0:
             raise IncidenceError("nodes, the faces of rank 0, have no boundary. Ask for a rank from 1.")
-
-    # ---- shape
 
     @cached_property
     def is_closed(self) -> bool:

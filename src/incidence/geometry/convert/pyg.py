@@ -256,8 +256,6 @@ def to_pyg(example: Example | Structure) -> Any:
     return data
 
 
-# ---- `HeteroData`: node types are sorts, and every edge type is a tensor
-
 _UNNAMED = "to"
 """What PyG calls a relation that has no name."""
 

@@ -196,9 +196,6 @@ def _cycle(face: list[int], around: dict[int, set[int]]) -> list[int]:
     return way
 
 
-# ---- which tensors a complex holds, by rank
-
-
 def _simplices(structure: Structure) -> dict[int, str]:
     return {size - 1: face_text(size) for size in range(2, max((len(p.letters) for p in structure.patterns), default=1) + 1)}
 

@@ -130,8 +130,6 @@ def adjacency(structure: Structure, edges: Pattern, directed: bool = False) -> A
     return Adjacency.of(torch.cat([source, target]), torch.cat([target, source]), count)
 
 
-# ---- limits
-
 LIMIT = 10_000_000
 """Entries a lifting finds by default before it stops: about what fits in memory beside the data."""
 

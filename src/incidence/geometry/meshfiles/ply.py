@@ -45,9 +45,6 @@ def read_ply(data: bytes, name: str) -> Soup:
     return Soup(name, values, sizes, nodes, point_lines=parts["vertex"].places, face_lines=parts["face"].places)
 
 
-# ---- the header
-
-
 @dataclass(frozen=True)
 class _Property:
     """A number of an element, or a list of them; types are those of numpy, without the byte order."""
@@ -131,9 +128,6 @@ def _assert_mesh(elements: dict[str, _Element], name: str) -> None:
         raise IncidenceError(f"{name}: a face has the list `vertex_indices`; the header has {names['face']}.")
     if face.properties[face.columns(face.nodes_name)[0]].type.startswith("f"):
         raise IncidenceError(f"{name}: the list `{face.nodes_name}` must have integers. Convert the file first.")
-
-
-# ---- binary rows
 
 
 def _read_binary(data: bytes, byte_order: str, elements: dict[str, _Element], place: int, name: str) -> tuple[Floats, Integers, Integers]:

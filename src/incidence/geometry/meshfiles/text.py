@@ -167,8 +167,6 @@ def polygons(faces: Lines, column: int) -> tuple[Integers, Integers]:
     return sizes, numbers(faces.lines, nodes, int, faces.place)
 
 
-# ---- Wavefront OBJ: the lines `v x y z` and `f a b c ...`, `f a/t/n ...`; numbers from 1, or from the end if negative
-
 # All that OBJ knows and that says nothing about points and polygons. A word that is not here is a damaged line: to pass over it could
 # lose a point, and shift the number of every point after it. Lines that run something (`call`, `csh`) are refused like any other word.
 _PASSED_OVER = frozenset(
@@ -178,7 +176,10 @@ _PASSED_OVER = frozenset(
 
 
 def read_obj(data: bytes, name: str) -> Soup:
-    """Points and polygons of an OBJ file; textures, normals, groups, curves, and lone points and lines are passed over."""
+    """Wavefront OBJ: the lines `v x y z` and `f a b c ...`, `f a/t/n ...`; numbers from 1, or from the end if negative.
+
+    Textures, normals, groups, curves, and lone points and lines are passed over.
+    """
     lines = _obj_lines(data)
     keys = [line.split(None, 1)[0] if line and not line.isspace() else b"" for line in lines]
     unknown = set(keys) - _PASSED_OVER - {b"v", b"f", b""}
@@ -223,15 +224,13 @@ def _obj_polygons(faces: Lines) -> tuple[Integers, Integers]:
     return sizes, nodes
 
 
-# ---- OFF: a header, the counts, one line for each point `x y z ...` and each polygon `k i1 ... ik ...`; numbers from 0
-
 # Colours, normals and texture coordinates follow the coordinates of a point and are passed over.
 # The counts may follow the word at once: many files of ModelNet begin with `OFF490 518 0`.
 _HEADER = re.compile(rb"\s*(?:ST)?C?N?OFF(?![A-Za-z])")
 
 
 def read_off(data: bytes, name: str) -> Soup:
-    """Points and polygons of an OFF file; colours, normals and textures are passed over."""
+    """OFF: a header, the counts, one line for each point `x y z ...` and each polygon `k i1 ... ik ...`; numbers from 0."""
     rows = lines_of(data, name, b"#")
     if not len(rows):
         raise damaged(f"{name}: an OFF file begins with OFF (or COFF, NOFF, ...); got comments alone.")
