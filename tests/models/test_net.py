@@ -11,7 +11,7 @@ import incidence as inc
 from incidence.data.lifts import lift_all
 from incidence.errors import IncidenceError
 from incidence.models import PRESETS, IncidenceNet, find_preset, make
-from incidence.models.parts import ACTIVATIONS, NORMS
+from incidence.models.net import ACTIVATIONS, NORMS
 from incidence.nn import Linear
 from incidence.nn.batch_norm import RowNorm
 from incidence.testing import assert_equivariant

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -185,7 +186,7 @@ def sound(data: DataSet) -> DataSet:
         raise IncidenceError(f"the data set {data.name!r} is learned within, so it has one example, with targets of its entries.")
     _assert_features(examples)
     targets = _targets(examples, data.task)
-    _FORMS[data.task.kind](targets, data.task)
+    (_assert_numbers if data.task.kind == "regression" else _assert_classes)(targets, data.task)
     if data.task.kind == "regression" and not all(y.is_floating_point() for y in targets):
         targets = [y.float() for y in targets]
         examples = [e.replace(target={data.task.at: y} if data.task.at else y) for e, y in zip(examples, targets, strict=True)]
@@ -195,18 +196,15 @@ def sound(data: DataSet) -> DataSet:
 
 def _assert_features(examples: Sequence[Example]) -> None:
     features = [example.features for example in examples]
-    kinds = {
-        (e.structure.patterns, tuple((key, x.shape[1], x.dtype) for key, x in f.items())) for e, f in zip(examples, features, strict=True)
-    }
+    kinds = {(e.structure.patterns, tuple((key, x.shape[1], x.dtype) for key, x in e.features.items())) for e in examples}
     whole = [{key: torch.cat([f[key] for f in features]) for key in features[0]}] if len(kinds) == 1 else features  # one look, if alike
     if len(kinds) > 1 or not all(bool(x.isfinite().all()) for x in whole[0].values()):
         assert_alike((f"example {number}", example) for number, example in enumerate(examples))  # says which, and what
     for number, table in enumerate(whole):
         key = next((key for key, x in table.items() if not x.is_floating_point()), None)
         if key is not None:
-            raise IncidenceError(
-                f"example {number}: the features of `{key}` are {table[key].dtype}, and a network takes floats: use .float()."
-            )
+            kind = table[key].dtype
+            raise IncidenceError(f"example {number}: the features of `{key}` are {kind}, and a network takes floats: use .float().")
 
 
 def _targets(examples: Sequence[Example], task: Task) -> list[Tensor]:
@@ -223,9 +221,8 @@ def _targets(examples: Sequence[Example], task: Task) -> list[Tensor]:
 
 
 def _assert_numbers(targets: Sequence[Tensor], task: Task) -> None:
-    wanted = 2 if task.at else 1
     for number, y in enumerate(targets):
-        if y.ndim != wanted or y.shape[-1] != len(task.names):
+        if y.ndim != 1 + bool(task.at) or y.shape[-1] != len(task.names):
             form = f"[entries, {len(task.names)}]" if task.at else f"[{len(task.names)}]"
             raise IncidenceError(f"example {number}: the target has the shape {form}, for {', '.join(task.names)}; got {list(y.shape)}.")
     if bool(torch.cat(list(targets)).isinf().any()):
@@ -239,16 +236,11 @@ def _assert_classes(targets: Sequence[Tensor], task: Task) -> None:
             form = "integers, one for each entry" if task.at else "an integer"
             raise IncidenceError(f"example {number}: a class is {form}; got {y.dtype} of shape {list(y.shape)}.")
     flat = torch.cat([y.reshape(-1) for y in targets])
-    wrong = (flat < -1) | (flat >= len(task.names))
-    if bool(wrong.any()):
-        sizes = torch.tensor([y.numel() for y in targets])
-        number = int(torch.repeat_interleave(torch.arange(len(sizes)), sizes)[wrong][0])
-        raise IncidenceError(
-            f"example {number}: classes are the numbers 0 to {len(task.names) - 1}, or -1 where there is none; got {int(flat[wrong][0])}."
-        )
-
-
-_FORMS = {"regression": _assert_numbers, "classification": _assert_classes}
+    wrong = ((flat < -1) | (flat >= len(task.names))).nonzero()[:, 0]
+    if len(wrong):
+        number = next(number for number, end in enumerate(accumulate(y.numel() for y in targets)) if wrong[0] < end)
+        known, bad = f"the numbers 0 to {len(task.names) - 1}, or -1 where there is none", int(flat[wrong[0]])
+        raise IncidenceError(f"example {number}: classes are {known}; got {bad}.")
 
 
 def _split(split: Split, number: int, count: int) -> Split:

@@ -61,7 +61,7 @@ def pairs(example: Example) -> Example:
     _edges(example, "pairs")
     structure = lifting.tuples(example.structure, 2)
     first, second = structure["i j"]
-    return _with(example, structure, {"i j": torch.cat([_equal([(first, second)]), _joined(example, [(first, second)])], dim=1)})
+    return _with(example, structure, {"i j": torch.cat(_flags(example, [(first, second)]), dim=1)})
 
 
 def triples(example: Example, *, features: bool = False) -> Example:
@@ -72,8 +72,7 @@ def triples(example: Example, *, features: bool = False) -> Example:
     lifted = pairs(example)
     structure = lifting.tuples(lifted.structure, 3)
     i, j, k = structure["i j k"]
-    sides = [(i, j), (j, k), (i, k)]
-    columns = torch.cat([_joined(example, sides), _equal(sides)], dim=1) if features else torch.ones(len(i), 1)
+    columns = torch.cat(_flags(example, [(i, j), (j, k), (i, k)])[::-1], dim=1) if features else torch.ones(len(i), 1)
     return _with(lifted, structure, {"i j k": columns})
 
 
@@ -228,7 +227,7 @@ def _edges(example: Example, who: str) -> Tensor:
 
 
 def edge_rows(structure: Structure, first: Tensor, second: Tensor) -> Tensor:
-    """The rows of `{i j}` between nodes, -1 where there is none; several times as fast as `Structure.locate`, which sorts what is asked."""
+    """The rows of `{i j}` between nodes, -1 where there is none; unlike `Structure.locate` it may be asked about a node and itself."""
     edges, total = structure[_EDGES], max(structure.total_nodes, 1)
     known, asked = (torch.minimum(*ends) * total + torch.maximum(*ends) for ends in ((edges[0], edges[1]), (first, second)))
     if not len(known):
@@ -247,11 +246,7 @@ def _features(example: Example, text: str) -> Tensor:
     return next((x for key, x in example.features.items() if example.structure.resolve(key) == wanted), empty)
 
 
-def _equal(sides: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """A column of 0 and 1 for each pair of nodes: whether they are equal."""
-    return torch.stack([(u == v).float() for u, v in sides], dim=1)
-
-
-def _joined(example: Example, sides: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """A column of 0 and 1 for each pair of nodes: whether an edge joins them."""
-    return torch.stack([(edge_rows(example.structure, u, v) >= 0).float() for u, v in sides], dim=1)
+def _flags(example: Example, sides: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Columns of 0 and 1 for pairs of nodes: whether they are equal, and whether an edge joins them."""
+    equal, joined = ([u == v for u, v in sides], [edge_rows(example.structure, u, v) >= 0 for u, v in sides])
+    return torch.stack(equal, dim=1).float(), torch.stack(joined, dim=1).float()

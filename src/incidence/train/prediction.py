@@ -7,8 +7,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from incidence.data import READERS, Read, Reader, Task, reader
 from incidence.data.lifts import lift_all
 from incidence.data.readers import assert_alike, legible
@@ -61,19 +59,16 @@ def _reads(files: Iterable[Path], spec: ModelSpec, errors: list[IncidenceError])
         try:
             found, options = _reader(path, spec)
             for one in found.read(path, errors, **options):
-                yield from _lifted(one._replace(name=legible(f"{path}{one.name.removeprefix(path.name)}")), spec, errors)
+                name = legible(f"{path}{one.name.removeprefix(path.name)}")
+                try:
+                    assert_alike([(name, one.example)])  # its features are finite
+                    yield one._replace(name=name, example=lift_all([one.example], spec.lift, **spec.lift_options)[0])
+                except IncidenceError as error:
+                    errors.append(error if name in str(error) else IncidenceError(f"{name}: {error}"))
         except IncidenceError as error:
             errors.append(error if str(path) in str(error) else IncidenceError(f"{path}: {error}"))
         except _TROUBLE as error:  # of a file that no reader foresaw: the others are not lost for it
             errors.append(IncidenceError(f"{path} cannot be read: {error}."))
-
-
-def _lifted(one: Read, spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
-    try:
-        assert_alike([(one.name, one.example)])  # its features are finite
-        yield one._replace(example=lift_all([one.example], spec.lift, **spec.lift_options)[0])
-    except IncidenceError as error:
-        errors.append(error if one.name in str(error) else IncidenceError(f"{one.name}: {error}"))
 
 
 def _reader(path: Path, spec: ModelSpec) -> tuple[Reader, Mapping[str, Any]]:
@@ -94,8 +89,7 @@ def _predict(predictor: Predictor, task: Task, some: Sequence[Read], errors: lis
     """Predictions of a batch; if an example does not fit, of every one on its own, so that the others are not lost."""
     try:
         batch = collate([Example(r.example.structure, r.example.features) for r in some])
-        with torch.no_grad():
-            rows = predictor.predict(batch.features, batch.structure)
+        rows = predictor.predict(batch.features, batch.structure)
     except IncidenceError as error:
         if len(some) > 1:
             return [p for one in some for p in _predict(predictor, task, [one], errors)]
