@@ -7,7 +7,7 @@ from torch import Tensor
 
 from incidence.plans.orbit_plan import OrbitPlan
 
-__all__ = ["add_rows", "bag_numbers", "bag_sum", "put_rows", "side_by_side", "some_rows", "take_rows", "transposed_product"]
+__all__ = ["add_rows", "bag_numbers", "bag_sum", "side_by_side", "some_rows", "take_rows", "transposed_product"]
 
 _SUM = 0  # the mode of `embedding_bag`
 _BLOCK = 1 << 22  # elements of a temporary
@@ -65,14 +65,6 @@ def take_rows(x: Tensor, orbit: OrbitPlan, start: int, stop: int) -> Tensor:
     if orbit.rows is None:
         return some_rows(x, orbit.first_row + start, orbit.first_row + stop)
     return x.index_select(0, some_rows(orbit.rows, start, stop))
-
-
-def put_rows(y: Tensor, orbit: OrbitPlan, start: int, stop: int, values: Tensor) -> None:
-    """Writes the features of some entries of an orbit."""
-    if orbit.rows is None:
-        some_rows(y, orbit.first_row + start, orbit.first_row + stop).copy_(values)
-    else:
-        y.index_copy_(0, some_rows(orbit.rows, start, stop), values)
 
 
 def add_rows(y: Tensor, orbit: OrbitPlan, start: int, stop: int, values: Tensor) -> None:

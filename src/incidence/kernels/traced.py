@@ -34,7 +34,9 @@ def flatten(program: Program) -> Flat:
     for side in program.inputs + program.outputs:
         # Tracing takes sizes 0 and 1 for constants, so nothing is left empty that may be filled in another structure. A tensor of
         # shape (entries, 0) takes no memory and tells the size of the output while tracing.
-        tensors.append(torch.zeros(side.num_entries, 0, device=program.device))
+        every = torch.arange(side.num_entries, device=program.device)
+        tensors += [every.new_zeros(side.num_entries, 0), every if side.places is None else side.places]
+        sizes.append(side.places is None)
         orbits = []
         for orbit in side.orbits:
             sizes += [orbit.num_entries, orbit.first_row, orbit.rows is None, *orbit.level_ptr]
@@ -65,11 +67,16 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
     static = json.loads(spec)
     flat = iter(tensors)
     sizes = iter(next(flat).tolist())
-    sides = [Side(next(flat).shape[0], tuple(_restore_orbit(orbit, sizes, flat) for orbit in orbits)) for orbits in static["sides"]]
+    sides = [_restore_side(orbits, sizes, flat) for orbits in static["sides"]]
     inputs, outputs = tuple(sides[: static["num_inputs"]]), tuple(sides[static["num_inputs"] :])
     terms = [_restore_term(term, inputs, next(flat), tensors[1].device) for term in static["terms"]]
     aggregations = as_aggregations(static["aggr"])
     return Program(inputs, outputs, Products(terms, [aggregation.keeps_entry for aggregation in aggregations]), aggregations)
+
+
+def _restore_side(static: Sequence[dict[str, Any]], sizes: Iterator[int], flat: Iterator[Tensor]) -> Side:
+    num_entries, places, is_in_order = next(flat).shape[0], next(flat), next(sizes)
+    return Side(num_entries, tuple(_restore_orbit(orbit, sizes, flat) for orbit in static), None if is_in_order else places)
 
 
 def _restore_orbit(static: dict[str, Any], sizes: Iterator[int], flat: Iterator[Tensor]) -> OrbitPlan:
@@ -126,7 +133,7 @@ def _outputs(tensors: Sequence[Tensor], spec: str) -> list[tuple[Tensor, int]]:
     at, places = 1, []
     for orbits in static["sides"]:
         places.append(at)
-        at += 1 + _PER_ORBIT * len(orbits)
+        at += 2 + _PER_ORBIT * len(orbits)
     outputs = places[static["num_inputs"] :]
     return [
         (tensors[place], next(weight for _, target, weight, _, _ in static["terms"] if target[0] == t)) for t, place in enumerate(outputs)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from incidence.plans.orbit_plan import BucketPlan, OrbitPlan, bags_ptr_of
+from incidence.plans.orbit_plan import BucketPlan, OrbitPlan, bags_ptr_of, places_of
 from incidence.plans.plan import Plan
 from incidence.structure.arrange import Mask
 from incidence.structure.data import Array
@@ -226,7 +226,7 @@ class PlanStore:
         lists = tuple(tuple(orbit.make(totals, numbers, next(bags), rest) for orbit in listed) for listed in self._orbits)
         first = self._plans[0]
         num_keys, num_entries = (sizes[kinds.start : kinds.stop, :-1] for kinds in (self._keys, self._tensors))
-        return Plan(first.tensors, first.levels, num_keys, num_entries, lists)
+        return Plan(first.tensors, first.levels, num_keys, num_entries, lists, tuple(map(places_of, lists)))
 
 
 def _counted(sizes: Array, list_of: Array) -> tuple[Array, Array]:

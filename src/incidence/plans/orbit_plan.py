@@ -21,7 +21,7 @@ from incidence.structure.arrange import Mask
 from incidence.structure.data import Array
 from incidence.structure.ragged import group, ranges
 
-__all__ = ["BagsBySize", "BucketPlan", "EntryRun", "MaskSlice", "NodeSlot", "OrbitPlan", "bags_ptr_of", "level_ptr_of"]
+__all__ = ["BagsBySize", "BucketPlan", "EntryRun", "MaskSlice", "NodeSlot", "OrbitPlan", "bags_ptr_of", "level_ptr_of", "places_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +174,16 @@ class OrbitPlan:
             found.append(EntryRun(start, start + count, first, width))
             start, first = start + count, first + count * width
         return found
+
+
+def places_of(orbits: Sequence[OrbitPlan]) -> Tensor | None:
+    """Where every row of a tensor is among the entries of its orbits, one orbit after the other; None if they are in that order."""
+    starts = [0, *accumulate(orbit.num_entries for orbit in orbits)]
+    if all(orbit.rows is None and orbit.first_row == start for orbit, start in zip(orbits, starts, strict=False) if orbit.num_entries):
+        return None
+    every = torch.arange(starts[-1], device=orbits[0].bags_ptr.device)
+    rows = torch.cat([orbit.row_of(every[: orbit.num_entries]) for orbit in orbits])
+    return torch.empty_like(every).index_copy_(0, rows, every)
 
 
 def bags_ptr_of(shapes: Sequence[tuple[int, int]], like: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import Class, Orbit
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, levels, num_open, words
-from incidence.plans.orbit_plan import BucketPlan, NodeSlot, OrbitPlan, bags_ptr_of, level_ptr_of
+from incidence.plans.orbit_plan import BucketPlan, NodeSlot, OrbitPlan, bags_ptr_of, level_ptr_of, places_of
 from incidence.structure.arrange import Arranged, Mask
 from incidence.structure.data import Array, StructureData, arranged
 from incidence.structure.ragged import code, no_entries, ranges, rank
@@ -38,6 +38,7 @@ class Plan:
         num_keys: How many keys of each level each structure has, shape (levels, structures); on the host.
         num_entries: How many entries of each tensor each structure has, shape (tensors, structures); on the host.
         orbits: For every tensor, the lists of its orbits.
+        places: For every tensor, where its rows are among the entries of its orbits; None where they are in that order.
     """
 
     tensors: tuple[Pattern, ...]
@@ -45,6 +46,7 @@ class Plan:
     num_keys: Array
     num_entries: Array
     orbits: tuple[tuple[OrbitPlan, ...], ...]
+    places: tuple[Tensor | None, ...]
 
     @property
     def device(self) -> torch.device:
@@ -68,8 +70,8 @@ class Plan:
     def num_bytes(self) -> int:
         """The memory of the lists."""
         lists = [o for orbits in self.orbits for o in orbits]
-        tensors = [t for o in lists for t in (o.bags_of_entries, o.bags_ptr, o.rows_of_bags, o.rows_ptr, o.rows) if t is not None]
-        return sum(t.numel() * t.element_size() for t in tensors)
+        tensors = [t for o in lists for t in (o.bags_of_entries, o.bags_ptr, o.rows_of_bags, o.rows_ptr, o.rows)]
+        return sum(t.numel() * t.element_size() for t in (*tensors, *self.places) if t is not None)
 
 
 _SPARSE_NODES = 4  # nodes for each place in an entry from which on nodes are ranked
@@ -130,7 +132,7 @@ def build_plan(equivariant_map: EquivariantMap, structure: StructureData) -> Pla
             lists.append(_orbit_plan(buckets, wanted[t, number], shape, structure))
         orbits.append(tuple(lists))
     num_entries = np.stack([structure.entry_ptr(p).diff().cpu().numpy() for p in tensors])
-    return Plan(tensors, all_levels, num_keys, num_entries, tuple(orbits))
+    return Plan(tensors, all_levels, num_keys, num_entries, tuple(orbits), tuple(map(places_of, orbits)))
 
 
 @dataclass(frozen=True)

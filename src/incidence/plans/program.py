@@ -218,10 +218,11 @@ class Products:
 
 @dataclass(frozen=True)
 class Side:
-    """A tensor of the input or the output: how many entries it has, and the lists of its orbits."""
+    """A tensor of the input or the output: how many entries it has, the lists of its orbits, and its rows among their entries."""
 
     num_entries: int
     orbits: tuple[OrbitPlan, ...]
+    places: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -334,7 +335,7 @@ def compile_map(layout: Layout, plan: Plan, aggregations: Sequence[A]) -> Progra
     """The program of a layer on the structure of a plan."""
 
     def side(number: int) -> Side:
-        return Side(int(plan.num_entries[number].sum()), plan.orbits[number])
+        return Side(int(plan.num_entries[number].sum()), plan.orbits[number], plan.places[number])
 
     inputs = tuple(side(plan.tensors.index(p)) for p in layout.map.inputs)
     outputs = tuple(side(plan.tensors.index(q)) for q in layout.map.outputs)
