@@ -1,6 +1,6 @@
 """Draws how a layer `{i j} -> {i j}` computes on a path of three edges: `./run python examples/engine_picture.py docs/engine.svg`.
 
-Every number in the picture is read off the plan and the engine; `docs/engine.md` says it in words.
+Every number and line in the picture comes from the plan and the engine; `docs/engine.md` says it in words.
 """
 
 import sys
@@ -10,9 +10,10 @@ import torch
 
 import incidence as inc
 from incidence.kernels.aggregate import pool_sum
+from incidence.kernels.engine import Big
 from incidence.plans import plan_of
 
-WIDTH, HEIGHT, ROW = 860, 330, 54
+WIDTH, HEIGHT, ROW = 860, 390, 54
 COLUMNS = {"entries": 60, "bags": 280, "after": 500, "out": 760}
 WEIGHTS = (2.0, 3.0, 5.0)
 
@@ -25,8 +26,8 @@ def box(x: float, y: float, title: str, value: str, fill: str) -> str:
     )
 
 
-def line(x1: float, y1: float, x2: float, y2: float, dash: str = "") -> str:
-    return f'<line x1="{x1 + 46}" y1="{y1}" x2="{x2 - 46}" y2="{y2}" stroke="#7a8ba0" stroke-dasharray="{dash}"/>'
+def line(x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line x1="{x1 + 46}" y1="{y1}" x2="{x2 - 46}" y2="{y2}" stroke="#7a8ba0"/>'
 
 
 def head(x: float, text: str) -> str:
@@ -40,10 +41,13 @@ def draw() -> str:
     x = torch.tensor([[1.0], [10.0], [100.0]])
     y = layer(x, structure)
     [[orbit]] = plan_of(structure, layer.map).orbits
-    pooled = torch.cat(pool_sum(x, orbit))
-    after = [p * WEIGHTS[0 if bag == 0 else 1] for bag, p in enumerate(pooled.flatten().tolist())]
+    program = layer._program(structure)
+    levels, big = pool_sum(x, orbit), Big.of(program, [layer.weight])
+    products = [(levels[p.source_level], big[p.matrix]) for p in program.products.of_levels]  # one for each level, in order
+    pooled, after = torch.cat(levels), torch.cat([rows @ matrix for rows, matrix in products])
+    factors = [matrix.item() for rows, matrix in products for _ in rows]
     names = ["structure", *(f"node {v}" for v in range(4))]
-    edge_y = [HEIGHT / 2 + ROW * (k - 1) for k in range(3)]
+    edge_y = [170 + ROW * (k - 1) for k in range(3)]
     bag_y = [60 + ROW * k for k in range(5)]
     parts = [head(COLUMNS["entries"], "entries, x"), head(COLUMNS["bags"], "bags, P = pool of x")]
     parts += [head(COLUMNS["after"], "bags, Z = P @ Big"), head(COLUMNS["out"], "entries, y = read back + 5 x")]
@@ -51,7 +55,12 @@ def draw() -> str:
         for bag in bags:
             parts.append(line(COLUMNS["entries"], edge_y[entry], COLUMNS["bags"], bag_y[bag]))
             parts.append(line(COLUMNS["after"], bag_y[bag], COLUMNS["out"], edge_y[entry]))
-    for bag, weight in enumerate([WEIGHTS[0], *[WEIGHTS[1]] * 4]):
+    [itself] = program.products.self_into.values()
+    for at in edge_y:
+        curve = f"M {COLUMNS['entries']} {at + 18} C 250 {at + 230}, 570 {at + 230}, {COLUMNS['out']} {at + 18}"
+        parts.append(f'<path d="{curve}" fill="none" stroke="#b03a2e" stroke-dasharray="5 4" stroke-opacity="0.6"/>')
+    parts.append(f'<text x="410" y="384" text-anchor="middle" font-size="11" fill="#b03a2e">x {big[itself.matrices[0][0]].item():g}</text>')
+    for bag, weight in enumerate(factors):
         middle = (COLUMNS["bags"] + COLUMNS["after"]) / 2
         parts.append(line(COLUMNS["bags"], bag_y[bag], COLUMNS["after"], bag_y[bag]))
         parts.append(f'<text x="{middle}" y="{bag_y[bag] - 5}" text-anchor="middle" font-size="11" fill="#b03a2e">x {weight:g}</text>')
@@ -60,7 +69,7 @@ def draw() -> str:
         parts.append(box(COLUMNS["out"], edge_y[entry], f"{{{a} {b}}}", f"{y[entry].item():g}", "#eaf2f8"))
     for bag, name in enumerate(names):
         parts.append(box(COLUMNS["bags"], bag_y[bag], name, f"{pooled[bag].item():g}", "#fdf2e9"))
-        parts.append(box(COLUMNS["after"], bag_y[bag], name, f"{after[bag]:g}", "#fdf2e9"))
+        parts.append(box(COLUMNS["after"], bag_y[bag], name, f"{after[bag].item():g}", "#fdf2e9"))
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">{"".join(parts)}</svg>\n'
 
 

@@ -53,6 +53,11 @@ class Square(Aggregation):
         return entries.square().sum(1)
 
 
+class First(Aggregation):
+    def reduce(self, entries: Tensor) -> Tensor:
+        return entries[:, 0]
+
+
 class Flat(Aggregation):
     def reduce(self, entries: Tensor) -> Tensor:
         return entries.sum((0, 1))
@@ -107,6 +112,7 @@ REFUSED = {
     "no reduce": (lambda: register_aggregation("other", Aggregation()), "must define reduce"),
     "another shape": (lambda: register_aggregation("other", Flat()), r"of \[1, 1, 2\] it made \[2\]"),
     "no entry of a single one": (lambda: register_aggregation("other", Square()), r"makes \[\[9.0, 4.0\]\] of \[\[3.0, -2.0\]\]"),
+    "an order of entries": (lambda: register_aggregation("other", First()), "'other' depends on the order of the entries"),
     "not registered": (lambda: Linear("i -> i", 1, 1, aggr="other"), "no aggregation 'other'; there are: sum, mean, max, min, std, range"),
 }
 

@@ -35,7 +35,7 @@ def assert_same_plan(one: Plan, other: Plan) -> None:
     np.testing.assert_array_equal(one.num_entries, other.num_entries)
     for ours, theirs in zip(one.orbits, other.orbits, strict=True):
         for a, b in zip(ours, theirs, strict=True):
-            assert (a.num_entries, a.levels, a.num_slots, a.level_ptr) == (b.num_entries, b.levels, b.num_slots, b.level_ptr)
+            assert (a.num_entries, a.level_numbers, a.num_slots, a.level_ptr) == (b.num_entries, b.level_numbers, b.num_slots, b.level_ptr)
             present = [[(m, n) for m, n in zip(o.masks, o.num_sets, strict=True) if n] for o in (a, b)]
             assert present[0] == present[1]
             assert reads(a) == reads(b) == writes(b) == writes(a)

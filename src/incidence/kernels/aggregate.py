@@ -62,7 +62,10 @@ class Aggregation:
     keeps_entry = True
 
     def reduce(self, entries: Tensor) -> Tensor:
-        """The rows of bags with as many entries each: from (bags, entries each, channels) to (bags, channels), differentiable."""
+        """The rows of bags with as many entries each: from (bags, entries each, channels) to (bags, channels), differentiable.
+
+        It must not depend on the order of the entries, and of a single entry it gives that entry, or 0.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define reduce(entries).")
 
     # ---- sparse
@@ -124,7 +127,7 @@ def wide_of(dtype: torch.dtype) -> torch.dtype:
 
 def levels_of(z: Tensor, orbit: OrbitPlan, first: int = 0) -> list[Tensor]:
     """The rows of the bags of all levels from the first on, by level: matrices of keys by (words x channels); views."""
-    parts = z.split_with_sizes(orbit.bags_at[first:])
+    parts = z.split_with_sizes(orbit.num_bags_at[first:])
     return [side_by_side(part, slots) for part, slots in zip(parts, orbit.num_slots[first:], strict=True)]
 
 
@@ -223,7 +226,7 @@ class Mean(LinearAggregation):
 # ---- others
 
 
-class _Product(Aggregation):
+class _FactoredAggregation(Aggregation):
     """A statistic whose gradient at an entry is a product: a factor that the entry and its bag make, times a factor of the bag.
 
     Both factors stand side by side in one table with a row for each bag, so that an entry finds them together: several times faster
@@ -287,7 +290,7 @@ def _by_entry(orbit: OrbitPlan, channels: int) -> Iterator[tuple[int, int, Tenso
             yield a, b, bags[a - start : b - start]
 
 
-class Extremum(_Product):
+class Extremum(_FactoredAggregation):
     """The maximum or the minimum; ties share the gradient equally, so that gradients are equivariant too."""
 
     def __init__(self, is_max: bool) -> None:
@@ -323,7 +326,7 @@ class Extremum(_Product):
         return torch.where(bags.count() > 0, best, torch.zeros_like(best))
 
 
-class Std(_Product):
+class Std(_FactoredAggregation):
     """The standard deviation of the present entries (population); 0 with gradient 0 where they are all equal.
 
     The entries are centred before they are squared: differences of large sums would lose all digits. Before that, one of them is taken
@@ -401,6 +404,9 @@ def _keeps_entry(name: str, aggregation: Aggregation) -> bool:
         raise IncidenceError(
             f"of a single entry an aggregation gives that entry, or 0; {name!r} makes {found.tolist()} of {entry.tolist()}."
         )
+    several = torch.tensor([[[3.0], [-2.0], [-3.0], [0.5]]])
+    if not torch.allclose(aggregation.reduce(several), aggregation.reduce(several.flip(1))):
+        raise IncidenceError(f"{name!r} depends on the order of the entries of a bag, so that no layer with it would be equivariant.")
     return bool(found.any())
 
 

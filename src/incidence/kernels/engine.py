@@ -26,7 +26,7 @@ from incidence.plans.orbit_plan import OrbitPlan
 from incidence.plans.program import BigIndex, LevelProduct, MatrixRef, OrbitRef, SelfProduct, Side
 from incidence.plans.program import Program as AnyProgram
 
-__all__ = ["Program", "apply", "run", "run_backward"]
+__all__ = ["Big", "Program", "apply", "run", "run_backward"]
 
 _BLOCK = 1 << 19  # floats of the output that are made at a time: small enough to stay in the cache
 _CHUNK = 1 << 24  # floats of rows that are looked up for the gradient of a weight at a time
@@ -188,20 +188,20 @@ def _sum_products(orbit: OrbitPlan, channels: int, like: Tensor, factors: Iterab
 
 
 class _SelfBlock(NamedTuple):
-    """Entries that are multiplied as they lie side by side, num_words at a time."""
+    """Entries that are multiplied as they lie side by side, entries_per_set at a time."""
 
     start: int
     stop: int
-    num_words: int
+    entries_per_set: int
     matrix: Tensor
 
 
 def _self_blocks(orbit: OrbitPlan, product: SelfProduct, big: Big, is_adjoint: bool) -> Iterator[_SelfBlock]:
     """The entries of every mask with their matrix: the sum of those of all aggregations."""
-    for (start, stop, num_words), refs in zip(orbit.mask_slices, product.matrices, strict=True):
+    for (start, stop, entries_per_set), refs in zip(orbit.mask_slices, product.matrices, strict=True):
         first, *others = (big[ref] for ref in refs)
         matrix = sum(others, first)
-        yield _SelfBlock(start, stop, num_words, matrix.t() if is_adjoint else matrix)
+        yield _SelfBlock(start, stop, entries_per_set, matrix.t() if is_adjoint else matrix)
 
 
 def _read_into(y: Tensor, z: Tensor | None, orbit: OrbitPlan, x: Tensor | None, blocks: Iterable[_SelfBlock]) -> None:
@@ -209,26 +209,30 @@ def _read_into(y: Tensor, z: Tensor | None, orbit: OrbitPlan, x: Tensor | None, 
 
     In blocks that stay in the cache, so that rows of x which have to be looked up are never copied as a whole.
     """
-    done = 0
-    for start, stop, num_words, matrix in blocks:
+    has_blocks = False
+    for start, stop, entries_per_set, matrix in blocks:
         assert x is not None
-        step = max(1, _BLOCK // (num_words * y.shape[1])) * num_words
+        step = max(1, _BLOCK // (entries_per_set * y.shape[1])) * entries_per_set
         for a in range(start, stop, step):
             b = min(a + step, stop)
-            rows = side_by_side(take_rows(x, orbit, a, b), num_words)  # (sets, words x in)
-            into = side_by_side(some_rows(y, a, b), num_words)  # (sets, words x out)
+            rows = side_by_side(take_rows(x, orbit, a, b), entries_per_set)  # (sets, words x in)
+            into = side_by_side(some_rows(y, a, b), entries_per_set)  # (sets, words x out)
             if z is None:
                 torch.mm(rows, matrix, out=into)
             else:
-                torch.addmm(side_by_side(_read_some(z, orbit, a, b), num_words), rows, matrix, out=into)
-        done = stop
-    if done == 0 and orbit.num_entries:
-        y.zero_() if z is None else y.copy_(read_back(z, orbit))
+                torch.addmm(side_by_side(_read_some(z, orbit, a, b), entries_per_set), rows, matrix, out=into)
+        has_blocks = True
+    if has_blocks:
+        return
+    if z is None:
+        y.zero_()
+    else:
+        y.copy_(read_back(z, orbit))
 
 
 def _read_some(z: Tensor, orbit: OrbitPlan, start: int, stop: int) -> Tensor:
     """The sums of the bags of some entries, which have as many bags as all others."""
-    width = orbit.bags_of_entries.shape[0] // orbit.num_entries
+    width = orbit.bags_of_entries.shape[0] // orbit.num_entries  # so any block of entries has the starts of the first ones
     bags, ptr = some_rows(orbit.bags_of_entries, start * width, stop * width), some_rows(orbit.bags_ptr, 0, stop - start + 1)
     return bag_sum(z, bags, ptr)
 
@@ -262,20 +266,20 @@ def _weight_gradients(
     for with_self in program.products.self_into.values():
         x, g = forward.xs[with_self.source.tensor], grads[with_self.target.tensor]
         orbit = program.outputs[with_self.target.tensor].orbits[with_self.target.orbit]
-        for (start, stop, num_words), refs in zip(orbit.mask_slices, with_self.matrices, strict=True):
+        for (start, stop, entries_per_set), refs in zip(orbit.mask_slices, with_self.matrices, strict=True):
             first, *others = (d_big[ref] for ref in refs)
-            _self_weight_gradient(first, x, g, orbit, start, stop, num_words)
+            _self_weight_gradient(first, x, g, orbit, start, stop, entries_per_set)
             for copy in others:
                 copy.copy_(first)
     return d_big.to_weights(shapes)
 
 
-def _self_weight_gradient(d_matrix: Tensor, x: Tensor, g: Tensor, orbit: OrbitPlan, start: int, stop: int, num_words: int) -> None:
+def _self_weight_gradient(d_matrix: Tensor, x: Tensor, g: Tensor, orbit: OrbitPlan, start: int, stop: int, entries_per_set: int) -> None:
     """The gradient of a matrix that entries of one mask are multiplied with; rows that have to be looked up are in chunks."""
-    step = stop - start if orbit.rows is None else max(1, _CHUNK // (num_words * (x.shape[1] + g.shape[1]))) * num_words
+    step = stop - start if orbit.rows is None else max(1, _CHUNK // (entries_per_set * (x.shape[1] + g.shape[1]))) * entries_per_set
     for a in range(start, stop, max(step, 1)):
         b = min(a + step, stop)
-        one, other = (side_by_side(take_rows(v, orbit, a, b), num_words) for v in (x, g))  # (sets, words x channels)
+        one, other = (side_by_side(take_rows(v, orbit, a, b), entries_per_set) for v in (x, g))  # (sets, words x channels)
         if a == start:
             transposed_product(one, other, out=d_matrix)
         else:
@@ -343,7 +347,7 @@ class _Layer(torch.autograd.Function):
 
 def _restore_pooled(program: Program, flat: Iterator[Tensor]) -> PooledTensors:
     def one(orbit: OrbitPlan) -> Pooled:
-        return Pooled([next(flat) for _ in orbit.levels], next(flat))
+        return Pooled([next(flat) for _ in orbit.level_numbers], next(flat))
 
     def tensor(side: Side) -> list[Pooled]:
         return [one(orbit) for orbit in side.orbits]

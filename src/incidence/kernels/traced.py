@@ -50,13 +50,13 @@ def flatten(program: Program) -> Flat:
                 orbit.rows_ptr,
                 torch.tensor(masks, dtype=torch.long),
             ]
-            orbits.append({"levels": orbit.levels, "num_slots": orbit.num_slots, "single_nodes": orbit.single_nodes})
+            orbits.append({"levels": orbit.level_numbers, "num_slots": orbit.num_slots, "single_nodes": orbit.single_nodes})
         sides.append(orbits)
     terms = []
     for term in program.products.terms:
-        blocks = [table.operations.flatten().cpu() for table in term.blocks or ()]
+        blocks = [table.weight_rows.flatten().cpu() for table in term.blocks or ()]
         tensors.append(torch.cat([torch.zeros(2, dtype=torch.long), *blocks]))
-        levels = [(level.source_level, level.target_level, level.table.operations.tolist()) for level in term.levels]
+        levels = [(level.source_level, level.target_level, level.table.weight_rows.tolist()) for level in term.levels]
         terms.append([term.source, term.target, term.weight, levels, term.blocks is not None])
     tensors.insert(0, torch.tensor(sizes, dtype=torch.long))
     aggr = [aggregation.name for aggregation in program.aggregations]
@@ -88,7 +88,7 @@ def _restore_orbit(static: dict[str, Any], sizes: Iterator[int], flat: Iterator[
         num_entries=num_entries,
         first_row=first_row,
         rows=None if is_range else rows,
-        levels=tuple(static["levels"]),
+        level_numbers=tuple(static["levels"]),
         num_slots=tuple(static["num_slots"]),
         level_ptr=level_ptr,
         bags_of_entries=bags_of_entries,

@@ -37,8 +37,8 @@ def _side_by_side(orbit: OrbitPlan, operation: Operation) -> tuple[Tensor, Tenso
     """Pairs of entries on one node set with the words that the operation connects: output entries, input entries."""
     sizes = len(operation.overlap), len(operation.overlap[0]) if operation.overlap else 0
     found = [no_entries(2, orbit.bags_ptr.device)]
-    for (start, stop, num_words), mask in zip(orbit.mask_slices, orbit.masks, strict=True):
-        first = torch.arange(start, stop, num_words, device=orbit.bags_ptr.device)
+    for (start, stop, entries_per_set), mask in zip(orbit.mask_slices, orbit.masks, strict=True):
+        first = torch.arange(start, stop, entries_per_set, device=orbit.bags_ptr.device)
         for u, one in enumerate(mask):
             for w, other in enumerate(mask):
                 if overlap_of(one, other, *sizes) == operation.overlap:
@@ -67,7 +67,7 @@ def _over_keys(
 
 def _reads(orbit: OrbitPlan, number: int, num_slots: int) -> list[tuple[Tensor, Tensor]]:
     """For every slot of a level the entries and the keys that they write to with that word."""
-    at = orbit.levels.index(number)
+    at = orbit.level_numbers.index(number)
     bags = orbit.bags_of_entries.long()
     entries = bag_numbers(orbit.bags_ptr, len(bags))
     inside = (bags >= orbit.level_ptr[at]) & (bags < orbit.level_ptr[at + 1])

@@ -64,7 +64,7 @@ class _Orbit:
         self.lists, self.buckets = lists, buckets
         self.masks = tuple(mask for bucket in buckets for mask in bucket.masks)
         self.has_rows = not is_alone or len(self.masks) > 1 or any(orbit.rows is not None for orbit in lists)
-        num_levels = len(lists[0].levels)
+        num_levels = len(lists[0].level_numbers)
         self.bags, self.pairs = range(first_kind, first_kind + num_levels), range(first_kind + num_levels, first_kind + 2 * num_levels)
         self.end = self.pairs.stop
         self.entries = range(self.end + 1, self.end + 1 + len(self.masks))
@@ -74,7 +74,7 @@ class _Orbit:
 
     def sizes(self, num_keys: Array) -> list[Array]:
         """How many bags, pairs, ends and entries there are, each by structure."""
-        bags = np.array(self.lists[0].num_slots)[:, None] * num_keys[list(self.lists[0].levels)]
+        bags = np.array(self.lists[0].num_slots)[:, None] * num_keys[list(self.lists[0].level_numbers)]
         pairs = np.zeros_like(bags)
         for bucket in self.buckets:
             pairs += np.array(bucket.widths)[:, None] * bucket.entries.sum(axis=0)
@@ -106,7 +106,7 @@ class _Orbit:
             num_entries=sum(counts),
             first_row=0,
             rows=rows,
-            levels=first.levels,
+            level_numbers=first.level_numbers,
             num_slots=first.num_slots,
             level_ptr=level_ptr,
             bags_of_entries=bags,

@@ -53,11 +53,11 @@ class NodeSlot(NamedTuple):
 
 
 class MaskSlice(NamedTuple):
-    """The entries of one mask, and how many of them a node set has."""
+    """The entries of one mask, and how many of them lie on each node set: one for each word of the mask."""
 
     start: int
     stop: int
-    num_words: int
+    entries_per_set: int
 
 
 class EntryRun(NamedTuple):
@@ -88,17 +88,20 @@ class BagsBySize:
 
 @dataclass(frozen=True)
 class OrbitPlan:
-    """The lists of one orbit of one tensor. Its entries are numbered so that those on one node set follow each other.
+    """The lists of one orbit of one tensor.
+
+    Entries are numbered so that those on one node set follow each other. An entry is not a *row*, its place in the features as the caller
+    has them: bags are listed by entry, and what is in a bag is listed by row, so that features are pooled from where they are.
 
     Attributes:
         num_entries: How many entries the orbit has.
         first_row, rows: Where they are in the features of the tensor: rows[e], shape (entries,); or first_row + e where rows is None.
-        levels: The numbers of the levels, in the order of the bags.
+        level_numbers: Which levels of the plan these are, in the order of the bags.
         num_slots: For every level, how many words a key has.
         level_ptr: For every level its first bag, and the number of all bags.
-        bags_of_entries: The bags of every entry one after the other, shape (pairs,).
+        bags_of_entries: The bags of every entry one after the other, shape (reads,).
         bags_ptr: Where the bags of every entry start, and the end, shape (entries + 1,).
-        rows_of_bags: The rows of the entries of every bag one after the other, shape (pairs,).
+        rows_of_bags: The rows of the entries of every bag one after the other, shape (reads,).
         rows_ptr: Where the rows of every bag start, and the end, shape (bags + 1,).
         masks: The masks of the node sets, and `num_sets` how many sets have each.
         single_nodes: Where sums over all entries can be taken from, if anywhere.
@@ -108,7 +111,7 @@ class OrbitPlan:
     num_entries: int
     first_row: int
     rows: Tensor | None
-    levels: tuple[int, ...]
+    level_numbers: tuple[int, ...]
     num_slots: tuple[int, ...]
     level_ptr: tuple[int, ...]
     bags_of_entries: Tensor
@@ -135,7 +138,7 @@ class OrbitPlan:
         return entries + self.first_row if self.rows is None else self.rows[entries]
 
     @cached_property
-    def bags_at(self) -> list[int]:
+    def num_bags_at(self) -> list[int]:
         """The number of bags of every level."""
         return [stop - start for start, stop in pairwise(self.level_ptr)]
 
@@ -196,7 +199,7 @@ def bags_ptr_of(shapes: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
     return ranges(torch.cat([torch.zeros(0, dtype=torch.long, device=device), *each])).to(dtype)
 
 
-def level_ptr_of(levels: Sequence[int], num_slots: Sequence[int], num_keys: Array) -> tuple[int, ...]:
+def level_ptr_of(level_numbers: Sequence[int], num_slots: Sequence[int], num_keys: Array) -> tuple[int, ...]:
     """Where the bags of every level start, and the end; from the number of keys by level and structure."""
     totals = num_keys.sum(1).tolist()
-    return (0, *accumulate(totals[level] * slots for level, slots in zip(levels, num_slots, strict=True)))
+    return (0, *accumulate(totals[level] * slots for level, slots in zip(level_numbers, num_slots, strict=True)))

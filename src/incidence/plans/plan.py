@@ -60,7 +60,7 @@ class Plan:
             for orbit, lists in zip(pattern.orbits, orbits, strict=True):
                 if len(pattern.orbits) > 1:
                     lines.append(f"    {orbit}: {lists.num_entries:,} entries")
-                cost = f"{len(lists.bags_of_entries):,} reads, {lists.num_bags:,} bags on {len(lists.levels)} levels"
+                cost = f"{len(lists.bags_of_entries):,} reads, {lists.num_bags:,} bags on {len(lists.level_numbers)} levels"
                 order = "rows in order" if lists.rows is None else "rows looked up"
                 lines.append(f"      {cost}, {len(lists.masks)} masks, {order}")
         keys = ", ".join(f"{n:,} of size {len(level)}" for level, n in zip(self.levels, self.num_keys.sum(1).tolist(), strict=True))
@@ -128,11 +128,18 @@ def build_plan(equivariant_map: EquivariantMap, structure: StructureData) -> Pla
         lists: list[OrbitPlan] = []
         for number, orbit in enumerate(pattern.orbits):
             buckets = [bucket for bucket in found if (bucket.tensor, bucket.orbit) == (t, number)]
-            shape = _shape(orbit, wanted[t, number], all_levels, num_keys, equivariant_map.max_overlap)
-            lists.append(_orbit_plan(buckets, wanted[t, number], shape, structure))
+            layout = _bag_layout(orbit, wanted[t, number], all_levels, num_keys, equivariant_map.max_overlap)
+            lists.append(_orbit_plan(buckets, wanted[t, number], layout, structure))
         orbits.append(tuple(lists))
     num_entries = np.stack([structure.entry_ptr(p).diff().cpu().numpy() for p in tensors])
     return Plan(tensors, all_levels, num_keys, num_entries, tuple(orbits), tuple(map(places_of, orbits)))
+
+
+class _Keys(NamedTuple):
+    """The keys of one level in every entry: their nodes, ascending, (entries, keys each, nodes); and their slots (entries, keys each)."""
+
+    nodes: Tensor
+    slots: Tensor
 
 
 @dataclass(frozen=True)
@@ -146,7 +153,8 @@ class _BucketKeys:
         rows: The rows of its entries, shape (entries,).
         nodes: Their nodes, shape (entries, nodes).
         home: Their structures, shape (entries,).
-        keys: For every level the nodes (entries, keys each, nodes), later the numbers (entries, keys each), of their keys; and the slots.
+        keys: For every level, the keys of its entries.
+        numbers: For every level, the numbers of those keys once they are known, shape (entries, keys each).
     """
 
     tensor: int
@@ -158,7 +166,8 @@ class _BucketKeys:
     rows: Tensor
     nodes: Tensor
     home: Tensor
-    keys: dict[Level, tuple[Tensor, Tensor]]
+    keys: dict[Level, _Keys]
+    numbers: dict[Level, Tensor]
 
 
 def _bucket_keys(structure: StructureData, tensor: int, pattern: Pattern, found: Arranged) -> _BucketKeys:
@@ -168,27 +177,27 @@ def _bucket_keys(structure: StructureData, tensor: int, pattern: Pattern, found:
         rows, nodes = rows[found.order], nodes[found.order]
     home = structure.batch(pattern)[rows]
     return _BucketKeys(
-        tensor, found.bucket.orbit, found.bucket.sizes, found.bucket.labels, found.masks, found.num_sets, rows, nodes, home, {}
+        tensor, found.bucket.orbit, found.bucket.sizes, found.bucket.labels, found.masks, found.num_sets, rows, nodes, home, {}, {}
     )
 
 
-class _Shape(NamedTuple):
+class _BagLayout(NamedTuple):
     """The levels of an orbit, the words that a key of each has, and where the bags of each start; see `OrbitPlan`."""
 
-    levels: tuple[int, ...]
+    level_numbers: tuple[int, ...]
     num_slots: tuple[int, ...]
     level_ptr: tuple[int, ...]
     single_nodes: NodeSlot | None
 
 
-def _shape(orbit: Orbit, wanted: Sequence[Level], all_levels: Sequence[Level], num_keys: Array, max_overlap: int) -> _Shape:
+def _bag_layout(orbit: Orbit, wanted: Sequence[Level], all_levels: Sequence[Level], num_keys: Array, max_overlap: int) -> _BagLayout:
     numbers = tuple(all_levels.index(level) for level in wanted)
     slots = tuple(len(words(orbit.classes, level, max_overlap)) for level in wanted)
-    return _Shape(numbers, slots, level_ptr_of(numbers, slots, num_keys), _single_nodes(orbit, wanted, max_overlap))
+    return _BagLayout(numbers, slots, level_ptr_of(numbers, slots, num_keys), _single_nodes(orbit, wanted, max_overlap))
 
 
-def _keys(bucket: _BucketKeys, classes: Sequence[Class], level: Level, max_overlap: int) -> tuple[Tensor, Tensor]:
-    """The nodes of all keys of a level in every entry, ascending, (entries, keys each, nodes); and their slots."""
+def _keys(bucket: _BucketKeys, classes: Sequence[Class], level: Level, max_overlap: int) -> _Keys:
+    """The keys of a level in every entry."""
     nodes, labels = bucket.nodes, bucket.labels
     subsets = [
         s
@@ -205,7 +214,7 @@ def _keys(bucket: _BucketKeys, classes: Sequence[Class], level: Level, max_overl
     bases = [len(classes)] * len(level)
     codes = torch.tensor([_number(word, len(classes)) for word in known], device=nodes.device)
     slots = torch.searchsorted(codes, code(label.unbind(2), bases)[0].contiguous()) if len(known) > 1 else torch.zeros_like(keys[:, :, 0])
-    return keys, slots
+    return _Keys(keys, slots)
 
 
 def _number(word: Sequence[int], base: int) -> int:
@@ -224,23 +233,21 @@ def _number_keys(structure: StructureData, level: Level, found: Sequence[_Bucket
     if not level:
         return np.ones(structure.num_structures, dtype=np.int64)
     members = [bucket for bucket in found if level in bucket.keys]
-    total = sum(bucket.keys[level][0].numel() for bucket in members)
+    total = sum(bucket.keys[level].nodes.numel() for bucket in members)
     if len(level) == 1 and structure.counts[level[0]] <= _SPARSE_NODES * total + 1024:
         for bucket in members:
-            nodes, slots = bucket.keys[level]
-            bucket.keys[level] = nodes[:, :, 0] - structure._node_offsets[level[0]], slots
+            bucket.numbers[level] = bucket.keys[level].nodes[:, :, 0] - structure._node_offsets[level[0]]
         return _host(structure.node_ptr(level[0]).diff())
-    keys = [bucket.keys[level][0] for bucket in members]
+    keys = [bucket.keys[level].nodes for bucket in members]
     flat = torch.cat([k.reshape(-1, len(level)) for k in keys]) if keys else no_entries(len(level), structure.device).T
     ranks, count = rank(code(flat.unbind(1), [structure.total_nodes] * len(level))[0])
     for bucket, numbers in zip(members, ranks.split([k.shape[0] * k.shape[1] for k in keys]), strict=True):
-        nodes, slots = bucket.keys[level]
-        bucket.keys[level] = numbers.view(nodes.shape[:2]), slots
+        bucket.numbers[level] = numbers.view(bucket.keys[level].slots.shape)
     if structure.num_structures == 1:
         return np.array([count])
     owner = torch.empty(count, dtype=torch.long, device=structure.device)
     for bucket in members:
-        owner[bucket.keys[level][0]] = bucket.home[:, None]
+        owner[bucket.numbers[level]] = bucket.home[:, None]
     return _host(torch.bincount(owner, minlength=structure.num_structures))
 
 
@@ -260,18 +267,18 @@ def _single_nodes(orbit: Orbit, wanted: Sequence[Level], max_overlap: int) -> No
     return min(found, key=lambda slot: (slot.size, slot.level, slot.slot), default=None)
 
 
-def _orbit_plan(buckets: Sequence[_BucketKeys], wanted: Sequence[Level], shape: _Shape, structure: StructureData) -> OrbitPlan:
+def _orbit_plan(buckets: Sequence[_BucketKeys], wanted: Sequence[Level], layout: _BagLayout, structure: StructureData) -> OrbitPlan:
     device, num_structures = structure.device, structure.num_structures
     columns = [
         [bucket.home[:, None]]
         + [
-            bucket.keys[level][0] * slots + bucket.keys[level][1] + first
-            for level, slots, first in zip(wanted[1:], shape.num_slots[1:], shape.level_ptr[1:], strict=False)
+            bucket.numbers[level] * num_slots + bucket.keys[level].slots + first
+            for level, num_slots, first in zip(wanted[1:], layout.num_slots[1:], layout.level_ptr[1:-1], strict=True)
         ]
         for bucket in buckets
     ]  # for every bucket and level, the bags of its entries: (entries, bags each)
-    num_pairs = sum(c.numel() for parts in columns for c in parts)
-    dtype = torch.int32 if max(shape.level_ptr[-1], num_pairs) < 2**31 - 1 else torch.long
+    num_reads = sum(c.numel() for parts in columns for c in parts)
+    dtype = torch.int32 if max(layout.level_ptr[-1], num_reads) < 2**31 - 1 else torch.long
     tables = [torch.cat(parts, dim=1).to(dtype) for parts in columns]  # (entries, bags each)
     bags = torch.cat([torch.zeros(0, dtype=dtype, device=device), *(table.flatten() for table in tables)])  # (pairs,)
     bags_ptr = bags_ptr_of([(len(table), table.shape[1]) for table in tables], bags)  # (entries + 1,)
@@ -281,21 +288,21 @@ def _orbit_plan(buckets: Sequence[_BucketKeys], wanted: Sequence[Level], shape: 
         for bucket, parts in zip(buckets, columns, strict=True)
     )
     first_row, listed = _in_order(rows)
-    rows_of_bags, rows_ptr = _transposed(bags, bags_ptr, rows, shape.level_ptr)
+    rows_of_bags, rows_ptr = _transposed(bags, bags_ptr, rows, layout.level_ptr)
     return OrbitPlan(
         num_entries=len(rows),
         first_row=first_row,
         rows=listed,
-        levels=shape.levels,
-        num_slots=shape.num_slots,
-        level_ptr=shape.level_ptr,
+        level_numbers=layout.level_numbers,
+        num_slots=layout.num_slots,
+        level_ptr=layout.level_ptr,
         bags_of_entries=bags,
         bags_ptr=bags_ptr,
         rows_of_bags=rows_of_bags,
         rows_ptr=rows_ptr,
         masks=tuple(mask for bucket in plans for mask in bucket.masks),
         num_sets=tuple(n for bucket in plans for n in bucket.sets.sum(1).tolist()),
-        single_nodes=shape.single_nodes,
+        single_nodes=layout.single_nodes,
         buckets=plans,
     )
 
@@ -309,15 +316,15 @@ def _in_order(rows: Tensor) -> tuple[int, Tensor | None]:
 
 def _transposed(bags: Tensor, bags_ptr: Tensor, rows: Tensor, level_ptr: Sequence[int]) -> tuple[Tensor, Tensor]:
     """The rows of the entries of every bag, and where those of each start."""
-    first = level_ptr[1]  # the bags of structures come first, one in each entry
-    is_local = bags >= first
-    entries = torch.repeat_interleave(rows.to(bags.dtype), bags_ptr.diff())[is_local]
-    local = bags[is_local] - first
-    whole = rows.to(bags.dtype)
-    if first > 1:
-        whole = whole[bags[~is_local].sort(stable=True)[1]]
+    num_structures = level_ptr[1]  # their bags come first, and every entry is in one: they need no sort, or a small one
+    is_other = bags >= num_structures
+    of_others = torch.repeat_interleave(rows.to(bags.dtype), bags_ptr.diff())[is_other]
+    of_others = of_others[bags[is_other].sort(stable=True)[1]]
+    of_structures = rows.to(bags.dtype)
+    if num_structures > 1:
+        of_structures = of_structures[bags[~is_other].sort(stable=True)[1]]
     rows_ptr = ranges(torch.bincount(bags, minlength=level_ptr[-1])).to(bags.dtype)
-    return torch.cat([whole, entries[local.sort(stable=True)[1]]]), rows_ptr
+    return torch.cat([of_structures, of_others]), rows_ptr
 
 
 def _sets(bucket: _BucketKeys, num_structures: int) -> Array:

@@ -50,21 +50,21 @@ class MatrixRef(NamedTuple):
 
 
 class WordTable:
-    """The operation that every pair of words means, as a row of a weight; -1 where the layer has none.
+    """The operation that every pair of words means, as its row in the weight; -1 where the layer has none.
 
     Attributes:
-        operations: Shape (words of the input entry, words of the output entry).
+        weight_rows: Shape (words of the input entry, words of the output entry).
     """
 
-    def __init__(self, operations: Tensor) -> None:
-        self.operations = operations
+    def __init__(self, weight_rows: Tensor) -> None:
+        self.weight_rows = weight_rows
 
     @property
     def is_empty(self) -> bool:
         """Whether the layer has none of the operations."""
-        return not bool((self.operations >= 0).any())
+        return not bool((self.weight_rows >= 0).any())
 
-    def weight_rows(self, aggr: int, shape: Sequence[int]) -> Tensor:
+    def rows_of_blocks(self, aggr: int, shape: Sequence[int]) -> Tensor:
         """For every row of the blocks of a matrix its row of the weight, one past the last where there is no operation.
 
         Args:
@@ -75,10 +75,10 @@ class WordTable:
             Shape (words x in x words,), as the matrix has rows (words x in) and columns (words x out).
         """
         num_operations, num_in = shape[-3:-1]
-        operations = self.operations[:, None, :]  # (words, 1, words)
-        within = torch.arange(num_in, device=operations.device)[:, None]  # (in, 1)
-        found = (aggr * num_operations + operations) * num_in + within  # (words, in, words)
-        return found.masked_fill(operations < 0, prod(shape[:-1])).flatten()
+        rows = self.weight_rows[:, None, :]  # (words, 1, words)
+        within = torch.arange(num_in, device=rows.device)[:, None]  # (in, 1)
+        found = (aggr * num_operations + rows) * num_in + within  # (words, in, words)
+        return found.masked_fill(rows < 0, prod(shape[:-1])).flatten()
 
 
 class TermLevel(NamedTuple):
@@ -161,14 +161,14 @@ class _WeightTables:
 
     @torch.inference_mode(False)
     def _make(self, shape: tuple[int, ...]) -> BigIndex:
-        parts = [table.weight_rows(aggr, shape) for aggr, table in self.tables]
+        parts = [table.rows_of_blocks(aggr, shape) for aggr, table in self.tables]
         rows = torch.cat(parts) if parts else torch.zeros(0, dtype=torch.long)
         total = prod(shape[:-1])
         ptr = ranges(torch.bincount(rows, minlength=total + 1))[: total + 1]
         is_full = int(ptr[-1]) == len(rows)
         is_plain = torch.equal(rows.cpu(), torch.arange(total))
         members = rows.sort(stable=True)[1][: int(ptr[-1])]
-        shapes = [(len(t.operations) * shape[-2], t.operations.shape[1] * shape[-1]) for _, t in self.tables]
+        shapes = [(len(t.weight_rows) * shape[-2], t.weight_rows.shape[1] * shape[-1]) for _, t in self.tables]
         return BigIndex(rows, members.int(), ptr.int(), [len(part) for part in parts], shapes, is_full, is_plain)
 
 
@@ -286,7 +286,7 @@ class Layout:
     def products(self, plan: Plan, aggregations: Sequence[Statistic]) -> Products:
         """The products of the layer on a structure; most batches of a data set have the same masks, and so the same products."""
         keeps_entry = tuple(aggregation.keeps_entry for aggregation in aggregations)
-        key = keeps_entry, plan.device, plan.levels, tuple((lists.levels, lists.masks) for orbits in plan.orbits for lists in orbits)
+        key = keeps_entry, plan.device, plan.levels, tuple((lists.level_numbers, lists.masks) for orbits in plan.orbits for lists in orbits)
         if key not in self._products:
             while len(self._products) >= _MOST_KEPT:
                 self._products.pop(next(iter(self._products)), None)
@@ -307,13 +307,13 @@ class Layout:
         other = plan.orbits[plan.tensors.index(q)][target.orbit]
         aligned = is_aligned(p, q, source.orbit, target.orbit)
         found = []
-        for i, level in enumerate(one.levels):
+        for i, level in enumerate(one.level_numbers):
             is_whole = aligned and len(plan.levels[level]) == p.orbits[source.orbit].size  # those operations are blocks
-            if level in other.levels and not is_whole:
+            if level in other.level_numbers and not is_whole:
                 us, ws = (words(c, plan.levels[level], self.map.max_overlap) for c in classes)
                 table = _word_table(us, ws, classes, rows, plan.device)
                 if not table.is_empty:
-                    found.append(TermLevel(i, other.levels.index(level), table))
+                    found.append(TermLevel(i, other.level_numbers.index(level), table))
         blocks = tuple(_word_table(mask, mask, classes, rows, plan.device) for mask in one.masks) if aligned else None
         return OrbitTerm(source, target, self.pairs.index((source.tensor, target.tensor)), tuple(found), blocks)
 

@@ -21,6 +21,8 @@ __all__ = ["Arranged", "DuplicateError", "Mask", "arrange"]
 
 Mask = tuple[Word, ...]
 
+_BITS = 60  # of an integer, to spare
+
 
 class DuplicateError(Exception):
     """Two rows of a bucket denote one entry."""
@@ -107,11 +109,11 @@ def _refuse_equal(key: Tensor, order: Tensor, bucket: Bucket) -> None:
 
 
 def _masks(which: Tensor, number: Tensor) -> tuple[Tensor, int]:
-    """A number for the mask of every set: ranks of the sets of words, taken in chunks of 62."""
+    """A number for the mask of every set: the rank of its set of words, taken as bits of an integer, some at a time."""
     num_sets, num_words = int(number[-1]) + 1, int(which.max()) + 1
     mask, bound = torch.zeros(num_sets, dtype=torch.long, device=which.device), 1
-    for start in range(0, num_words, 60):
-        bits = torch.where((which >= start) & (which < start + 60), 1 << (which - start).clamp(0, 60), 0)
+    for start in range(0, num_words, _BITS):
+        bits = torch.where((which >= start) & (which < start + _BITS), 1 << (which - start).clamp(0, _BITS), 0)
         part, parts = rank(torch.zeros_like(mask).index_add_(0, number, bits))
         mask, bound = rank(mask * parts + part)
     return mask, bound
