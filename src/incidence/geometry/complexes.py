@@ -70,9 +70,7 @@ def _closure(who: str, name: str, faces: Any, num_nodes: int | None, max_size: i
     is_columns = isinstance(faces, (Tensor, np.ndarray))
     if is_columns and (faces.ndim != 2 or faces.shape[0] > faces.shape[1] > 0):
         why = ", more rows than columns. Transpose it if its rows are faces, or give" if faces.ndim == 2 else ". Give"
-        raise IncidenceError(
-            f"{name} must have shape [size, faces], one column for each face; got {list(faces.shape)}{why} a list of faces."
-        )
+        raise IncidenceError(f"{name} must have shape [size, faces], a column for each face; got {list(faces.shape)}{why} a list of faces.")
     columns = as_matrix(faces, faces.shape[0], name, "one column for each face", None) if is_columns else None
     lists = read_node_lists(name, faces) if columns is None else NodeLists.of_rows(columns.T)
     if num_nodes is None and not len(lists):

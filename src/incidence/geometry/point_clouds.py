@@ -47,9 +47,7 @@ def point_cloud(points: Any, radius: float | None = None, k: int | None = None) 
     precision = torch.finfo(given if given.is_floating_point else torch.float64).eps
     rounding = 4 * precision * float(where.norm(dim=1).max()) if len(where) else 0.0  # of a distance, as coordinates were rounded
     if (radius is None) == (k is None):
-        raise IncidenceError(
-            "point_cloud takes either radius= or k=: the largest distance of an edge, or the number of nearest neighbours."
-        )
+        raise IncidenceError("point_cloud takes either radius= or k=: the largest distance of an edge, or a number of nearest neighbours.")
     reach = as_radius(radius, "point_cloud") if radius is not None else None
     nearest = as_integer("point_cloud", "k", k, 1) if k is not None else 0
     if nearest and nearest >= len(where):

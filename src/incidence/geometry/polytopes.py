@@ -112,9 +112,7 @@ def polytope_from_facets(facets: Any) -> Structure:
     assert_nodes(lists, num_nodes, lambda k: f"facets[{k}]")
     if len(known) < num_nodes:
         bad = next(node for node in range(num_nodes) if node not in known)
-        raise IncidenceError(
-            f"node {bad} is in no facet, but node {num_nodes - 1} is: nodes are numbered from 0 without gaps. Renumber them."
-        )
+        raise IncidenceError(f"node {bad} is in no facet, but node {max(known)} is: nodes are numbered from 0 without gaps. Renumber them.")
     masks = [mask_of(nodes.tolist()) for nodes in lists.nodes.split(lists.sizes.tolist())]
     spare = loose_nodes(transposed(masks, num_nodes), len(masks))  # of facets seen as nodes, and nodes as the facets around them
     if spare:

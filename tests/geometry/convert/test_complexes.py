@@ -245,7 +245,7 @@ def half_with_features() -> object:
     [
         (lambda: from_toponetx([[0, 1]]), "from_toponetx takes a complex of TopoNetX; got list"),
         (lambda: from_toponetx(several_cells()), r"index\[.face={i \.\.\.}.\]: columns 0 and 1 denote one entry"),
-        (lambda: from_toponetx(half_with_features()), "1 of 2 cells of `{i j}` have no `features`"),
+        (lambda: from_toponetx(half_with_features()), "1 of 2 cells of `{i j}` have no attribute `features`"),
         (lambda: to_toponetx(Structure(2), "graph"), "kind is one of simplicial, cell, combinatorial, colored; got 'graph'"),
         (lambda: to_toponetx(Structure(3, {"{i j k}": [[0], [1], [2]]})), "a simplicial complex is closed under subsets"),
         (lambda: to_toponetx(Structure(2, {"(i j)": [[0], [1]]})), r"toponetx has no place for `\(i j\)`"),

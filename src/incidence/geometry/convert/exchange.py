@@ -16,7 +16,7 @@ from incidence.structure.example import Example
 from incidence.structure.ragged import rank
 from incidence.structure.structure import Structure
 
-__all__ = ["as_array", "as_example", "as_rows", "assert_held", "both_ways", "by_meaning", "once", "single", "stacked"]
+__all__ = ["as_array", "as_example", "as_rows", "assert_held", "attribute", "both_ways", "by_meaning", "once", "single", "stacked"]
 
 
 def as_example(given: Any, who: str) -> Example:
@@ -87,6 +87,15 @@ def stacked(values: Sequence[Any], who: str, name: str) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:
         raise IncidenceError(f"{who}: the values of `{name}` are not numbers of one shape: {error}.") from None
     return as_rows(rows, who, f"`{name}`")
+
+
+def attribute(data: Sequence[Mapping[Any, Any]], name: str, what: str, who: str, is_asked: bool = False) -> Tensor | None:
+    """An attribute that all nodes or cells have, as features; None if none has it and it is not asked for."""
+    values = [own[name] for own in data if name in own]
+    if len(values) < len(data) and (values or is_asked):
+        few, remedy = len(data) - len(values), "Give it to all" + (", or to none" * (not is_asked))
+        raise IncidenceError(f"{who}: {few} of {len(data)} {what} have no attribute `{name}`. {remedy}.")
+    return stacked(values, who, name) if values else None
 
 
 def once(pattern: Pattern, pairs: Tensor, num_nodes: int, values: Mapping[str, Tensor], who: str) -> tuple[Tensor, dict[str, Tensor]]:

@@ -130,11 +130,9 @@ def _faces(pattern: Pattern, pairs: Tensor, incidences: list[dict[str, Any]], pa
     if pattern.unnamed() != Pattern("{i ...} {j ...}"):
         raise IncidenceError(f"a HIF file is read as `{{i ...}}`, `{{i ...}} {{j ...}}` or `{_PAIRS}`; got `{pattern}`.")
     sides = [record.get("direction") for record in incidences]
-    wrong = next((k for k, side in enumerate(sides) if side not in ("tail", "head")), None)
-    if wrong is not None:
-        raise IncidenceError(
-            f"{path}: incidence {wrong} of a directed hypergraph has the direction `tail` or `head`; got {sides[wrong]!r}."
-        )
+    bad = next((k for k, side in enumerate(sides) if side not in ("tail", "head")), None)
+    if bad is not None:
+        raise IncidenceError(f"{path}: incidence {bad} of a directed hypergraph has the direction `tail` or `head`; got {sides[bad]!r}.")
     is_tail = torch.tensor([side == "tail" for side in sides], dtype=torch.bool)
     return torch.zeros(0, 0, dtype=torch.long), pairs[:, is_tail], pairs[:, ~is_tail]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import is_directed, is_edge
-from incidence.geometry.convert.exchange import as_array, as_rows, assert_held, by_meaning, single, stacked
+from incidence.geometry.convert.exchange import as_array, as_rows, assert_held, attribute, by_meaning, single
 from incidence.structure import Example, Structure
 
 __all__ = ["from_networkx", "to_networkx"]
@@ -86,17 +86,10 @@ def _attributes(data: list[dict[str, Any]], names: Sequence[str] | None, what: s
     """The features of nodes or edges; where there are none, those that `to_networkx` has kept."""
     if not data:
         return None if empty is None else as_rows(empty, "from_networkx", default)
-    parts = []
-    for name in [default] if names is None else names:
-        values = [own[name] for own in data if name in own]
-        if not values and names is None:
-            continue
-        if len(values) < len(data):
-            raise IncidenceError(
-                f"from_networkx: {len(data) - len(values)} of {len(data)} {what} have no attribute `{name}`. Give it to all."
-            )
-        parts.append(stacked(values, "from_networkx", name))
-    return torch.cat(parts, dim=1) if parts else None
+    if names is None:
+        return attribute(data, default, what, "from_networkx")
+    parts = [attribute(data, name, what, "from_networkx", is_asked=True) for name in names]
+    return torch.cat([x for x in parts if x is not None], dim=1) if parts else None
 
 
 def to_networkx(example: Example | Structure, edges: str | None = None) -> Any:

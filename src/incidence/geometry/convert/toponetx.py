@@ -6,12 +6,11 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import face_text
-from incidence.geometry.convert.exchange import as_array, assert_held, by_meaning, single, stacked
+from incidence.geometry.convert.exchange import as_array, assert_held, attribute, by_meaning, single
 from incidence.geometry.node_lists import NodeLists
 from incidence.geometry.ranks import rank_of
 from incidence.structure import Example, Structure
@@ -55,11 +54,11 @@ def from_toponetx(cells: Any, max_rank: int | None = None) -> Example:
         raise IncidenceError(f"from_toponetx takes a complex of TopoNetX; got {type(cells).__name__}.")
     ranks, texts = read(cells, cells.dim if max_rank is None else max_rank)
     number = {node: k for k, ((node,), _) in enumerate(ranks[0])}
-    index, features = {}, {text: _attribute(ranks[0], name, "nodes") for name, text in _NODES.items()}
+    index, features = {}, {text: attribute([own for _, own in ranks[0]], name, "nodes", "from_toponetx") for name, text in _NODES.items()}
     for text, found in zip(texts, ranks[1:], strict=True):
         lists = NodeLists.of_lists([[number[node] for node in nodes] for nodes, _ in found])
         index[text] = lists.index if Pattern(text).is_open else lists.nodes.view(len(found), len(Pattern(text).letters)).T
-        features[text] = _attribute(found, "features", f"cells of `{text}`")
+        features[text] = attribute([own for _, own in found], "features", f"cells of `{text}`", "from_toponetx")
     return Example(Structure(len(number), index), {key: x for key, x in features.items() if x is not None})
 
 
@@ -88,15 +87,6 @@ def _read_colored(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
     if texts and all(len(nodes) == 2 for nodes, _ in ranks[1]):
         texts[0] = "{i j}"
     return ranks, texts
-
-
-def _attribute(cells: Cells, name: str, what: str) -> Tensor | None:
-    values = [data[name] for _, data in cells if name in data]
-    if values and len(values) < len(cells):
-        raise IncidenceError(
-            f"from_toponetx: {len(cells) - len(values)} of {len(cells)} {what} have no `{name}`. Give it to all, or to none."
-        )
-    return stacked(values, "from_toponetx", name) if values else None
 
 
 def to_toponetx(example: Example | Structure, kind: str | None = None) -> Any:

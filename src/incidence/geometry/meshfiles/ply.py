@@ -114,9 +114,7 @@ def _elements(rows: list[tuple[int, list[bytes]]], name: str) -> dict[str, _Elem
 
 def _assert_mesh(elements: dict[str, _Element], name: str) -> None:
     if not {"vertex", "face"} <= elements.keys():
-        raise IncidenceError(
-            f"{name}: a mesh has the elements `vertex` and `face`; the header has {list(elements)}. Convert the file first."
-        )
+        raise IncidenceError(f"{name}: a mesh has the elements `vertex` and `face`; the header has {[*elements]}. Convert the file first.")
     names = {key: [p.name for p in element.properties] for key, element in elements.items()}
     for key, own in names.items():
         if len(set(own)) < len(own):
