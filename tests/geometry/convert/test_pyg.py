@@ -152,6 +152,12 @@ def test_hyperedges_of_a_batch_are_those_of_its_graphs():
         from_pyg(by_hand)
 
 
+@pytest.mark.parametrize("y", [T(1.0), torch.zeros(5), [T([1.0])] * 2], ids=["one number", "other rows", "a list"])
+def test_a_batch_made_by_hand_with_a_target_of_other_rows_is_refused(y):
+    with pytest.raises(IncidenceError, match=r"cannot be read as a whole.*`y` with a row for each node or graph"):
+        from_pyg(data.Batch(x=torch.zeros(3, 1), batch=T([0, 0, 1]), y=y))
+
+
 def test_a_batch_of_node_types_that_pyg_cannot_take_apart_is_read():
     graph = data.HeteroData()
     graph["user"].num_nodes, graph["movie"].num_nodes = 2, 1

@@ -75,7 +75,9 @@ def _read_whole(pyg: Any, batch: Any, edges: str | None, extra: Mapping[str, str
     told = [store.get("edge_pattern") for store in batch.stores]
     base = pyg.HeteroData if isinstance(batch, pyg.HeteroData) else pyg.Data
     is_mixed = any(isinstance(own, list) and len(set(own)) > 1 for own in told)
-    if len(homes) < len(batch.node_stores) or type(batch).__inc__ is not base.__inc__ or is_mixed:
+    y = batch.get("y") if "y" in batch.stores[0] else None  # of HeteroData that of the whole graphs
+    is_odd = y is not None and (not isinstance(y, Tensor) or not y.ndim)
+    if len(homes) < len(batch.node_stores) or type(batch).__inc__ is not base.__inc__ or is_mixed or is_odd:
         return None
     try:
         count = int(batch.num_graphs)
@@ -83,24 +85,19 @@ def _read_whole(pyg: Any, batch: Any, edges: str | None, extra: Mapping[str, str
         count = 0
     count = max([count, 1, *(int(home[-1]) + 1 for home in homes.values() if len(home))])
     if base is pyg.HeteroData:
-        y = batch.get("y") if "y" in batch._global_store else None
         return None if y is not None and len(y) != count else _read_sorts(batch, homes, count)
     own = [key for key in batch.keys() if key in ("hyperedge_index", *extra) or " " in key]  # noqa: SIM118
     if any("index" in key or "batch" in key for key in own):  # PyG adds the number of nodes to all of these, and hyperedges are none
         return None
     belongs = _whole_target_of(batch, homes["node"], count) if target is None else target
-    if belongs is None or (belongs == "" and isinstance(batch.get("y"), Tensor) and len(batch.y) != count):
-        return None
-    return _read(batch, edges, extra, belongs, homes, count)
+    return None if belongs == "" and y is not None and len(y) != count else _read(batch, edges, extra, belongs, homes, count)
 
 
-def _whole_target_of(batch: Any, home: Tensor, count: int) -> str | None:
-    """What `y` belongs to, from the rows of each graph, where PyG knows them, or else from all rows; None if they do not tell."""
+def _whole_target_of(batch: Any, home: Tensor, count: int) -> str:
+    """What `y` belongs to, from the rows of each graph, where PyG knows them, or else from all rows."""
     y, told = batch.get("y"), batch.get("target_of")
     if told or y is None:
         return (told[0] if isinstance(told, list) else told) or ""
-    if not isinstance(y, Tensor):
-        return None
     sizes = torch.bincount(home, minlength=count)
     slices: Any = (getattr(batch, "_slice_dict", None) or {}).get("y")
     is_known = slices is not None and len(slices) == count + 1 and int(slices[-1]) == len(y)
