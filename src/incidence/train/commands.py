@@ -168,10 +168,9 @@ def _evaluate(arguments: argparse.Namespace) -> str:
 
 def _listing() -> str:
     """Data sets, models and layouts of folders."""
-    from incidence.data import DATA_SETS
-    from incidence.models import PRESETS
+    from incidence import data, models
 
-    sets = "\n".join(f"  {name:<22}{source.about}" for name, source in DATA_SETS.items())
-    models = "\n".join(f"  {name:<16}{preset.inputs or 'all tensors':<42}{preset.about}" for name, preset in PRESETS.items())
+    sets = "\n".join(f"  {name:<22}{source.about}" for name, source in data.DATA_SETS.items())
+    presets = "\n".join(f"  {name:<16}{preset.inputs or 'all tensors':<42}{preset.about}" for name, preset in models.PRESETS.items())
     pyg = f"  {'pyg:CLASS/NAME':<22}a data set of PyG, with --folder DATA for its files"
-    return f"Data sets (--data NAME):\n{sets}\n{pyg}\n\nModels (--model NAME):\n{models}\n\n{_LAYOUTS}"
+    return f"Data sets (--data NAME):\n{sets}\n{pyg}\n\nModels (--model NAME):\n{presets}\n\n{_LAYOUTS}"

@@ -128,8 +128,8 @@ class Config:
 
     def with_recipe(self, recipe: Mapping[str, Any]) -> Config:
         """The same with what was left open as a recipe has it; what is of its model is of no use to another."""
-        is_own = self.model in (None, recipe["model"])
-        return Config(**{**{key: value for key, value in recipe.items() if is_own or key not in _OF_MODEL}, **self.given()})
+        is_its_model = self.model in (None, recipe["model"])
+        return Config(**{**{key: value for key, value in recipe.items() if is_its_model or key not in _OF_MODEL}, **self.given()})
 
     def settings(self) -> dict[str, Any]:
         """Of the network, as far as they are known."""

@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -110,14 +109,14 @@ class RunFolder:
                 path.mkdir(parents=True, exist_ok=True)
                 return RunFolder(path)
             Path("runs").mkdir(exist_ok=True)
-            for number in count(1):
+            number = 1
+            while True:
                 try:
                     path = Path("runs", f"{Path(data).stem or 'run'}-{number}")
                     path.mkdir()
                     return RunFolder(path)
-                except FileExistsError:  # or it was made a moment ago: two runs that start at once get two folders
-                    continue
-            raise AssertionError
+                except FileExistsError:  # perhaps a moment ago: two runs that start at once get two folders
+                    number += 1
         except OSError as error:
             raise IncidenceError(f"no folder can be made for the run: {error}. Choose one with --out.") from error
 

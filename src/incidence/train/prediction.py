@@ -135,14 +135,14 @@ def evaluate_run(run: Path, changes: dict[str, Any]) -> tuple[Evaluation, str]:
     folder = RunFolder.open(run)
     predictor, spec = folder.load()
     trained = folder.read_config()
-    one, other = (Path(data).expanduser().resolve() for data in (changes.get("data", trained.data), trained.data))
+    asked, known = (Path(data).expanduser().resolve() for data in (changes.get("data", trained.data), trained.data))
     drawn = next((name for name in _PARTING if name in changes and changes[name] != getattr(trained, name)), None)
-    if drawn is not None and one == other:
+    if drawn is not None and asked == known:
         raise IncidenceError(
             f"leave out --{drawn.replace('_', '-')}: in other parts of its own data there are rows that the run was trained on. "
             "Give other data with --data."
         )
-    config = trained.replace(**{**(_PARTING if one != other else {}), **changes})
+    config = trained.replace(**{**(_PARTING if asked != known else {}), **changes})
     prepared = prepare(config)
     data = prepared.data
     if _asks(data.task) != _asks(spec.task):
