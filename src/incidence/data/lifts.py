@@ -16,6 +16,7 @@ from incidence.geometry import lifting
 from incidence.geometry.assembly import attach, face_text
 from incidence.structure.example import Example
 from incidence.structure.examples import collate, uncollate
+from incidence.structure.ragged import pairs as pairs_of_equal
 from incidence.structure.structure import Structure
 
 __all__ = ["LIFTS", "LIFT_OPTIONS", "edge_rows", "lift_all"]
@@ -98,7 +99,7 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
     points, edges = features["pos=i"].double(), example.structure[_EDGES]
     _assert_in_space(points, example.structure)
     lengths = _lengths(points, edges)[:, None]
-    contacts, angles = _contacts(points, example.structure, cutoff), _angles(edges, len(points))
+    contacts, angles = _contacts(points, example.structure, cutoff), _angles(edges)
     structure = attach(example.structure, {"contact={i j}": (contacts,), "angle=i {j k}": (angles,)})
     contacts, angles = structure["contact={i j}"], structure["angle=i {j k}"]
     near, far = (points[angles[k]] - points[angles[0]] for k in (1, 2))
@@ -147,17 +148,12 @@ def _contacts(points: Tensor, structure: Structure, cutoff: float) -> Tensor:
     return torch.cat(found, dim=1)
 
 
-def _angles(edges: Tensor, num_nodes: int) -> Tensor:
+def _angles(edges: Tensor) -> Tensor:
     """Every node with every two of its neighbours: rows i, j, k with j < k."""
     centre, other = torch.cat([edges, edges.flip(0)], dim=1)
-    order = (centre * num_nodes + other).argsort()
-    centre, other = centre[order], other[order]
-    degree = torch.bincount(centre, minlength=num_nodes)
-    start = degree.cumsum(0) - degree
-    later = degree[centre] - 1 - (torch.arange(len(centre)) - start[centre])  # neighbours of the same node that come after
-    first = torch.repeat_interleave(torch.arange(len(centre)), later)
-    step = torch.arange(len(first)) - torch.repeat_interleave(later.cumsum(0) - later, later) + 1
-    return torch.stack([centre[first], other[first], other[first + step]])
+    one, two = pairs_of_equal(centre, centre)
+    is_kept = other[one] < other[two]
+    return torch.stack([centre[one], other[one], other[two]])[:, is_kept]
 
 
 LIFTS: dict[str, Callable[..., Example]] = {

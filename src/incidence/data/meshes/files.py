@@ -16,6 +16,7 @@ from incidence.geometry.meshes import Mesh, read_mesh
 from incidence.geometry.node_lists import NodeLists
 from incidence.structure.example import Example
 from incidence.structure.examples import collate, pack
+from incidence.structure.ragged import expand
 
 __all__ = ["MESH", "augment", "examples_of", "stretch", "triangulated"]
 
@@ -37,11 +38,9 @@ def triangulated(mesh: Mesh) -> Mesh:
     """The mesh with every polygon cut into triangles that meet in the first of its corners; triangles stay as they are."""
     if mesh.face_pattern == "{i j k}":
         return mesh
-    sizes = mesh.faces.sizes
-    owner = torch.repeat_interleave(torch.arange(len(sizes)), sizes - 2)
     starts = mesh.faces.ptr[:-1]
-    step = torch.arange(len(owner)) - ((sizes - 2).cumsum(0) - (sizes - 2))[owner]  # 0, 1, ... within each polygon
-    corners = torch.stack([starts[owner], starts[owner] + step + 1, starts[owner] + step + 2], 1)
+    polygon, second = expand(starts + 1, mesh.faces.sizes - 2)
+    corners = torch.stack([starts[polygon], second, second + 1], 1)
     return read_mesh((mesh.points, NodeLists.of_rows(mesh.faces.nodes[corners])), repair=True)
 
 

@@ -15,6 +15,7 @@ from incidence.geometry.convert.sdf import Molecule
 from incidence.geometry.lifting.rings import rings
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
+from incidence.structure.ragged import ranges
 from incidence.structure.structure import Structure
 
 __all__ = [
@@ -139,7 +140,7 @@ class Tables:
         atoms = torch.tensor([row for one in described for row in one.atoms], dtype=torch.long).view(-1, 5)
         rows = torch.tensor([row for one in described for row in one.bonds], dtype=torch.long).view(-1, 6)
         positions = torch.cat([one.positions for one in described])
-        ends = rows[:, :2].T + _starts(num_atoms, num_bonds)
+        ends = rows[:, :2].T + ranges(num_atoms)[:-1].repeat_interleave(num_bonds)
         atom_features, bond_features = _columns(atoms, ends, rows[:, 2:])
         if lengths:
             difference = positions[ends[0]] - positions[ends[1]]
@@ -149,18 +150,14 @@ class Tables:
     def batch(self, target: Tensor | None = None) -> Example:
         """The molecules as a batch, with their rings and a target for every one."""
         home = torch.arange(len(self.num_atoms)).repeat_interleave(self.num_atoms)
-        graphs = Structure(len(home), {"{i j}": self.ends + _starts(self.num_atoms, self.num_bonds)}, batch=home)
+        ends = self.ends + ranges(self.num_atoms)[:-1].repeat_interleave(self.num_bonds)
+        graphs = Structure(len(home), {"{i j}": ends}, batch=home)
         structure = rings(graphs, _MAX_RING, edges="{i j}", limit=None)
         counts, found = _ring_features(structure, self.atoms, self.bonds)
         first = ATOM_FEATURES.index("ring3")
         atoms = torch.cat([self.atoms[:, :first], counts, self.atoms[:, first + counts.shape[1] :]], dim=1)
         features = {"i": atoms, "{i j}": self.bonds, "ring={i ...}": found, "pos=i": self.positions}
         return Example(structure, features, target, is_batch=True).canonical()
-
-
-def _starts(num_atoms: Tensor, num_bonds: Tensor) -> Tensor:
-    """The first atom of the molecule of every bond; shape [bonds]."""
-    return (num_atoms.cumsum(0) - num_atoms).repeat_interleave(num_bonds)
 
 
 def _ring_features(structure: Structure, atoms: Tensor, bonds: Tensor) -> tuple[Tensor, Tensor]:
