@@ -18,8 +18,6 @@ from incidence.structure.edit import as_mask
 
 __all__ = ["MaskedLinear"]
 
-Mask = Callable[[Any, Structure], Any]
-
 
 class MaskedLinear(nn.Module):
     r"""The layer $X \mapsto W(X) \circ s(X)$ with a mask s(X) that may depend on the input: a non-linear layer.
@@ -51,7 +49,7 @@ class MaskedLinear(nn.Module):
         text: str | EquivariantMap,
         in_channels: int | Mapping[str, int],
         out_channels: int | Mapping[str, int],
-        mask: Mask | None = None,
+        mask: Callable[[Any, Structure], Any] | None = None,
         **options: Any,
     ) -> None:
         super().__init__()

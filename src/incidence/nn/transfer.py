@@ -30,10 +30,10 @@ from incidence.symmetry.witnesses import OperationWitnesses
 
 __all__ = ["project", "restrict"]
 
-Layer = Linear | Exchangeable | AutomorphismLinear
+AnyLayer = Linear | Exchangeable | AutomorphismLinear
 
 
-def restrict(layer: Layer, group: Group | str) -> Layer:
+def restrict(layer: AnyLayer, group: Group | str) -> AnyLayer:
     r"""The layer of a smaller group that computes the same map.
 
     Args:
@@ -70,7 +70,7 @@ def restrict(layer: Layer, group: Group | str) -> Layer:
     return new.train(layer.training)
 
 
-def project(layer: Layer, group: Group | str = "symmetric", structure: Structure | None = None) -> Layer:
+def project(layer: AnyLayer, group: Group | str = "symmetric", structure: Structure | None = None) -> AnyLayer:
     r"""The layer of a larger group that is nearest to a layer.
 
     Nearest in the Frobenius norm of the matrices of pairs of present entries; of all weights that give the nearest map, those of least
@@ -129,26 +129,26 @@ def _assert_sum(layer: object) -> None:
         raise IncidenceError(f"Exchangeable({layer.order}) does not say which tensor it means: write the tensor, as in 'i {{i j}}'.")
 
 
-def _inner(layer: Layer) -> Linear | AutomorphismLinear:
+def _inner(layer: AnyLayer) -> Linear | AutomorphismLinear:
     """The layer that has the parameters."""
     return layer.linear if isinstance(layer, Exchangeable) else layer
 
 
-def _pairs(layer: Layer) -> list[tuple[int, int]]:
+def _pairs(layer: AnyLayer) -> list[tuple[int, int]]:
     return [(s, t) for s in range(len(layer.map.inputs)) for t in range(len(layer.map.outputs))]
 
 
-def _weight(layer: Layer, s: int, t: int) -> Tensor:
+def _weight(layer: AnyLayer, s: int, t: int) -> Tensor:
     weight: Tensor = getattr(_inner(layer), "weight" if len(_pairs(layer)) == 1 else f"weight_{s}_{t}")
     return weight
 
 
-def _bias(layer: Layer, t: int) -> Tensor | None:
+def _bias(layer: AnyLayer, t: int) -> Tensor | None:
     bias: Tensor | None = getattr(_inner(layer), "bias" if len(_pairs(layer)) == 1 else f"bias_{t}")
     return bias
 
 
-def _arguments(layer: Layer) -> dict[str, Any]:
+def _arguments(layer: AnyLayer) -> dict[str, Any]:
     inner, parameter = _inner(layer), next(layer.parameters())
     return {
         "in_channels": dict(zip(map(key_of, layer.map.inputs), inner.in_channels, strict=True)),
@@ -171,7 +171,7 @@ def _values(layer: Linear | Exchangeable, structure: Structure, pair: tuple[int,
     return torch.cat([none, *(matrix[ys, xs][:, None] for matrix in _operators(layer, structure, pair))], dim=1)
 
 
-def _matrices(layer: Layer, structure: Structure, pair: tuple[int, int], ys: Tensor, xs: Tensor) -> Tensor:
+def _matrices(layer: AnyLayer, structure: Structure, pair: tuple[int, int], ys: Tensor, xs: Tensor) -> Tensor:
     """What a layer multiplies inputs xs with for outputs ys; shape (pairs, in, out)."""
     weight = _weight(layer, *pair).double()
     if isinstance(layer, AutomorphismLinear):
@@ -179,7 +179,7 @@ def _matrices(layer: Layer, structure: Structure, pair: tuple[int, int], ys: Ten
     return torch.einsum("pk,kio->pio", _values(layer, structure, pair, ys, xs), weight)
 
 
-def _bias_rows(layer: Layer, t: int, structure: Structure) -> Tensor:
+def _bias_rows(layer: AnyLayer, t: int, structure: Structure) -> Tensor:
     """Which bias every entry of an output has."""
     if isinstance(layer, AutomorphismLinear):
         return layer.entry_orbits[t]
@@ -206,7 +206,7 @@ def _assert_part(small: Group, large: Group, what: str) -> None:
 
 
 @torch.no_grad()
-def _fitted(old: Layer, new: Layer, structure: Structure) -> Layer:
+def _fitted(old: AnyLayer, new: AnyLayer, structure: Structure) -> AnyLayer:
     """Gives a layer the weights by which it is nearest to another on a structure; the same, if its group is smaller."""
     for pair in _pairs(old):
         known = [layer.pair_orbits[pair] for layer in (old, new) if isinstance(layer, AutomorphismLinear)]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 import numpy as np
-from numpy.typing import NDArray
 
 from incidence.errors import IncidenceError, TooLargeError, need
+from incidence.structure.data import Array
 from incidence.structure.structure import Structure
 from incidence.structure.validate import assert_structure
 from incidence.symmetry.coloured import ColouredGraph, coloured_graph
@@ -19,7 +19,7 @@ from incidence.symmetry.search import MAX_STEPS, find_symmetries
 
 __all__ = ["ENGINES", "automorphisms"]
 
-Found = tuple[NDArray[np.int64], int]
+Found = tuple[Array, int]
 """Generators on the nodes, shape (number, nodes); and the order."""
 
 _MAX_DENSE = 20_000  # vertices: pynauty keeps a bit for every pair
@@ -96,7 +96,7 @@ def _pynauty(graph: ColouredGraph) -> Found:
     return generators, order * round(mantissa)
 
 
-def _on_nodes(found: list[list[int]], graph: ColouredGraph) -> NDArray[np.int64]:
+def _on_nodes(found: list[list[int]], graph: ColouredGraph) -> Array:
     return np.array(found, dtype=np.int64).reshape(len(found), graph.num_vertices)[:, : graph.num_nodes]
 
 

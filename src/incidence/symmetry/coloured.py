@@ -11,14 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from incidence.structure.data import arranged
+from incidence.structure.data import Array, arranged
 from incidence.structure.structure import Structure
 
 __all__ = ["ColouredGraph", "coloured_graph"]
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -33,8 +30,8 @@ class ColouredGraph:
     """
 
     num_nodes: int
-    colours: Ints
-    edges: Ints
+    colours: Array
+    edges: Array
 
     @property
     def num_vertices(self) -> int:

@@ -8,18 +8,16 @@ from random import Random
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from incidence.structure.data import Array
 from incidence.symmetry.orbits import connect
 
 __all__ = ["Factor", "direct_factors"]
 
-Ints = NDArray[np.int64]
-
 _TRIES = 200  # elements that are looked at: of all permutations of 50 nodes one in nine shows what is looked for, of 1,000 one in 14
 
 
-def direct_factors(generators: Ints) -> list[tuple[Ints, Ints]]:
+def direct_factors(generators: Array) -> list[tuple[Array, Array]]:
     """A group as a direct product: the nodes that each factor moves, ascending, and the numbers of its generators.
 
     Generators that move common nodes, directly or by others, are in one factor.
@@ -43,7 +41,7 @@ class Factor:
         generators: Permutations of all nodes, shape (number, all nodes).
     """
 
-    def __init__(self, nodes: Ints, generators: Ints) -> None:
+    def __init__(self, nodes: Array, generators: Array) -> None:
         from sympy.combinatorics import Permutation, PermutationGroup
 
         self.nodes, self._rows = nodes, np.searchsorted(nodes, generators[:, nodes])
@@ -55,7 +53,7 @@ class Factor:
         """The number of elements."""
         return factorial(len(self.nodes)) // (2 if self._is_even else 1) if self._has_all_even else int(self._group.order())
 
-    def __contains__(self, row: Ints) -> bool:
+    def __contains__(self, row: Array) -> bool:
         if not np.isin(row[self.nodes], self.nodes).all():
             return False
         permutation = self._permutation(np.searchsorted(self.nodes, row[self.nodes]).tolist())

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.structure.data import Array
 from incidence.structure.edit import as_labels
 from incidence.structure.structure import Structure
 from incidence.structure.validate import first_true
@@ -22,8 +22,6 @@ from incidence.symmetry.factor import Factor, direct_factors
 from incidence.symmetry.orbits import number_orbits
 
 __all__ = ["Group"]
-
-Ints = NDArray[np.int64]
 
 
 class Group:
@@ -50,14 +48,14 @@ class Group:
         if self.structure.num_structures != 1:
             raise IncidenceError(f"a group permutes the nodes of one structure; got a batch of {self.structure.num_structures}.")
         rows = [self._as_row(g, f"generator {number}") for number, g in enumerate(generators)]
-        self._rows: Ints = np.array(rows, dtype=np.int64).reshape(len(rows), sum(self.structure.counts.values()))
+        self._rows: Array = np.array(rows, dtype=np.int64).reshape(len(rows), sum(self.structure.counts.values()))
         self._kept: Structure | None = None  # where these are *all* permutations that keep a structure: that structure
         self._moved: dict[Pattern, list[Tensor]] = {}
         for pattern in self.structure.patterns if rows else ():
             self.permutations(pattern)  # refuses generators that do not keep the entries
 
     @classmethod
-    def _of_all(cls, structure: Structure, rows: Ints, order: int) -> Group:
+    def _of_all(cls, structure: Structure, rows: Array, order: int) -> Group:
         """All automorphisms of a structure, from generators that are known to be right."""
         group = cls(structure)
         group._rows, group._kept, group.order = rows, structure, order
@@ -157,11 +155,11 @@ class Group:
 
     # ---- permutations in and out
 
-    def _by_sort(self, row: Ints) -> dict[str, Tensor]:
+    def _by_sort(self, row: Array) -> dict[str, Tensor]:
         offsets, counts = self.structure._node_offsets, self.structure.counts
         return {sort: torch.from_numpy(row[start : start + counts[sort]] - start) for sort, start in offsets.items()}
 
-    def _as_row(self, permutation: object, what: str) -> Ints:
+    def _as_row(self, permutation: object, what: str) -> Array:
         """A permutation of all nodes, which are numbered through."""
         by_sort = as_labels(self.structure, permutation, what)
         return np.concatenate([by_sort[sort].cpu().numpy() + start for sort, start in self.structure._node_offsets.items()])

@@ -23,7 +23,6 @@ from incidence.structure.validate import first_true
 
 __all__ = ["Relaxation"]
 
-Index = tuple[Tensor, ...]
 Dimension = tuple[Pattern, int]
 """The faces that index a dimension, as a lone pattern, and how often they stood in the tensor before."""
 
@@ -87,7 +86,7 @@ class Relaxation:
 
     def _make(self, structure: Structure) -> Structure:
         numbers, node_ptr = self._number_faces(structure)
-        index: dict[Pattern, Index] = {}
+        index: dict[Pattern, tuple[Tensor, ...]] = {}
         entry_ptr = {}
         for given, relaxed, dimensions in zip(self.given, self.patterns, self._dimensions, strict=True):
             pattern = structure.resolve(given)
@@ -129,7 +128,7 @@ def _is_node(face: Pattern) -> bool:
     return not face.faces[0].kind.opening
 
 
-def _faces_of(structure: Structure, pattern: Pattern, number: int) -> Index:
+def _faces_of(structure: Structure, pattern: Pattern, number: int) -> tuple[Tensor, ...]:
     """The faces of one dimension, told like the index of a lone face."""
     letters, *members = structure.index(pattern)
     face = pattern.faces[number]
@@ -138,7 +137,7 @@ def _faces_of(structure: Structure, pattern: Pattern, number: int) -> Index:
     return (letters[[pattern.fixed_letters.index(letter.name) for letter in face.letters]],)
 
 
-def _located(structure: Structure, face: Pattern, pattern: Pattern, part: Index) -> Tensor:
+def _located(structure: Structure, face: Pattern, pattern: Pattern, part: tuple[Tensor, ...]) -> Tensor:
     rows = structure.locate(face, part if face.is_open else part[0])
     if (bad := first_true(rows < 0)) is not None:
         raise IncidenceError(
@@ -148,10 +147,10 @@ def _located(structure: Structure, face: Pattern, pattern: Pattern, part: Index)
     return rows
 
 
-def _ranked(structure: Structure, face: Pattern, parts: Sequence[Index], home: Tensor) -> tuple[list[Tensor], Tensor]:
+def _ranked(structure: Structure, face: Pattern, parts: Sequence[tuple[Tensor, ...]], home: Tensor) -> tuple[list[Tensor], Tensor]:
     """Numbers the different faces of some dimensions together, structure by structure; `home` is the structure of every one."""
     counts = [count_entries(face, part) for part in parts]
-    joined: Index = (torch.cat([part[0] for part in parts], dim=1),)
+    joined: tuple[Tensor, ...] = (torch.cat([part[0] for part in parts], dim=1),)
     if face.is_open:
         starts = [sum(counts[:k]) for k in range(len(counts))]
         shifted = [torch.stack([part[1][0], part[1][1] + start]) for part, start in zip(parts, starts, strict=True)]
