@@ -113,9 +113,15 @@ class EquivariantMap:
     def between(cls, inputs: Iterable[Pattern], outputs: Iterable[Pattern], max_overlap: int = 1) -> EquivariantMap:
         """The map between given patterns; letters that would clash are renamed. Names are kept as they are."""
         sorts: dict[str, str] = {}
-        sides = [tuple(_without_clash(pattern, sorts) for pattern in side) for side in (inputs, outputs)]
+        sides: tuple[list[Pattern], list[Pattern]] = [], []
+        for side, patterns in zip(sides, (inputs, outputs), strict=True):
+            for pattern in patterns:
+                taken = {*sorts, *pattern.letters}
+                fresh = (f"{c}{n}" for n in range(1, 1000) for c in "ijklmn" if f"{c}{n}" not in taken)
+                side.append(pattern.rename({x: next(fresh) for x, sort in pattern.sorts.items() if sorts.get(x, sort) != sort}))
+                sorts.update(side[-1].sorts)
         self = cls.__new__(cls)
-        self.__dict__.update(inputs=sides[0], outputs=sides[1], max_overlap=max_overlap)
+        self.__dict__.update(inputs=tuple(sides[0]), outputs=tuple(sides[1]), max_overlap=max_overlap)
         self.__dict__["text"] = str(self)
         return self
 
@@ -327,13 +333,3 @@ class Operations(Sequence[Operation]):
 
     def __repr__(self) -> str:
         return f"<{self._map.dimension:,} operations of {self._map}>"
-
-
-def _without_clash(pattern: Pattern, sorts: dict[str, str]) -> Pattern:
-    """Renames the letters that have another sort elsewhere, and notes the sorts of the rest."""
-    taken = {*sorts, *pattern.letters}
-    fresh = (f"{c}{n}" for n in range(1, 1000) for c in "ijklmn" if f"{c}{n}" not in taken)
-    names = {x: next(fresh) for x, sort in pattern.sorts.items() if sorts.get(x, sort) != sort}
-    renamed = pattern.rename(names)
-    sorts.update(renamed.sorts)
-    return renamed

@@ -114,9 +114,15 @@ def from_faces(structure: Structure, text: str | Pattern, values: Mapping[str, T
     rows = {new.name or str(new): where for new, where, _ in _parts(structure, pattern)}
     for key, where in rows.items():
         _assert_features(values[key], len(where), key)
-    parts = {key: values[key] for key in rows}
-    _assert_alike(parts)
-    return torch.cat(list(parts.values()))[torch.cat(list(rows.values())).argsort()]
+    (first, x), *others = parts = [(key, values[key]) for key in rows]
+    for key, y in others:
+        if y.shape[1:] != x.shape[1:] or y.dtype != x.dtype or y.device != x.device:
+            seen = [f"{list(v.shape)}, {v.dtype} on {v.device}" for v in (x, y)]
+            raise IncidenceError(
+                f"face vectors of one tensor have the same channels and type; the features of {first!r} are {seen[0]}, "
+                f"those of {key!r} are {seen[1]}."
+            )
+    return torch.cat([y for _, y in parts])[torch.cat(list(rows.values())).argsort()]
 
 
 def _assert_keys(pattern: Pattern, values: object) -> None:
@@ -130,18 +136,6 @@ def _assert_keys(pattern: Pattern, values: object) -> None:
     for key in values:
         if key not in keys:
             raise IncidenceError(f"{made}; {key!r} is none of them.")
-
-
-def _assert_alike(parts: Mapping[str, Tensor]) -> None:
-    """All face vectors have the channels and the type of the first."""
-    (first, x), *others = parts.items()
-    for key, y in others:
-        if y.shape[1:] != x.shape[1:] or y.dtype != x.dtype or y.device != x.device:
-            seen = [f"{list(v.shape)}, {v.dtype} on {v.device}" for v in (x, y)]
-            raise IncidenceError(
-                f"face vectors of one tensor have the same channels and type; the features of {first!r} are {seen[0]}, "
-                f"those of {key!r} are {seen[1]}."
-            )
 
 
 def _assert_features(x: Tensor, rows: int, key: str, least: int = 2) -> None:

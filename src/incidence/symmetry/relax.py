@@ -116,7 +116,13 @@ class Relaxation:
                 found = [part[0][0] for part in parts]
             elif face in structure.patterns:
                 node_ptr[sort] = structure.entry_ptr(face)
-                found = [_located(structure, face, p, part) for (p, _), part in zip(places, parts, strict=True)]
+                found = [structure.locate(face, part if face.is_open else part[0]) for part in parts]
+                for (p, _), rows in zip(places, found, strict=True):
+                    if (bad := first_true(rows < 0)) is not None:
+                        raise IncidenceError(
+                            f"entry {bad} of `{p}` has a face that is not among the entries of `{face}`. Add it there, or leave `{face}` "
+                            f"out of the structure: then the faces that occur are taken."
+                        )
             else:
                 home = torch.cat([structure.batch(p) for p, _ in places])
                 found, node_ptr[sort] = _ranked(structure, face, parts, home)
@@ -135,16 +141,6 @@ def _faces_of(structure: Structure, pattern: Pattern, number: int) -> tuple[Tens
     if face.is_open:
         return letters[:0], members[sum(other.is_open for other in pattern.faces[:number])]
     return (letters[[pattern.fixed_letters.index(letter.name) for letter in face.letters]],)
-
-
-def _located(structure: Structure, face: Pattern, pattern: Pattern, part: tuple[Tensor, ...]) -> Tensor:
-    rows = structure.locate(face, part if face.is_open else part[0])
-    if (bad := first_true(rows < 0)) is not None:
-        raise IncidenceError(
-            f"entry {bad} of `{pattern}` has a face that is not among the entries of `{face}`. Add it there, or leave `{face}` out of "
-            f"the structure: then the faces that occur are taken."
-        )
-    return rows
 
 
 def _ranked(structure: Structure, face: Pattern, parts: Sequence[tuple[Tensor, ...]], home: Tensor) -> tuple[list[Tensor], Tensor]:
