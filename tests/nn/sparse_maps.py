@@ -6,13 +6,12 @@ import torch
 from torch import Tensor
 
 from incidence.algebra import EquivariantMap
-from incidence.kernels.aggregate import AGGREGATIONS
 from incidence.nn import Linear
 from incidence.structure import Structure
 from tests.nn import range_aggregation as range_aggregation
 from tests.structure.random_structures import random_structure
 
-EVERY = list(AGGREGATIONS)  # with the range, which is the tests' own
+EVERY = ["sum", "mean", "max", "min", "std", "range"]  # the last is the tests' own
 
 FIXED = [
     "i -> i",

@@ -376,8 +376,8 @@ def register_aggregation(name: str, aggregation: Aggregation) -> None:
         >>> class Range(Aggregation):
         ...     def reduce(self, entries):
         ...         return entries.amax(1) - entries.amin(1)
-        >>> register_aggregation("range", Range())
-        >>> AGGREGATIONS.pop("range").keeps_entry  # and away with it again
+        >>> register_aggregation("range_in_an_example", Range())
+        >>> AGGREGATIONS["range_in_an_example"].keeps_entry
         False
     """
     if not isinstance(name, str) or not name.isidentifier():
