@@ -16,6 +16,7 @@ import incidence as inc
 from incidence.algebra import EquivariantMap, Pattern
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
+from tests.nn.definition import STATISTICS
 from tests.nn.sparse_maps import ALL, EVERY, FIXED, IDS, features_for, gradients, layer_for, outputs, structure_for
 from tests.structure.listing import assignment_of, entries_of
 
@@ -237,7 +238,7 @@ def test_an_isolated_node_gets_the_global_term_and_the_bias_only(aggr):
     layer = layer_for("{i j} -> i", 1, aggr)
     x = torch.randn(2, 2, dtype=torch.float64)
     structure = Structure(5, {"{i j}": torch.tensor([[0, 1], [1, 2]])})
-    pooled = {"sum": x.sum(0), "mean": x.mean(0), "max": x.amax(0), "min": x.amin(0), "std": x.std(0, correction=0)}[aggr]
+    pooled = STATISTICS[aggr](x)
     close(layer(x, structure)[3], pooled @ layer.weight[0] + layer.bias[0])
     close(layer(x, structure)[3], layer(x, structure)[4])
 

@@ -18,18 +18,7 @@ from incidence.algebra.orbit import num_partitions
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, TooLargeError
 
-__all__ = [
-    "PaperCount",
-    "bell",
-    "kappa",
-    "paper_count",
-    "stirling",
-    "symmetric_total",
-    "tau",
-    "tau_symm",
-    "total_tau",
-    "total_tau_symm",
-]
+__all__ = ["PaperCount", "bell", "kappa", "paper_count", "stirling", "symmetric_total", "tau", "tau_symm", "total_tau", "total_tau_symm"]
 
 _MAX_ARGUMENT = 2000
 

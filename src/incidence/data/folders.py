@@ -80,9 +80,6 @@ def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
     return [file for file in shown if file.name.lower().endswith(tuple(suffixes))]
 
 
-# ---- targets: columns of text become numbers or classes
-
-
 def _read_targets(source: str, columns: Mapping[str, Sequence[str]], task: str | None = None) -> tuple[Task, Tensor]:
     """The task, and a row of targets for each example: [rows, columns] floats, or [rows] classes; an empty text, or `nan`, is missing.
 
@@ -131,9 +128,6 @@ def _kind(source: str, name: str, texts: Sequence[str]) -> str:
     return "classification" if words else "regression"
 
 
-# ---- a table of targets
-
-
 def _table(asked: _Asked) -> DataSet:
     path = asked.path / _TARGETS
     rows, columns = _read_table(path)
@@ -179,9 +173,6 @@ def _read_table(path: Path) -> tuple[list[dict[str, str]], list[str]]:
     return [dict(zip(columns, line, strict=True)) for line in lines[1:]], columns
 
 
-# ---- a folder for each class
-
-
 def _classes(asked: _Asked) -> DataSet:
     suffixes = [s for name in ([asked.reader] if asked.reader else READERS) for s in reader(name).suffixes]
     found: list[tuple[str, Path, int | None]] = []  # the class of a file, and its part, if it lies in a folder that is called after one
@@ -207,9 +198,6 @@ def _folders(path: Path) -> list[Path]:
     return sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))
 
 
-# ---- SDF files
-
-
 def _molecules(asked: _Asked) -> DataSet:
     files = _sdf_files(asked.path)
     parts = [_PARTS.get(file.name.partition(".")[0].lower()) for file in files]
@@ -230,9 +218,6 @@ def _molecules(asked: _Asked) -> DataSet:
 
 def _sdf_files(path: Path) -> list[Path]:
     return _files(path, _SDF) if path.is_dir() else [path] if path.is_file() and path.name.lower().endswith(_SDF) else []
-
-
-# ---- examples that were saved
 
 
 def _saved(asked: _Asked) -> DataSet:

@@ -39,9 +39,8 @@ class Source:
 
 DATA_SETS: dict[str, Source] = {
     "solubility": Source(
-        "incidence.data.molecules.solubility.load_solubility",
-        "aqueous solubility of 1,282 molecules; part of the package",
-    ),
+        "incidence.data.molecules.solubility.load_solubility", "aqueous solubility of 1,282 molecules; part of the package"
+    )
 }
 
 

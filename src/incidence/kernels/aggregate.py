@@ -68,8 +68,6 @@ class Aggregation:
         """
         raise NotImplementedError(f"{type(self).__name__} must define reduce(entries).")
 
-    # ---- sparse
-
     def pool(self, x: Tensor, orbit: OrbitPlan) -> Pooled:
         """The rows of all bags of an orbit, from the features of its tensor, shape (rows, channels)."""
         parts = [self._reduce_all(x, by_size) for by_size in (orbit.structures_by_size, orbit.others_by_size)]
@@ -92,8 +90,6 @@ class Aggregation:
                     [d_entries] = torch.autograd.grad(self.reduce(entries), entries, grad[first + bags].to(entries.dtype))
                 d_x.index_add_(0, rows.flatten(), d_entries.flatten(0, 1).to(d_x.dtype))
             first += by_size.num_bags
-
-    # ---- dense
 
     def dense(self, bags: DenseBags) -> Tensor:
         """The same on a complete structure, [batch, an axis for each matched node, channels]; differentiable by torch."""
@@ -129,9 +125,6 @@ def levels_of(z: Tensor, orbit: OrbitPlan, first: int = 0) -> list[Tensor]:
     """The rows of the bags of all levels from the first on, by level: matrices of keys by (words x channels); views."""
     parts = z.split_with_sizes(orbit.num_bags_at[first:])
     return [side_by_side(part, slots) for part, slots in zip(parts, orbit.num_slots[first:], strict=True)]
-
-
-# ---- linear ones
 
 
 def read_back(z: Tensor, orbit: OrbitPlan) -> Tensor:
@@ -221,9 +214,6 @@ class Mean(LinearAggregation):
 
     def dense(self, bags: DenseBags) -> Tensor:
         return bags.sum() / bags.count().clamp(min=1)
-
-
-# ---- others
 
 
 class _FactoredAggregation(Aggregation):
@@ -353,9 +343,6 @@ class Std(_FactoredAggregation):
         variance = bags.sum(bags.centred(bags.sum() / count).square()) / count
         is_flat = variance == 0
         return torch.where(is_flat, torch.zeros_like(variance), variance.masked_fill(is_flat, 1).sqrt())
-
-
-# ---- the table of all
 
 
 AGGREGATIONS: dict[str, Aggregation] = {}

@@ -126,9 +126,6 @@ def _pool(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor]) -> 
     return Forward(inputs, Big.of(program, weights), pooled)
 
 
-# ---- forward
-
-
 def _output(program: Program, t: int, width: int, forward: Forward, bias: Tensor | None) -> Tensor:
     """An output from the products of all levels, and of entries that lie side by side."""
     side, products = program.outputs[t], program.products
@@ -237,9 +234,6 @@ def _read_some(z: Tensor, orbit: OrbitPlan, start: int, stop: int) -> Tensor:
     return bag_sum(z, bags, ptr)
 
 
-# ---- backward
-
-
 def _backward(
     program: Program,
     forward: Forward,
@@ -317,9 +311,6 @@ def _backward_factors(products: Iterable[LevelProduct], aggr: int, read: ReadGra
         if product.aggr == aggr:
             rows = read[product.target.tensor][product.target.orbit][product.target_level]
             yield _Factor(product.source_level, rows, big[product.matrix].t())
-
-
-# ---- autograd
 
 
 class _Layer(torch.autograd.Function):

@@ -84,8 +84,6 @@ class AutomorphismLinear(nn.Module):
             self.register_parameter(self.bias_name(t), value)
         self.reset_parameters()
 
-    # ---- parameters
-
     def weight_name(self, source: int, target: int) -> str:
         """What the weight from one tensor to another is called."""
         return "weight" if len(self._pairs) == 1 else f"weight_{source}_{target}"
@@ -108,8 +106,6 @@ class AutomorphismLinear(nn.Module):
                 bias = getattr(self, self.bias_name(t))
                 if bias is not None:
                     bias.zero_()
-
-    # ---- computing
 
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
         """Applies the layer to features on its structure, or on a batch of copies of it.

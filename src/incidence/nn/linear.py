@@ -102,8 +102,6 @@ class Linear(nn.Module):
             self.register_parameter(self._bias_name(t), value)
         self.reset_parameters()
 
-    # ---- parameters
-
     @property
     def _is_plain(self) -> bool:
         return len(self.map.inputs) == len(self.map.outputs) == 1
@@ -185,8 +183,6 @@ class Linear(nn.Module):
                 self.in_channels[pair[0]] = saved.shape[-2]
                 weight.materialize(self._shape(number))
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
-
-    # ---- computing
 
     def plan(self, structure: Structure) -> Plan:
         """The index lists for a structure: built once, kept on it, shared by all layers with this map. Print it for its cost."""

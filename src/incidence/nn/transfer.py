@@ -115,9 +115,6 @@ Linear.restrict_to = Exchangeable.restrict_to = AutomorphismLinear.restrict_to =
 Linear.project = AutomorphismLinear.project = project
 
 
-# ---- what all kinds of layers have in common
-
-
 def _assert_sum(layer: object) -> None:
     if not isinstance(layer, (Linear, Exchangeable, AutomorphismLinear)):
         raise IncidenceError(f"weights are carried between Linear, Exchangeable and AutomorphismLinear layers; got {type(layer).__name__}.")

@@ -97,8 +97,6 @@ class StructureData:
         moved._counts = self.counts
         return moved
 
-    # ---- sizes
-
     @property
     def counts(self) -> dict[str, int]:
         """The number of nodes of every sort."""
@@ -149,8 +147,6 @@ class StructureData:
             else:
                 self._lengths[what] = ptr.diff().cpu().numpy()
         return self._lengths[what]
-
-    # ---- texts and names
 
     @cached_property
     def _spelling(self) -> dict[Pattern, str]:
@@ -205,8 +201,6 @@ class StructureData:
     def _as_spelt(self, pattern: Pattern) -> Pattern:
         """The same pattern in the letters of this structure."""
         return next((p for p in self._index if p == pattern), pattern)
-
-    # ---- entries
 
     def index(self, text: str | Pattern) -> tuple[Tensor, ...]:
         """The index of a tensor: the letters in the order of the text, then the members of every open face."""

@@ -86,8 +86,7 @@ def add_tensors(structure: S, index: IndexData, entry_ptr: Mapping[Pattern, Tens
     """The same nodes with further tensors, or other entries for those given, which are known to be right."""
     kept = [p for p in structure.patterns if p not in index]
     joined = structure._with(
-        {**{p: structure._index[p] for p in kept}, **index},
-        {**{p: structure._entry_ptr[p] for p in kept}, **entry_ptr},
+        {**{p: structure._index[p] for p in kept}, **index}, {**{p: structure._entry_ptr[p] for p in kept}, **entry_ptr}
     )
     keep_arranged(joined, structure, kept)
     return joined

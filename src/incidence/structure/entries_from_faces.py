@@ -74,8 +74,6 @@ class _Search:
     def what(self) -> str:
         return f"`{self.pattern}` has too many entries here"
 
-    # ---- the faces that are there, with their nodes on the letters
-
     def fixed(self, number: int) -> Candidates:
         """The candidates for a face of fixed size."""
         face = self.pattern.faces[number]
@@ -128,8 +126,6 @@ class _Search:
             table = _take(table, fits)
         return table
 
-    # ---- joins
-
     def reduced(self, tables: list[Candidates]) -> list[Candidates]:
         """Candidates that find a partner in every neighbour, there and back: no join of a tree of faces then leads nowhere."""
         if len(tables) < 3:
@@ -177,9 +173,6 @@ class _Search:
         kept = distinct(code([*(table[number] for number in numbers), *(table[name] for name in names)], bounds)[0])
         useful: set[str | int] = {*numbers, *names, *self.pattern.fixed_letters}
         return {key: column[kept] for key, column in table.items() if key in useful}
-
-
-# ---- the tensor
 
 
 def attach(structure: S, pattern: Pattern, letters: Tensor, faces: Sequence[tuple[Pattern, Tensor]], limit: int = MAX_ENTRIES) -> S:

@@ -120,8 +120,6 @@ class Example:
             raise IncidenceError(f"an example has structure, features and target, and no `{unknown[0]}`.")
         return Example(**{**parts, **changes})
 
-    # ---- batches
-
     def __len__(self) -> int:
         return self.num_structures
 
@@ -145,8 +143,6 @@ class Example:
 
     def __iter__(self) -> Iterator[Example]:
         return (self[k] for k in range(len(self)))
-
-    # ---- moving and keeping
 
     def _map(self, move: Callable[[Any], Any]) -> Example:
         features, target = tree_map_only(Tensor, move, (self._features, self._target))

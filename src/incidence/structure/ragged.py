@@ -157,9 +157,6 @@ def by_entry(members: Tensor, num_entries: int) -> tuple[Tensor, Tensor]:
     return nodes[order], ranges(torch.bincount(entry, minlength=num_entries))
 
 
-# ---- the same on the host, where batches of many small lists are made
-
-
 def starts_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where pieces start that follow each other."""
     ends: NDArray[np.int64] = lengths.cumsum()

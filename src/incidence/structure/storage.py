@@ -136,9 +136,6 @@ def parts_from(arrays: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any
     return node_ptr, index, entry_ptr
 
 
-# ---- features
-
-
 def tensor_arrays(place: str, key: str, x: Tensor) -> dict[str, Any]:
     """A tensor as bytes with its type and shape: numpy does not know all the types of torch."""
     flat = x.detach().cpu().contiguous().flatten()

@@ -70,8 +70,6 @@ class Structure(StructureData):
         for pattern in tensors:
             arranged(self, pattern)  # finds duplicates, with the sort that plans need anyway
 
-    # ---- structures of a batch
-
     def __getitem__(self, item: str | Pattern | int | slice | Tensor | Sequence[int]) -> Any:
         """The index of a tensor by text or name; or structures of a batch by number, slice, mask or list."""
         if not isinstance(item, (str, Pattern)):
@@ -86,8 +84,6 @@ class Structure(StructureData):
 
     def __iter__(self) -> Iterator[Structure]:
         return (self[k] for k in range(self.num_structures))
-
-    # ---- structures from structures
 
     def canonical(self) -> tuple[Structure, dict[str, Tensor]]:
         """The same structure in the preferred order of entries, and for each tensor the rows to permute features with.
@@ -163,8 +159,6 @@ class Structure(StructureData):
             raise IncidenceError(f"complete takes a pattern, or a list of them; got {patterns!r}.")
         counts, index = complete_index(num_nodes, [patterns] if isinstance(patterns, str) else list(patterns))
         return cls(counts, index, device=device).canonical()[0]
-
-    # ---- moving and keeping
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Structure:
         """The structure on another device; its plans are made anew there."""

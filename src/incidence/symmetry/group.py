@@ -82,8 +82,6 @@ class Group:
         group._kept, group.order = Structure(counts), prod(map(factorial, counts.values()))
         return group
 
-    # ---- what it is
-
     @property
     def num_nodes(self) -> int | dict[str, int]:
         """The number of nodes; with several sorts, for each sort."""
@@ -112,8 +110,6 @@ class Group:
     @cached_property
     def _factors(self) -> list[Factor]:
         return [Factor(nodes, self._rows[numbers]) for nodes, numbers in direct_factors(self._rows)]
-
-    # ---- what it does
 
     def permutations(self, text: str | Pattern, structure: Structure | None = None) -> list[Tensor]:
         """How each generator moves the entries of a tensor: row k goes to row `permutation[k]`.
@@ -152,8 +148,6 @@ class Group:
         """
         moved, structure = self.permutations(text, structure), structure or self.structure
         return number_orbits(structure.num_entries(text), moved, structure.device)[0]
-
-    # ---- permutations in and out
 
     def _by_sort(self, row: Array) -> dict[str, Tensor]:
         offsets, counts = self.structure._node_offsets, self.structure.counts
