@@ -189,3 +189,10 @@ def test_ctrl_c_in_a_terminal_ends_with_130_and_can_be_resumed(data, tmp_path, c
     assert child.returncode == 130
     assert f"go on with: incidence train --resume {path}" in told
     assert "Traceback" not in told
+
+
+def test_a_library_that_is_missing_is_named():
+    code = "import sys; from incidence.cli import main; sys.modules['lightning'] = None; sys.exit(main(['train']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "training needs lightning, which is not installed: pip install 'incidence[train]'" in done.stderr

@@ -203,6 +203,8 @@ BAD_BATCHES = {
     "too few nodes": ([[0], [1]], [0, 0], r"4 ascending integers from 0"),
     "a negative number": ([[0], [1]], [-1, 0, 0, 0], r"4 ascending integers from 0"),
     "no integers": ([[0], [1]], [0.0, 0.0, 1.0, 1.0], r"4 ascending integers from 0"),
+    "nodes out of order in bytes": ([[0], [1]], torch.tensor([1, 1, 0, 0], dtype=torch.uint8), r"4 ascending integers from 0"),
+    "a number far beyond": ([[0], [1]], [0, 0, 0, 10**12], r"up to 1,000,000,000,000, and there are 4 nodes: renumber"),
     "a mask": ([[0], [1]], [False, False, True, True], r"4 ascending integers from 0"),
     "a sort that is not there": ([[0], [1]], {"atom": [0, 0, 1, 1]}, r"map each of node to a tensor"),
 }

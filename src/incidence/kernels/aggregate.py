@@ -25,6 +25,7 @@ __all__ = [
     "Pooled",
     "as_aggregations",
     "assert_linear",
+    "known_aggregation",
     "levels_of",
     "pool_sum",
     "read_back",
@@ -66,7 +67,7 @@ class Aggregation:
 
         It must not depend on the order of the entries, and of a single entry it gives that entry, or 0.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define reduce(entries).")
+        raise IncidenceError(f"{type(self).__name__} must define reduce(entries).")
 
     def pool(self, x: Tensor, orbit: OrbitPlan) -> Pooled:
         """The rows of all bags of an orbit, from the features of its tensor, shape (rows, channels)."""
@@ -347,6 +348,7 @@ class Std(_FactoredAggregation):
 
 AGGREGATIONS: dict[str, Aggregation] = {}
 _OURS: set[str] = set()
+_EVERY_VERSION: dict[tuple[str, int], Aggregation] = {}  # what a traced layer means by a name stays what it was
 
 
 def register_aggregation(name: str, aggregation: Aggregation) -> None:
@@ -375,26 +377,32 @@ def register_aggregation(name: str, aggregation: Aggregation) -> None:
         raise IncidenceError(f"an aggregation is an instance of a subclass of inc.nn.Aggregation; got {aggregation!r}.")
     aggregation.name, aggregation.keeps_entry = name, _keeps_entry(name, aggregation)
     aggregation.version = AGGREGATIONS[name].version + 1 if name in AGGREGATIONS else 0
-    AGGREGATIONS[name] = aggregation
+    AGGREGATIONS[name] = _EVERY_VERSION[name, aggregation.version] = aggregation
 
 
 def _keeps_entry(name: str, aggregation: Aggregation) -> bool:
     """Whether a bag of one entry gives that entry; layers use entries themselves where all their nodes are matched."""
-    entry = torch.tensor([[3.0, -2.0]])
-    found = aggregation.reduce(entry[:, None])
-    if not isinstance(found, Tensor) or found.shape != entry.shape:
-        came = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
-        raise IncidenceError(
-            f"reduce of {name!r} must turn (bags, entries each, channels) into (bags, channels); of [1, 1, 2] it made {came}."
-        )
-    if not torch.equal(found, entry) and bool(found.any()):
-        raise IncidenceError(
-            f"of a single entry an aggregation gives that entry, or 0; {name!r} makes {found.tolist()} of {entry.tolist()}."
-        )
-    several = torch.tensor([[[3.0], [-2.0], [-3.0], [0.5]]])
-    if not torch.allclose(aggregation.reduce(several), aggregation.reduce(several.flip(1))):
+
+    def reduced(entries: Tensor) -> Tensor:
+        found = aggregation.reduce(entries.clone())
+        wanted = [len(entries), entries.shape[2]]
+        if not isinstance(found, Tensor) or list(found.shape) != wanted or found.dtype != entries.dtype:
+            came = f"{list(found.shape)} of {found.dtype}" if isinstance(found, Tensor) else type(found).__name__
+            what = f"of {list(entries.shape)} it must make {wanted} of {entries.dtype}, and made {came}"
+            raise IncidenceError(f"reduce of {name!r} turns (bags, entries each, channels) into (bags, channels): {what}.")
+        return found
+
+    entry = torch.tensor([[[3.0, -2.0]]], dtype=torch.float64)
+    alone = reduced(entry)
+    if not torch.equal(alone, entry[0]) and bool(alone.any()):
+        came = f"{alone.tolist()} of {entry[0].tolist()}"
+        raise IncidenceError(f"of a single entry an aggregation gives that entry, or 0; {name!r} makes {came}.")
+    bags = torch.tensor([[[3.0], [-2.0], [-3.0], [0.5]], [[1.0], [4.0], [2.0], [-1.5]]], dtype=torch.float64)
+    if not torch.allclose(reduced(bags), torch.cat([reduced(bag[None]) for bag in bags])):
+        raise IncidenceError(f"every bag is reduced on its own; {name!r} makes one of all of them.")
+    if not torch.allclose(reduced(bags), reduced(bags.flip(1))):
         raise IncidenceError(f"{name!r} depends on the order of the entries of a bag, so that no layer with it would be equivariant.")
-    return bool(found.any())
+    return bool(alone.any())
 
 
 def assert_linear(aggregations: Sequence[Aggregation]) -> None:
@@ -408,6 +416,17 @@ def assert_linear(aggregations: Sequence[Aggregation]) -> None:
 def as_aggregations(names: Sequence[str]) -> tuple[Aggregation, ...]:
     """Aggregations by name."""
     return tuple(AGGREGATIONS[name] for name in names)
+
+
+def known_aggregation(name: str, version: int) -> Aggregation:
+    """The aggregation that a traced layer means.
+
+    Raises:
+        IncidenceError: It is not registered in this process.
+    """
+    if (name, version) not in _EVERY_VERSION:
+        raise IncidenceError(f"the layer was made with an aggregation {name!r} that is not registered here: register it first.")
+    return _EVERY_VERSION[name, version]
 
 
 for _name, _aggregation in (("sum", Sum()), ("mean", Mean()), ("max", Extremum(True)), ("min", Extremum(False)), ("std", Std())):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import as_aggregations
+from incidence.kernels.aggregate import known_aggregation
 from incidence.kernels.engine import Program, run, run_backward
 from incidence.plans.orbit_plan import NodeSlot, OrbitPlan
 from incidence.plans.program import OrbitRef, OrbitTerm, Products, Side, TermLevel, WordTable
@@ -59,7 +59,7 @@ def flatten(program: Program) -> Flat:
         levels = [(level.source_level, level.target_level, level.table.weight_rows.tolist()) for level in term.levels]
         terms.append([term.source, term.target, term.weight, levels, term.blocks is not None])
     tensors.insert(0, torch.tensor(sizes, dtype=torch.long))
-    aggr = [aggregation.name for aggregation in program.aggregations]
+    aggr = [(aggregation.name, aggregation.version) for aggregation in program.aggregations]
     return Flat(tensors, json.dumps({"aggr": aggr, "num_inputs": len(program.inputs), "sides": sides, "terms": terms}))
 
 
@@ -70,7 +70,7 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
     sides = [_restore_side(orbits, sizes, flat) for orbits in static["sides"]]
     inputs, outputs = tuple(sides[: static["num_inputs"]]), tuple(sides[static["num_inputs"] :])
     terms = [_restore_term(term, inputs, next(flat), tensors[1].device) for term in static["terms"]]
-    aggregations = as_aggregations(static["aggr"])
+    aggregations = tuple(known_aggregation(name, version) for name, version in static["aggr"])
     return Program(inputs, outputs, Products(terms, [aggregation.keeps_entry for aggregation in aggregations]), aggregations)
 
 

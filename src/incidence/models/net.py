@@ -173,7 +173,7 @@ class _Style:
             return Linear(*arguments, aggr=self.aggr, bias=self.bias, max_overlap=self.max_overlap)
         near = Linear(*arguments, aggr=self.aggr, bias=self.bias, max_overlap=self.max_overlap, operations=_is_near)
         far = Linear(*arguments, aggr=self.whole, bias=False, max_overlap=self.max_overlap, operations=_is_far)
-        return Sum(near, far)
+        return SumOfLayers(near, far)
 
     def after(self, text: str) -> list[nn.Module]:
         return [*NORMS[self.norm](text, self.hidden), Activation(self.function)]
@@ -227,7 +227,7 @@ class PerTensor(nn.Module):
         return {key: linear(x[key]) for key, linear in zip(self.keys, self.maps, strict=True)}
 
 
-class Sum(nn.Module):
+class SumOfLayers(nn.Module):
     """The sum of what several modules make of the same input."""
 
     def __init__(self, *modules: nn.Module) -> None:

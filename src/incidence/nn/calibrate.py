@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from incidence.kernels.aggregate import as_aggregations
+from incidence.kernels.aggregate import Aggregation
 from incidence.kernels.engine import apply
 from incidence.nn.tensors import Values, as_list
 from incidence.plans import plan_of
@@ -36,19 +36,19 @@ def calibrate(layer: Linear, x: Values | Mapping[str, Tensor], structure: Struct
     plan = plan_of(structure, layer.map)
     for pair, weight in zip(layer._layout.pairs, layer._weights(), strict=True):
         for row, number in enumerate(layer._layout.kept[pair]):
-            for a, name in enumerate(layer.aggr):
-                scale = _scale(layer, plan, pair, number, name, xs)
-                bound = max(_scale(layer, plan, pair, number, name, [v.abs() for v in xs]), _rms(xs[pair[0]], xs[pair[0]].numel()))
+            for a, aggregation in enumerate(layer._aggregations):
+                scale = _scale(layer, plan, pair, number, aggregation, xs)
+                bound = max(_scale(layer, plan, pair, number, aggregation, [v.abs() for v in xs]), _rms(xs[pair[0]], xs[pair[0]].numel()))
                 if scale > _CANCELLED * bound:
                     (weight[a, row] if layer._is_list else weight[row]).div_(scale)
 
 
-def _scale(layer: Linear, plan: Plan, pair: tuple[int, int], number: int, aggr: str, xs: list[Tensor]) -> float:
+def _scale(layer: Linear, plan: Plan, pair: tuple[int, int], number: int, aggregation: Aggregation, xs: list[Tensor]) -> float:
     """The root mean square of the term of one operation."""
     s, t = pair
     width = xs[s].shape[1]
     kept: dict[tuple[int, int], tuple[int, ...]] = {other: (number,) if other == pair else () for other in layer._layout.pairs}
-    program = compile_map(Layout(layer.map, kept), plan, as_aggregations((aggr,)))
+    program = compile_map(Layout(layer.map, kept), plan, (aggregation,))
     eye = torch.eye(width, dtype=xs[s].dtype, device=xs[s].device)[None, None]
     weights = [eye if other == pair else xs[other[0]].new_zeros(1, 0, xs[other[0]].shape[1], width) for other in kept]
     ys = apply(program, xs, weights, [None] * len(layer.map.outputs))

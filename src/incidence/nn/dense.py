@@ -13,7 +13,6 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import placements
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import as_aggregations
 from incidence.kernels.dense import Choices, DenseOrbit, DenseSource, choices, spread, write_orbits
 from incidence.nn.tensors import Values, as_values, key_of, per_tensor
 
@@ -62,7 +61,7 @@ def _terms(layer: Linear, sources: list[list[DenseSource]], t: int, num_orbits: 
         every = weight.transpose(1, 2).index_select(2, order).flatten(2)  # (aggregations, in, operations x out), group by group
         matrices = every.split([len(members) * weight.shape[-1] for _, _, members in groups], dim=2)
         for (source, counts, members), by_aggregation in zip(groups, matrices, strict=True):
-            for aggregation, matrix in zip(as_aggregations(layer.aggr), by_aggregation, strict=True):
+            for aggregation, matrix in zip(layer._aggregations, by_aggregation, strict=True):
                 products = (parts[source].pool(counts, aggregation) @ matrix).split(weight.shape[-1], dim=-1)
                 for (_, target, chosen), product in zip(members, products, strict=True):
                     terms[target].append((chosen, product))

@@ -88,7 +88,8 @@ class Linear(nn.Module):
         self.in_channels = [as_channels(c, "in_channels", -1) for c in per_tensor(self.map.inputs, in_channels, "in_channels")]
         self.out_channels = [as_channels(c, "out_channels", 1) for c in per_tensor(self.map.outputs, out_channels, "out_channels")]
         self._layout = Layout(self.map, _kept(self.map, operations))
-        versions = [aggregation.version for aggregation in as_aggregations(self.aggr)]
+        self._aggregations = as_aggregations(self.aggr)  # these, whatever is registered under their names later
+        versions = [aggregation.version for aggregation in self._aggregations]
         self._key = (
             f"{self.map!r} {aggr!r} {versions} {sorted(self._layout.kept.items()) if operations else ''}"  # of what is kept on structures
         )
@@ -196,7 +197,7 @@ class Linear(nn.Module):
         """The layer compiled for a structure; kept on it."""
         kept: dict[Any, Program[Aggregation]] = cache_of(structure, Program)
         if self._key not in kept:
-            kept[self._key] = compile_map(self._layout, plan_of(structure, self.map), as_aggregations(self.aggr))
+            kept[self._key] = compile_map(self._layout, plan_of(structure, self.map), self._aggregations)
         return kept[self._key]
 
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:

@@ -205,6 +205,7 @@ class Readout(nn.Module):
         super().__init__()
         self.patterns = _side(text)
         self.aggr = as_aggr(aggr)
+        self._aggregations = as_aggregations(self.aggr)
         self._maps = [EquivariantMap.between([p], [Pattern("")]) for p in self.patterns]
 
     def out_channels(self, channels: int | Mapping[str, int]) -> int:
@@ -220,7 +221,7 @@ class Readout(nn.Module):
     def _parts(self, xs: list[Tensor], structure: Structure) -> Iterator[Tensor]:
         for value, m in zip(xs, self._maps, strict=True):
             for orbit in plan_of(structure, m).orbits[0]:
-                for aggregation in as_aggregations(self.aggr):
+                for aggregation in self._aggregations:
                     yield pool_structures(value, aggregation, orbit)
 
     def extra_repr(self) -> str:

@@ -32,7 +32,8 @@ class Structure(StructureData):
             (letters, *members). A lone node pattern and the empty pattern need no index.
         device: Where the index lives; where it is, if not given.
         batch: For several structures at once: the structure of every node, ascending, as PyG's batches have it; with several sorts, a
-            mapping from sort. Entries stand by structure, and none has nodes of two.
+            mapping from sort. Entries stand by structure, and none has nodes of two. Structures without nodes at the end cannot be told
+            this way: `collate` those.
 
     Raises:
         IncidenceError: The index does not fit the pattern or the nodes; the message names the first bad entry.

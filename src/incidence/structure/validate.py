@@ -31,6 +31,7 @@ __all__ = [
 
 
 _MAX_NODES = 2**61
+_MOST_EMPTY = 64  # structures for every node, in a batch that is told by its nodes
 
 
 def first_true(mask: Tensor) -> int | None:
@@ -114,10 +115,15 @@ def node_ptr_of(counts: Mapping[str, int], batch: object, device: torch.device) 
     homes = {sort: as_rows(given[sort], device) for sort in sorted(counts)}
     for sort, home in homes.items():
         is_bad = home.is_floating_point() or home.dtype == torch.bool or home.shape != (counts[sort],)
+        homes[sort] = home = home.long()
         if is_bad or bool((home[:1] < 0).any()) or bool((home.diff() < 0).any()):
             raise IncidenceError(f"batch= must be {counts[sort]} ascending integers from 0, the structure of every node of sort `{sort}`.")
     num_structures = max([1, *(int(home[-1]) + 1 for home in homes.values() if len(home))])
-    return {sort: ranges(torch.bincount(home.long(), minlength=num_structures)) for sort, home in homes.items()}
+    if num_structures > _MOST_EMPTY * (sum(counts.values()) + 1024):
+        raise IncidenceError(
+            f"batch= numbers structures up to {num_structures - 1:,}, and there are {sum(counts.values()):,} nodes: renumber them."
+        )
+    return {sort: ranges(torch.bincount(home, minlength=num_structures)) for sort, home in homes.items()}
 
 
 def entry_ptr_from_nodes(pattern: Pattern, index: Sequence[Tensor], node_ptr: Mapping[str, Tensor]) -> Tensor:
