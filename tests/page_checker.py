@@ -1,15 +1,15 @@
 """Runs the Python of a page and compares every value that a comment states.
 
-The rule. A comment *states a value* if it begins like one: with a digit or a sign before it, a quote, a bracket, `<`, True, False,
-None, or the call that many values print as: `torch.Size(`, `Structure(`, `tensor(`. It stands at the end of a statement. Then it is the
-`repr` of what the statement gives (of an assignment: of what is assigned), alone or followed by a colon or a comma and words:
+The rule. Prose begins with a word: `# all 9 operations`, not `# 9 operations`. Every other comment *states a value*: one that begins with a
+digit, a sign, a quote or a bracket, with True, False, None, nan or inf, or with a name that has a dot or a call (`torch.float64`,
+`tensor(`). It stands at the end of a line. Then it is the `repr` of what the last statement of the line gives (of an assignment: of what
+is assigned), alone or followed by a colon or a comma and words; `# = 4`, `# -> 4` and `# ~4` are not the `repr` of anything and fail:
 
     group.order  # 120
     m.dimension, m.num_biases  # (52, 5): operations and biases
     s.num_entries("{i j}")  # 21, under a name
 
-Every other comment is prose, and prose begins with a word: `# all 9 operations`, not `# 9 operations`. Each block of a page has
-names of its own. What fails names the page and the line.
+Each block of a page has names of its own. What fails names the page and the line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import io
 import re
 import tokenize
 
-_VALUE = re.compile(r"[-+]?\d|[\"'(\[{<]|(True|False|None)\b|(\w+\.)*[A-Z]\w*\(|tensor\(")
+# A word ends at a space, at punctuation before a space, or with the comment: so `torch.float64` and `tensor(1)` are no words.
+_WORD = re.compile(r"(?!(?:True|False|None|nan|inf)\b|[bru]+[\"'])[^\W\d_]\w*(?:['/-]\w+)*[,:;.!?]*(?:\s|$)")
 _BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -38,16 +39,18 @@ def check_page(text: str, page: str) -> int:
 
 def _check_block(block: str, page: str, offset: int) -> int:
     names: dict[str, object] = {}
-    stated = {line: comment for line, comment in _comments(block).items() if _VALUE.match(comment)}
+    stated = {line: comment for line, comment in _comments(block).items() if comment and not _WORD.match(comment)}
     count = len(stated)
-    for statement in ast.parse(block).body:
+    statements = ast.parse(block).body
+    last = {statement.end_lineno: statement for statement in statements}
+    for statement in statements:
         line = statement.end_lineno or statement.lineno
         place = f"{page}:{offset + line}"
         try:
             value = _run(statement, names, page, offset)
         except Exception as error:
             raise WrongPageError(f"{place}: this raises {type(error).__name__}: {error}") from error
-        comment = stated.pop(line, None)
+        comment = stated.pop(line, None) if last[line] is statement else None
         if comment is None:
             continue
         if not isinstance(statement, (ast.Expr, ast.Assign)):

@@ -44,13 +44,36 @@ def page(*lines: str) -> str:
         "[\n    1,\n]  # [1]",
         "x = 1 + 1  # 2",
         "x, y = 1, 2  # (1, 2)",
+        "float('nan')  # nan",
+        "float('inf')  # inf, without a bound",
+        "-float('inf')  # -inf",
+        "b'a b'  # b'a b'",
+        "import torch; torch.float32  # torch.float32: the default",
+        "import torch; torch.tensor(3)  # tensor(3)",
+        "3; 4  # 4",
+        "[\n    1,\n]; 4  # 4",
     ],
 )
 def test_a_right_value_is_compared(line):
     assert check_page(page(line), "page.md") == 1
 
 
-@pytest.mark.parametrize("line", ["1 + 1  # a sum of 2 numbers", "x = 1  # one", "for k in range(2):  # both\n    k", "# about 3 things"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1 + 1  # a sum of 2 numbers",
+        "x = 1  # one",
+        "x = 1  # one, or 2",
+        "x = 1  # i -> j",
+        "x = 1  # infinite, or nothing: Nonesuch",
+        "x = 1  # a-z",
+        "x = 1  # Euler's number",
+        "x = 1  #",
+        "3; 4  # three and 4",
+        "for k in range(2):  # both\n    k",
+        "# about 3 things",
+    ],
+)
 def test_prose_states_no_value(line):
     assert check_page(page(line), "page.md") == 0
 
@@ -68,6 +91,19 @@ def test_prose_states_no_value(line):
         ("0.5  # -0.5", "the value is `0.5`"),
         ("x = 60 * 2  # 7 nodes", "the comment says `7 nodes`, and the value is `120`"),
         ("{1: 2}  # {1: 3}: a dict", r"the value is `\{1: 2\}`"),
+        ("3  # .5", "the comment says `.5`, and the value is `3`"),
+        ("3  # nan", "the comment says `nan`, and the value is `3`"),
+        ("3  # inf", "the comment says `inf`, and the value is `3`"),
+        ("3  # -inf", "the comment says `-inf`, and the value is `3`"),
+        ("4  # ~4", "the comment says `~4`, and the value is `4`"),
+        ("4  # = 4", "the comment says `= 4`, and the value is `4`"),
+        ("4  # -> 4", "the comment says `-> 4`, and the value is `4`"),
+        ("import torch; torch.float32  # torch.float64", "the comment says `torch.float64`, and the value is `torch.float32`"),
+        ("b'a b'  # b'a c'", "the value is `b'a b'`"),
+        ("{1}  # frozenset({1})", r"the value is `\{1\}`"),
+        ("3; 4  # 3", "the comment says `3`, and the value is `4`"),
+        ("3; import re  # 3", "states a value after a line that has none"),
+        ("# re.compile('a')", "no statement ends here"),
         ("import re  # 7", "states a value after a line that has none"),
         ("for k in range(2):  # 2 rounds\n    k", "no statement ends here"),
         ("# 120", "no statement ends here"),
