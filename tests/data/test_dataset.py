@@ -136,3 +136,18 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match=r"module 'incidence\.train' has no attribute 'tain'"):
         _ = incidence.train.tain
+
+
+def test_a_data_set_prints_as_a_line():
+    text = repr(load("solubility", validation=0.1))
+    assert text.startswith(
+        "DataSet('solubility': 1282 examples; train 923, validation 102, test 257; regression of solubility; features i: ["
+    )
+    assert len(text) < 300
+    assert repr(classes()) == "DataSet('mine': 40 examples; train 32, validation 0, test 8; classification of 2 classes; features i: [1])"
+    many = Task("regression", tuple(f"number {k}" for k in range(99)), at="i")
+    folds = repr(DataSet("mine", [], many, classes().splits * 9, "example"))
+    assert "9 splits, the first train 32" in folds
+    assert "[...] at `i`; features none" in folds
+    assert len(folds) < 300
+    assert "no splits" in repr(DataSet("mine", [], many, (), "example"))

@@ -358,3 +358,11 @@ def test_a_file_that_is_no_saved_example_is_named(tmp_path):
     (tmp_path / "examples.npz").write_bytes(b"no zip")
     with pytest.raises(IncidenceError, match=r"examples.npz is not an example"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("target", [3, 0, ["SOL", 3]], ids=str)
+def test_a_target_of_files_is_no_number(tmp_path, target):
+    with pytest.raises(
+        IncidenceError, match=r"the target of files is the name of a column or property, or a list of names; got .*target='SOL'"
+    ):
+        load(table(tmp_path, "file,a\ng0.edges,1\n"), target=target)

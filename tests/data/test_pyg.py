@@ -125,3 +125,11 @@ def test_data_that_pyg_cannot_fetch_is_told_with_its_place(monkeypatch, tmp_path
     monkeypatch.setattr(pytest.importorskip("torch_geometric.datasets"), "Far", Far, raising=False)
     with pytest.raises(IncidenceError, match=r"PyG could not fetch 'pyg:Far/MUTAG', .*no network.* into .*MUTAG/raw yourself"):
         load("pyg:Far/MUTAG", folder=tmp_path)
+
+
+def test_graphs_of_a_batch_are_examples_of_their_own():
+    graphs = [path(k + 2, torch.tensor([k % 2])) for k in range(4)]
+    batch = pyg.Batch.from_data_list(graphs)
+    plain = pyg.Data(edge_index=batch.edge_index, num_nodes=batch.num_nodes, y=batch.y, batch=batch.batch)
+    for given in (batch, plain, [batch], [plain]):
+        assert load(given).examples == load(graphs).examples

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from textwrap import shorten
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -105,6 +106,18 @@ class DataSet:
     metric: str = "rmse"
     augment: Callable[[list[Example], torch.Generator], list[Example]] | None = None
     names: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        """A line, however large the data is."""
+        kind, sizes, count = self.task.kind, "", len(self.splits)
+        what = ", ".join(self.task.names) if kind == "regression" else f"{len(self.task.names)} classes"
+        if self.splits:
+            sizes = ", ".join(f"{part} {len(rows)}" for part, rows in zip(Split._fields, self.splits[0], strict=True))
+        parts = sizes if count == 1 else f"{count} splits, the first {sizes}" if count else "no splits"
+        told = {key: list(x.shape[1:]) for key, x in self.examples[0].features.items()} if self.examples else {}
+        task = f"{kind} of {shorten(what, 60)}" + (f" at `{self.task.at}`" if self.task.at else "")
+        features = shorten(", ".join(f"{key}: {shape}" for key, shape in told.items()), 80)
+        return f"DataSet({self.name!r}: {len(self.examples)} examples; {parts}; {task}; features {features or 'none'})"
 
     def split(self, number: int = 0) -> Split:
         """The split, or fold, of that number.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,14 +36,20 @@ class _Asked:
 
 
 def read_folder(
-    path: Path, target: str | Sequence[str] | None = None, *, reader: str | None = None, task: str | None = None, **options: Any
+    path: Path, target: str | int | Sequence[str] | None = None, *, reader: str | None = None, task: str | None = None, **options: Any
 ) -> DataSet:
     """A data set from a folder or file of the user's; see docs/datasets.md for the layouts. Without splits, if the data tells none.
 
     The target is a column of the table, or a property of the SDF file; several, in a list or divided by commas, make several numbers. The
     reader is found by the suffixes of the files, and the task by the values, if they are not given. Options are those of the reader.
     """
-    wanted = tuple(name.strip() for name in target.split(",")) if isinstance(target, str) else tuple(target or ())
+    names = target.split(",") if isinstance(target, str) else () if target is None else target
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise IncidenceError(
+            f"the target of files is the name of a column or property, or a list of names; got {target!r}. Write it as text, as in "
+            f"target='SOL'; numbers are for data of PyG."
+        )
+    wanted = tuple(name.strip() for name in names) if isinstance(target, str) else tuple(names)
     layout = next((read for applies, read in _LAYOUTS if applies(path)), None)
     if layout is None:
         raise IncidenceError(

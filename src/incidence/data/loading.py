@@ -118,7 +118,7 @@ def load(
         if not Path(what).expanduser().exists():
             have = f"{', '.join(sorted(DATA_SETS))}, and `{PREFIX}CLASS/NAME` for those of PyG"
             raise IncidenceError(f"{fspath(what)!r} is no data set and no file or folder. Data sets: {have}.")
-        data = read_folder(Path(what).expanduser(), target, reader=reader, task=task, **options)  # type: ignore[arg-type]
+        data = read_folder(Path(what).expanduser(), target, reader=reader, task=task, **options)
     elif is_pyg(what):
         data = call(from_pyg_data, "data of PyG", what)
     elif isinstance(what, Example) or (isinstance(what, (list, tuple)) and all(isinstance(one, Example) for one in what)):

@@ -19,6 +19,7 @@ from incidence.data.graphs import EDGES, node_features
 from incidence.errors import IncidenceError, need
 from incidence.geometry.convert.pyg import from_pyg
 from incidence.structure.example import Example
+from incidence.structure.examples import uncollate
 
 __all__ = ["PREFIX", "from_pyg_data", "from_pyg_name", "is_pyg"]
 
@@ -97,9 +98,10 @@ def from_pyg_data(
         (('class 0', 'class 1'), torch.Size([2, 2]))
     """
     items = [dataset] if is_pyg([dataset]) else list(dataset)
-    examples = [_column(_complete(example), target, name) for example in from_pyg(items, edges=edges)] if items else []
+    read = [one for part in from_pyg(items, edges=edges) for one in (uncollate(part) if part.is_batch else [part])] if items else []
+    examples = [_column(_complete(example), target, name) for example in read]
     told = [Split(*(torch.as_tensor(part) for part in split)) for split in splits]
-    if not told and len(items) == 1:
+    if not told and len(examples) == 1:
         told = _masks(items[0])
     return from_examples(examples, name=name, task=task, splits=told)
 

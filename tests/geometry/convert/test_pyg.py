@@ -133,6 +133,36 @@ def test_a_batch_made_by_hand_is_read():
     assert len(from_pyg(data.Batch(x=torch.zeros(0, 2), batch=torch.zeros(0, dtype=torch.long)))) == 1
 
 
+def test_data_that_tell_the_graph_of_every_node_are_a_batch():
+    made = data.Batch.from_data_list(targets("one", [random_graph(n, n) for n in (3, 1, 4)]))
+    plain = data.Data(x=made.x, edge_index=made.edge_index, edge_attr=made.edge_attr, y=made.y, batch=made.batch)
+    assert from_pyg(plain) == from_pyg(made)
+    assert len(from_pyg(plain)) == 3
+    assert from_pyg([plain, made]) == [from_pyg(made)] * 2
+    assert not from_pyg(data.Data(x=made.x, batch=7)).is_batch
+
+
+def test_node_types_that_all_tell_the_graph_of_every_node_are_a_batch():
+    graph = data.HeteroData()
+    graph["user"].x, graph["movie"].x, graph.y = torch.rand(2, 3), torch.rand(1, 2), T([3.0])
+    graph["user", "rates", "movie"].edge_index = T([[1], [0]])
+    made = data.Batch.from_data_list([graph, graph])
+    plain = data.HeteroData()
+    plain.y = made.y
+    for sort in ("user", "movie"):
+        plain[sort].x, plain[sort].batch = made[sort].x, made[sort].batch
+    plain["user", "rates", "movie"].edge_index = made["user", "rates", "movie"].edge_index
+    assert from_pyg(plain) == from_pyg(made)
+    del plain["movie"].batch
+    with pytest.raises(IncidenceError, match="cannot be read as a whole: that takes `batch` for all nodes"):
+        from_pyg(plain)
+
+
+def test_nodes_of_data_that_do_not_stand_by_graph_are_refused():
+    with pytest.raises(IncidenceError, match="must be 3 ascending integers from 0"):
+        from_pyg(data.Data(x=torch.zeros(3, 1), batch=T([1, 0, 0]), y=torch.zeros(2)))
+
+
 def test_a_batch_that_was_changed_is_read_as_it_is():
     batch = data.Batch.from_data_list([random_graph(n, n) for n in (3, 5)])
     loops = torch.arange(8).expand(2, 8)

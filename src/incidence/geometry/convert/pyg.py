@@ -28,6 +28,7 @@ Homes = Mapping[str, Tensor] | None
 def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str] | None = None, target: str | None = None) -> Any:
     r"""Reads PyG data: `Data` or `HeteroData` gives an example, a `Batch` a batch, a list or data set a list of examples.
 
+    `Data` and `HeteroData` whose nodes have `batch`, the graph of every node, are batches too.
     Nodes and edges keep their order; those of a batch stand by graph. `x` are the features of `i`, `edge_attr` of the edges, `pos` of
     `pos=i`, `hyperedge_attr` of `{i ...}`; `hyperedge_index` is `{i ...}`, `face` is `{i j k}`. `HeteroData` gives sorts: its node types,
     with a tensor for each edge type, called as the relation is. What else the data has is read only if `features` says what it belongs to.
@@ -49,14 +50,23 @@ def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str]
         Example(Structure(num_nodes=3, '{i j}': 2 entries), features={'i': [3, 5]}, target=[])
     """
     pyg = need("torch_geometric.data", "from_pyg", "convert")
-    if isinstance(data, pyg.Batch):
+    if _is_batch(pyg, data):
         whole = _read_whole(pyg, data, edges, features or {}, target)
         return collate(_read_all(pyg, _apart(data), edges, features, target)) if whole is None else whole
     if isinstance(data, pyg.data.BaseData):
         return _read_all(pyg, [data], edges, features, target)[0]
     if not isinstance(data, Iterable):
         raise IncidenceError(f"from_pyg takes Data, HeteroData, a Batch, or a list or data set of them; got {type(data).__name__}.")
-    return _read_all(pyg, list(data), edges, features, target)
+    items = list(data)
+    if any(_is_batch(pyg, item) for item in items):
+        return [from_pyg(item, edges=edges, features=features, target=target) for item in items]
+    return _read_all(pyg, items, edges, features, target)
+
+
+def _is_batch(pyg: Any, data: Any) -> bool:
+    """Whether nodes tell of their graph; a `batch` that is no row of numbers is an attribute like others."""
+    stores = data.node_stores if isinstance(data, (pyg.Data, pyg.HeteroData)) else ()
+    return isinstance(data, pyg.Batch) or any(isinstance(own.get("batch"), Tensor) and own.batch.ndim == 1 for own in stores)
 
 
 def _read_all(pyg: Any, items: list[Any], edges: str | None, features: Mapping[str, str] | None, target: str | None) -> list[Example]:
@@ -81,9 +91,9 @@ def _read_whole(pyg: Any, batch: Any, edges: str | None, extra: Mapping[str, str
         return None
     try:
         count = int(batch.num_graphs)
-    except (ValueError, RuntimeError):  # then nothing tells of graphs without nodes at the end
+    except (AttributeError, ValueError, RuntimeError):  # then nothing tells of graphs without nodes at the end
         count = 0
-    count = max([count, 1, *(int(home[-1]) + 1 for home in homes.values() if len(home))])
+    count = max([count, 1, *(int(home.max()) + 1 for home in homes.values() if len(home))])
     if base is pyg.HeteroData:
         return None if y is not None and len(y) != count else _read_sorts(batch, homes, count)
     own = [key for key in batch.keys() if key in ("hyperedge_index", *extra) or " " in key]  # noqa: SIM118
@@ -127,7 +137,7 @@ def _by_graph(pairs: Tensor, values: Mapping[str, Tensor], homes: Homes, sort: s
 def _apart(batch: Any) -> list[Any]:
     try:
         return list(batch.to_data_list())
-    except (KeyError, RuntimeError) as error:
+    except (AttributeError, KeyError, RuntimeError) as error:
         raise IncidenceError(
             f"from_pyg: PyG cannot take this batch apart ({error!r}), and it cannot be read as a whole: that takes `batch` for all nodes, "
             f"no hyperedges, and `y` with a row for each node or graph. Make it by Batch.from_data_list."
