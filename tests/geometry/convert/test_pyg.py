@@ -158,9 +158,10 @@ def test_node_types_that_all_tell_the_graph_of_every_node_are_a_batch():
         from_pyg(plain)
 
 
-def test_nodes_of_data_that_do_not_stand_by_graph_are_refused():
+@pytest.mark.parametrize("batch", [[1, 0, 0], [0.0, 0.0, 1.0], [-1, 0, 1], [0, 1]], ids=str)
+def test_nodes_of_data_that_do_not_stand_by_graph_are_refused(batch):
     with pytest.raises(IncidenceError, match="must be 3 ascending integers from 0"):
-        from_pyg(data.Data(x=torch.zeros(3, 1), batch=T([1, 0, 0]), y=torch.zeros(2)))
+        from_pyg(data.Data(x=torch.zeros(3, 1), batch=T(batch), y=torch.zeros(2)))
 
 
 def test_a_batch_that_was_changed_is_read_as_it_is():

@@ -108,7 +108,7 @@ def _whole_target_of(batch: Any, home: Tensor, count: int) -> str:
     y, told = batch.get("y"), batch.get("target_of")
     if told or y is None:
         return (told[0] if isinstance(told, list) else told) or ""
-    sizes = torch.bincount(home, minlength=count)
+    sizes = torch.bincount(home.long().clamp(min=0), minlength=count)  # a home that is none is refused by the structure
     slices: Any = (getattr(batch, "_slice_dict", None) or {}).get("y")
     is_known = slices is not None and len(slices) == count + 1 and int(slices[-1]) == len(y)
     rows = slices.diff().to(sizes.device) if is_known else sizes if count != len(y) == len(home) else torch.ones_like(sizes)
