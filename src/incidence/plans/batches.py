@@ -87,12 +87,10 @@ class _Orbit:
         of_entries = [_Part(kind, (tensor,)) for kind in self.entries] if self.has_rows else []
         return [*of_bags, *starts, _Part(self.end, (self.pairs[-1],)), *of_entries]
 
-    def row_numbers(self, lists: OrbitPlan) -> Iterator[Tensor]:
+    def row_numbers(self, lists: OrbitPlan) -> list[Array]:
         """What a plan has of these."""
-        yield from (lists.rows_of_bags, lists.rows_ptr[:-1])
-        if self.has_rows:
-            rows = lists.rows
-            yield torch.arange(lists.first_row, lists.first_row + lists.num_entries) if rows is None else rows
+        names = ["rows_of_bags", "rows_ptr", *(["rows"] if self.has_rows else [])]
+        return [lists.on_host[name] for name in names]
 
     def make(self, totals: Sequence[int], numbers: Array, bags: Tensor, parts: Iterator[Tensor]) -> OrbitPlan:
         """The lists of a batch, from how many things of each kind it has, its structures, and their numbers."""
@@ -180,10 +178,9 @@ class PlanStore:
     def _flat(self, plan: Plan) -> Array:
         """All numbers of a plan: the bags of entries, orbit by orbit; then what there is of rows, orbit by orbit. On the host."""
         pairs = list(zip(chain(*self._orbits), chain(*plan.orbits), strict=True))
-        parts = [lists.bags_of_entries for _, lists in pairs]
+        parts = [lists.on_host["bags"] for _, lists in pairs]
         parts += [part for orbit, lists in pairs for part in orbit.row_numbers(lists)]
-        dtype = parts[0].dtype
-        found: Array = torch.cat([part.to(self._device, dtype) for part in parts]).cpu().numpy()
+        found: Array = np.concatenate(parts)
         return found
 
     def _starts(self, sizes: Array, list_of: Array) -> Array:

@@ -138,6 +138,13 @@ class OrbitPlan:
         return entries + self.first_row if self.rows is None else self.rows[entries]
 
     @cached_property
+    def on_host(self) -> dict[str, Array]:
+        """All numbers of the lists but the ends, on the host, where batches are made of them."""
+        rows = self.row_of(torch.arange(self.num_entries, device=self.bags_ptr.device)).to(self.bags_ptr.dtype)
+        parts = {"bags": self.bags_of_entries, "rows_of_bags": self.rows_of_bags, "rows_ptr": self.rows_ptr[:-1], "rows": rows}
+        return {name: part.cpu().numpy() for name, part in parts.items()}
+
+    @cached_property
     def num_bags_at(self) -> list[int]:
         """The number of bags of every level."""
         return [stop - start for start, stop in pairwise(self.level_ptr)]
