@@ -94,7 +94,7 @@ def test_a_centre_with_an_atom_in_its_own_place_is_refused_with_its_record(tmp_p
     atoms = T([[1, 0, 0, 0], [1, 0, 0, 0], [15, 0, 0, 0], [1, 0, 0, 0]])
     bonds = Structure(4, {"{i j}": [[1, 2, 0], [2, 3, 2]]})
     write_sdf([Example(bonds, {"i": atoms, "{i j}": torch.ones(3, 1, dtype=torch.long), "pos=i": at})], tmp_path / "file.sdf")
-    with pytest.raises(IncidenceError, match="record 1, line .*RDKit cannot read it"):
+    with pytest.raises(IncidenceError, match=r"record 1, line .*RDKit cannot read it"):
         list(read_sdf(tmp_path / "file.sdf"))
 
 
