@@ -13,7 +13,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
-from incidence.errors import IncidenceError, need
+from incidence.errors import IncidenceError
+from incidence.train import launch
 from incidence.train.config import SECTIONS, Config, option_type, read_config
 
 __all__ = ["evaluate_flags", "predict_flags", "train_flags"]
@@ -118,24 +119,25 @@ def _train(arguments: argparse.Namespace) -> str:
     """Trains, or goes on with a run; gives the report."""
     if arguments.list:
         return _listing()
-    flags = _flags(arguments)
-    run, report = (need(f"incidence.train.{part}", "training", "train") for part in ("run", "report"))
+    flags, is_told = _flags(arguments), not arguments.json and launch.is_first()
     if arguments.resume is not None:
         if flags or arguments.config:
             word = f"--{next(iter(flags)).replace('_', '-')}" if flags else "--config"
             raise IncidenceError(f"a run goes on with the options it began with: leave out {word}, or start a new run.")
-        done = run.resume(Path(arguments.resume), is_shown=True)
+        if is_told:
+            launch.say(f"Going on with {arguments.resume}")
+        done = launch.load("run", "training").resume(Path(arguments.resume), is_shown=True)
     else:
         config = read_config(Path(arguments.config) if arguments.config else None, flags)
-        if not arguments.json and run.is_first():
-            print(f"Training on {config.data} (all options: incidence train --help)", file=sys.stderr, flush=True)
-        done = run.train(config, is_shown=True)
-    return "" if done is None else str(report.tell(done, arguments.json))
+        if is_told:
+            launch.say(f"Training on {config.data} (all options: incidence train --help)")
+        done = launch.load("run", "training").train(config, is_shown=True)
+    return "" if done is None else str(launch.load("report", "training").tell(done, arguments.json))
 
 
 def _predict(arguments: argparse.Namespace) -> str:
     """Predicts for files; what cannot be read is named, and the rest goes on. The exit code is then 1."""
-    prediction = need("incidence.train.prediction", "prediction", "train")
+    prediction = launch.load("prediction", "prediction")
     errors: list[IncidenceError] = []
     task, found = prediction.predict(Path(arguments.run_folder), [Path(name) for name in arguments.files], errors)
     for error in errors:
@@ -146,7 +148,7 @@ def _predict(arguments: argparse.Namespace) -> str:
     text = str(prediction.table(task, found))
     if arguments.out is None:
         return text.rstrip("\n")
-    need("incidence.train.folder", "prediction", "train").write(Path(arguments.out), text)
+    launch.load("folder", "prediction").write(Path(arguments.out), text)
     print(f"{len(found)} predictions in {arguments.out}", file=sys.stderr)
     return ""
 
@@ -154,7 +156,7 @@ def _predict(arguments: argparse.Namespace) -> str:
 def _evaluate(arguments: argparse.Namespace) -> str:
     """The metrics of a run, part by part."""
     flags = _flags(arguments)
-    evaluation, _ = need("incidence.train.prediction", "evaluation", "train").evaluate_run(Path(arguments.run_folder), flags)
+    evaluation, _ = launch.load("prediction", "evaluation").evaluate_run(Path(arguments.run_folder), flags)
     if arguments.json:
         return json.dumps(evaluation.metrics(), indent=1)
     lines = [f"{'part':<12}{'rows':>7}  {'metric':<10}{'network':>10}{'baseline':>10}"]

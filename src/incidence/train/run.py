@@ -23,9 +23,10 @@ from incidence.train import checkpoint
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate, is_known
 from incidence.train.folder import RunFolder, disk_trouble, short, write
+from incidence.train.launch import is_first
 from incidence.train.module import Training
 from incidence.train.prepare import Prepared, new_predictor, prepare
-from incidence.train.trainer import History, Progress, is_first, new_trainer
+from incidence.train.trainer import History, Progress, new_trainer
 
 try:
     import fcntl

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -18,17 +17,10 @@ from tqdm import tqdm
 from incidence.errors import IncidenceError, need
 from incidence.train.checkpoint import AtomicCheckpointIO
 from incidence.train.folder import RunFolder, csv_text, write
+from incidence.train.launch import is_first
 from incidence.train.prepare import Prepared
 
-__all__ = ["History", "Progress", "is_first", "new_trainer"]
-
-
-def is_first() -> bool:
-    """Whether this is the first of several processes, as Lightning or torchrun started them.
-
-    Ours, as Lightning knows it when its trainer is made, and the folder of the run is made before.
-    """
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
+__all__ = ["History", "Progress", "new_trainer"]
 
 
 def new_trainer(prepared: Prepared, folder: RunFolder, callbacks: list[Callback]) -> pl.Trainer:
