@@ -10,7 +10,7 @@ import torch
 
 import incidence as inc
 from incidence.kernels.aggregate import pool_sum
-from incidence.kernels.engine import Big
+from incidence.kernels.big import Big
 from incidence.plans import plan_of
 
 WIDTH, HEIGHT, ROW = 860, 390, 54
@@ -40,9 +40,9 @@ def draw() -> str:
     layer.weight.data = torch.tensor(WEIGHTS).view(3, 1, 1)
     x = torch.tensor([[1.0], [10.0], [100.0]])
     y = layer(x, structure)
-    [[orbit]] = plan_of(structure, layer.map).orbits
+    [stack] = plan_of(structure, layer.map).inputs
     program = layer._program(structure)
-    levels, big = pool_sum(x, orbit), Big.of(program, [layer.weight])
+    levels, big = pool_sum(x, stack), Big.of(program.products, [layer.weight])
     products = [(levels[p.source_level], big[p.matrix]) for p in program.products.of_levels]  # one for each level, in order
     pooled, after = torch.cat(levels), torch.cat([rows @ matrix for rows, matrix in products])
     factors = [matrix.item() for rows, matrix in products for _ in rows]
@@ -51,15 +51,15 @@ def draw() -> str:
     bag_y = [60 + ROW * k for k in range(5)]
     parts = [head(COLUMNS["entries"], "entries, x"), head(COLUMNS["bags"], "bags, P = pool of x")]
     parts += [head(COLUMNS["after"], "bags, Z = P @ Big"), head(COLUMNS["out"], "entries, y = read back + 5 x")]
-    for entry, bags in enumerate(orbit.bags_of_entries.view(3, -1).tolist()):
+    for entry, bags in enumerate(stack.lists.bags_of_rows.view(3, -1).tolist()):
         for bag in bags:
             parts.append(line(COLUMNS["entries"], edge_y[entry], COLUMNS["bags"], bag_y[bag]))
             parts.append(line(COLUMNS["after"], bag_y[bag], COLUMNS["out"], edge_y[entry]))
-    [itself] = program.products.self_into.values()
+    [itself] = program.products.of_partners
     for at in edge_y:
         curve = f"M {COLUMNS['entries']} {at + 18} C 250 {at + 230}, 570 {at + 230}, {COLUMNS['out']} {at + 18}"
         parts.append(f'<path d="{curve}" fill="none" stroke="#b03a2e" stroke-dasharray="5 4" stroke-opacity="0.6"/>')
-    parts.append(f'<text x="410" y="384" text-anchor="middle" font-size="11" fill="#b03a2e">x {big[itself.matrices[0][0]].item():g}</text>')
+    parts.append(f'<text x="410" y="384" text-anchor="middle" font-size="11" fill="#b03a2e">x {big[itself.matrices[0]].item():g}</text>')
     for bag, weight in enumerate(factors):
         middle = (COLUMNS["bags"] + COLUMNS["after"]) / 2
         parts.append(line(COLUMNS["bags"], bag_y[bag], COLUMNS["after"], bag_y[bag]))

@@ -30,6 +30,24 @@ def test_the_algebra_works_in_a_process_without_torch():
     assert run_python(code).split() == ["15", "15"]
 
 
+def test_layers_load_nothing_but_the_standard_library_beside_torch_and_numpy():
+    code = (
+        "import sys, torch; before = {*sys.modules}; import incidence.nn\n"
+        "ours = {*sys.stdlib_module_names, 'incidence', 'numpy'}\n"
+        "print(sorted(name for name in {*sys.modules} - before if name.split('.')[0] not in ours))"
+    )
+    assert run_python(code).strip() == "[]"  # the compiler of torch, for one, takes as long as torch
+
+
+def test_the_first_layer_loads_nothing_that_importing_layers_did_not():
+    code = (
+        "import sys, torch, incidence as inc, incidence.nn; before = {*sys.modules}\n"
+        "layer, s = inc.nn.Linear('(i j) -> i', 2, 2), inc.Structure(2, {'(i j)': torch.tensor([[0], [1]])})\n"
+        "layer(torch.ones(1, 2), s).sum().backward(); print(sorted({*sys.modules} - before))"
+    )
+    assert run_python(code).strip() == "[]"
+
+
 def test_every_name_at_the_front_door_can_be_had():
     assert incidence.__all__ == sorted(incidence.__all__)
     assert all(getattr(incidence, name) is not None for name in incidence.__all__)
@@ -56,3 +74,10 @@ def test_the_import_contract_covers_every_package():
     layers = re.search(r"^layers = \[(.*?)^\]", settings, flags=re.MULTILINE | re.DOTALL)
     assert layers is not None
     assert set(re.findall(r"\w+", layers[1])) >= packages()
+
+
+def test_loading_layers_leaves_the_collection_of_garbage_as_it_was():
+    for before in ("enable", "disable"):
+        code = f"import gc, torch; gc.{before}(); import incidence.nn; print(gc.isenabled())"
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        assert done.stdout.strip() == str(before == "enable")

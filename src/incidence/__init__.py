@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from incidence import data, geometry, models, nn, plot, testing, theorems, train
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.errors import IncidenceError, PatternError, TooLargeError
+    from incidence.kernels.memory import keep_memory
     from incidence.structure import Example, Structure, carry, collate, from_faces, ones, pack, to_faces, uncollate
     from incidence.symmetry import Group
 
@@ -36,6 +37,7 @@ _HOMES = {
     "explain": "incidence.algebra",
     "from_faces": "incidence.structure",
     "geometry": "incidence.geometry",
+    "keep_memory": "incidence.kernels.memory",
     "data": "incidence.data",
     "models": "incidence.models",
     "nn": "incidence.nn",
@@ -65,6 +67,7 @@ __all__ = [
     "explain",
     "from_faces",
     "geometry",
+    "keep_memory",
     "models",
     "nn",
     "ones",

@@ -18,7 +18,7 @@ def run(text: str, max_overlap: int) -> list[torch.Tensor]:
 @pytest.mark.parametrize(("text", "max_overlap"), ALL, ids=IDS)
 def test_the_size_of_blocks_changes_nothing(text, max_overlap, block, monkeypatch):
     expected = run(text, max_overlap)
-    for module in ("bags", "engine", "aggregate"):
+    for module in ("bags", "reading", "aggregate"):
         monkeypatch.setattr(f"incidence.kernels.{module}._BLOCK", block)
     for one, other in zip(run(text, max_overlap), expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)

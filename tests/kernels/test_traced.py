@@ -36,6 +36,21 @@ def test_the_operator_gives_values_and_gradients_of_the_engine(text, max_overlap
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(("text", "max_overlap"), ALL, ids=IDS)
+def test_in_single_precision_too_where_it_is_compiled(text, max_overlap):
+    layer = layer_for(text, max_overlap).float()
+    structure = collate([structure_for(layer.map, n, seed=n, draws=20) for n in (4, 0, 3)])
+    layer.plan(structure)
+    [flat] = cache_of(structure, Flat).values()
+    x = {key: v.float().requires_grad_() for key, v in features_for(layer.map, structure).items()}
+    weights = [p for name, p in layer.named_parameters() if name.startswith("weight")]
+    biases = [p for name, p in layer.named_parameters() if name.startswith("bias")]
+    found, expected = traced_apply(flat, list(x.values()), weights, biases), outputs(layer(x, structure))
+    leaves = [*x.values(), *layer.parameters()]
+    for one, other in zip([*found, *gradients(found, leaves)], [*expected, *gradients(expected, leaves)], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize("text", ["i, (i j) -> i, (i j)", "{i j} -> "])
 def test_the_operator_keeps_the_contract_of_torch(text):
     layer = layer_for(text)

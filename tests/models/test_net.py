@@ -218,3 +218,26 @@ def test_tensors_are_a_model_of_their_own():
 def test_sizes_that_make_no_network_are_refused(settings, problem):
     with pytest.raises(IncidenceError, match=problem):
         IncidenceNet("i -> ", 3, **settings)
+
+
+@pytest.mark.parametrize("aggr", ["sum", ["sum", "max"]], ids=str)
+def test_networks_of_two_layers_in_place_of_one_are_read(aggr):
+    """As they were saved before operations had aggregations of their own."""
+    example = graph()
+    net, again = (IncidenceNet("i, {i j} -> ", WIDTHS, aggr=aggr, norm="none", **SMALL) for _ in range(2))
+    old = {}
+    for name, value in net.state_dict().items():
+        head, _, parameter = name.rpartition(".")
+        layer = net.get_submodule(head)
+        if not isinstance(layer, Linear) or parameter.startswith("bias"):
+            old[f"{head}.terms.0.{parameter}" if isinstance(layer, Linear) else name] = value
+            continue
+        is_far = [not any(map(any, o.overlap)) for o in layer.operations_of(*map(int, parameter.split("_")[1:]))]
+        near = torch.stack([row for row, far in zip(value, is_far, strict=True) if not far])
+        if isinstance(aggr, list):
+            near = near.view(-1, 2, *near.shape[1:]).transpose(0, 1)  # (aggregations, operations, in, out)
+        old[f"{head}.terms.0.{parameter}"] = near
+        old[f"{head}.terms.1.{parameter}"] = torch.stack([row for row, far in zip(value, is_far, strict=True) if far])
+    again.load_state_dict(old)
+    assert all(torch.equal(one, other) for one, other in zip(again.state_dict().values(), net.state_dict().values(), strict=True))
+    torch.testing.assert_close(again.eval()(example.features, example.structure), net.eval()(example.features, example.structure))

@@ -115,10 +115,24 @@ def test_rows_in_any_order_give_the_same_values_and_gradients(text, max_overlap,
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
-def test_the_engine_meets_rows_that_are_looked_up_and_rows_that_are_not():
+def test_the_engine_meets_partners_of_every_kind():
+    """All rows read themselves or another, and so do some; some read several."""
     found = set()
-    for text, max_overlap in ALL:
-        layer = layer_for(text, max_overlap)
-        plan = plan_of(structure_for(layer.map, 5, seed=2, draws=20), layer.map)
-        found |= {orbit.rows is None for orbits in plan.orbits for orbit in orbits}
-    assert found == {True, False}
+    maps = [inc.EquivariantMap(text, max_overlap) for text, max_overlap in ALL]
+    plans = [plan_of(structure_for(m, 5, seed=2, draws=20), m) for m in maps]
+    for text in ("(i j)", "{i j} {k l}"):
+        plans.append(plan_of(Structure.complete(4, [text]), inc.EquivariantMap(f"{text} -> {text}")))
+    for plan in plans:
+        for targets, sources in (partners.lists for partners in plan.partners.values()):
+            is_single = targets is None or len(targets.unique()) == len(targets)
+            found.add((targets is None, sources is None, is_single))
+    assert found == {(True, True, True), (True, False, True), (False, True, True), (False, False, True), (False, False, False)}
+
+
+def test_the_layer_that_comes_first_does_not_decide_how_another_is_computed(monkeypatch):
+    monkeypatch.setattr("incidence.nn.linear._MOST_STACKED", 100)
+    structure = Structure(6, {"(i j)": [[0, 1, 2], [1, 2, 3]]})
+    wide, narrow = (Linear("i, (i j) -> i, (i j)", channels, channels) for channels in (64, 2))
+    for layer, num_stacks in ((wide, 2), (narrow, 1)):
+        assert len(layer._program(structure).inputs) == num_stacks
+        assert len(layer.plan(structure).inputs) == num_stacks

@@ -434,16 +434,13 @@ def test_a_plan_knows_its_memory(path):
     assert 100 < plan.num_bytes < 10_000
 
 
-def test_a_plan_says_whether_rows_are_looked_up():
-    structure = Structure(4, {"(i j)": torch.tensor([[0, 2, 1, 3], [1, 3, 0, 2]])})  # partners are not side by side
-    layer = Linear("(i j) -> (i j)", 2, 3)
-    assert "rows looked up" in str(layer.plan(structure))
-    assert "rows in order" in str(layer.plan(structure.canonical()[0]))
-
-
-def test_rows_are_in_order_however_entries_stand_that_are_alone_on_their_nodes():
-    structure = Structure(5, {"(i j)": PATH.flip(1), "{i j}": PATH.flip(1)})
-    assert "rows looked up" not in str(Linear("i, (i j), {i j} -> i, (i j), {i j}", 2, 3).plan(structure))
+def test_a_plan_says_what_it_costs():
+    structure = Structure(4, {"(i j)": torch.tensor([[0, 2, 1, 3], [1, 3, 0, 0]])})  # 0 -> 1 and 1 -> 0 are partners
+    shown = str(Linear("(i j) -> (i j)", 2, 3).plan(structure))
+    assert "(i j): 4 entries" in shown
+    assert "12 reads, 9 bags on 2 levels" in shown
+    assert "partners: 6 reads" in shown  # every edge itself, and two each other
+    assert "keys: 1 of size 0, 4 of size 1" in shown
 
 
 # ---- copies and files

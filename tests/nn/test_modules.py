@@ -95,13 +95,39 @@ def test_dropout_drops_values_each_on_its_own_and_scales_the_rest():
     assert float((y == 0).all(1).float().mean()) == 0  # no entry is dropped as a whole
 
 
+def test_dropout_of_many_values_has_its_probability_and_keeps_the_mean():
+    torch.manual_seed(0)
+    y = Dropout(0.1)({"i": torch.ones(1000, 400), "{i j}": torch.ones(3, 1)}, Structure(1000))["i"]
+    assert float((y == 0).float().mean()) == pytest.approx(0.1, abs=3e-3)
+    assert float(y.mean()) == pytest.approx(1.0, abs=3e-3)
+    by_lane = (y == 0).float().view(-1, 4).mean(0)  # four values have their bits in one word
+    assert by_lane.tolist() == pytest.approx([0.1] * 4, abs=5e-3)
+    pairs = ((y[:, ::2] == 0) & (y[:, 1::2] == 0)).float().mean()
+    assert float(pairs) == pytest.approx(0.01, abs=2e-3)  # neighbours are dropped on their own
+
+
+def test_dropout_is_repeated_by_a_seed_and_passes_gradients_where_it_keeps():
+    x = torch.ones(5, 7, requires_grad=True)
+    torch.manual_seed(3)
+    one = Dropout(0.5)(x, Structure(5))
+    torch.manual_seed(3)
+    assert torch.equal(Dropout(0.5)(x, Structure(5)), one)
+    one.sum().backward()
+    assert torch.equal(x.grad, one.detach())
+
+
+@pytest.mark.parametrize(("p", "values"), [(0.0, [1.0]), (1.0, [0.0]), (0, [1.0])])
+def test_dropout_of_nothing_and_of_everything(p, values):
+    assert Dropout(p)(torch.ones(4, 3), Structure(4)).unique().tolist() == values
+
+
 def test_dropout_does_nothing_when_evaluating():
     x = torch.randn(3, 2)
     assert torch.equal(Dropout(0.9).eval()(x, Structure(3)), x)
 
 
 def test_dropout_of_no_probability_is_refused():
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="a probability, from 0 to 1"):
         Dropout(2.0)
 
 

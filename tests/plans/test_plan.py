@@ -10,18 +10,23 @@ from torch.utils.data import DataLoader
 import incidence as inc
 from incidence.algebra import EquivariantMap
 from incidence.plans import plan_of
+from incidence.plans.layout import layout_of
+from incidence.plans.plan import build_plan
+from incidence.plans.whole import is_whole
 from incidence.structure import Structure
 from tests.nn.sparse_maps import features_for, layer_for, outputs
 from tests.plans.comparing import assert_same_plan
 from tests.structure.random_structures import random_structure
 
 MAPS = [
-    ("(i j) -> (i j)", 1),  # partly reciprocal edges: two masks
-    ("(i j k) -> (i j k)", 1),  # up to 2^6 masks
+    ("(i j) -> (i j)", 1),  # partly reciprocal edges
+    ("(i j k) -> (i j k)", 1),  # up to six entries on three nodes
     ("(i j k) -> {i j}", 1),
     ("i j -> i j", 1),  # two orbits
     ("[i j k] -> [i j k]", 1),
     ("{i j} {i k} -> {i j} {i k}", 1),
+    ("{i j} {k l} -> {i j} {k l}", 1),  # several partners for one operation
+    ("i, (i j) -> (i j), {i j}", 1),  # other levels on either side
     ("(u:a v:a) m:b -> (u:a v:a) m:b", 1),
     ("i {i ...} -> i {i ...}", 2),
     ("{i ...} {i ...} -> {i ...} {i ...}", 2),
@@ -39,17 +44,31 @@ def assert_close(one: object, other: object) -> None:
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_these_structures_have_several_masks():
-    for text, least in [("(i j)", 2), ("(i j k)", 4)]:
-        m = EquivariantMap(f"{text} -> {text}")
-        [[lists]] = plan_of(inc.collate(structures(m)), m).orbits
-        assert len(lists.masks) >= least
-        assert lists.num_entries == sum(n * len(mask) for n, mask in zip(lists.num_sets, lists.masks, strict=True))
+@pytest.mark.parametrize(("text", "num_operations"), [("(i j)", 2), ("(i j k)", 6), ("{i j} {k l}", 3)])
+def test_in_these_structures_some_entries_have_a_partner_and_some_have_none(text, num_operations):
+    """Of every operation that matches all nodes but itself."""
+    m = EquivariantMap(f"{text} -> {text}")
+    plan = plan_of(inc.collate(structures(m)), m)
+    counts = [int(partners.counts.sum()) for partners in plan.partners.values()]
+    assert len(counts) == num_operations
+    assert 0 < min(counts) < max(counts) <= plan.num_entries.sum()
+
+
+def test_every_entry_is_read_by_the_entries_on_its_nodes_that_an_operation_says():
+    """{0 1} {2 3} shares one node of each edge with four others, which all read it; math.md section 5."""
+    m = EquivariantMap("{i j} {k l} -> {i j} {k l}")
+    s = Structure.complete(4, ["{i j} {k l}"])
+    plan = plan_of(s, m)
+    [four] = [partners for (_, overlap), partners in plan.partners.items() if overlap == ((1, 1), (1, 1))]
+    entries = [tuple(map(frozenset, (entry[:2], entry[2:]))) for entry in s["{i j} {k l}"].T.tolist()]
+    assert int(four.counts.sum()) == 6 * 4
+    for target, source in zip(four.targets.tolist(), four.sources.tolist(), strict=True):
+        assert all(len(one & other) == 1 for one in entries[target] for other in entries[source])
 
 
 @maps
 @pytest.mark.parametrize("aggr", ["sum", "max"])
-def test_collated_plans_of_many_masks_give_what_built_ones_give(text, max_overlap, aggr, monkeypatch):
+def test_collated_plans_of_many_partners_give_what_built_ones_give(text, max_overlap, aggr, monkeypatch):
     layer = layer_for(text, max_overlap, aggr)
     planned, bare = structures(layer.map), structures(layer.map)
     for s in planned:
@@ -63,7 +82,7 @@ def test_collated_plans_of_many_masks_give_what_built_ones_give(text, max_overla
 
 
 @maps
-def test_a_batch_of_many_masks_gives_what_its_structures_give(text, max_overlap):
+def test_a_batch_of_many_partners_gives_what_its_structures_give(text, max_overlap):
     layer = layer_for(text, max_overlap)
     parts = structures(layer.map)
     batch = inc.collate(parts)
@@ -142,3 +161,15 @@ def test_structures_without_nodes_can_be_relabelled_and_induced():
     assert s.relabel([]) == s
     assert s.relabel(torch.zeros(0, dtype=torch.long)) == s
     assert s.induced([]) == s
+
+
+@pytest.mark.parametrize("text", ["i, (i j) -> ", "{i ...}, i -> ", "u:a m:b, u:a -> "])
+def test_what_pools_over_structures_alone_has_the_plan_that_would_be_built(text):
+    m = EquivariantMap(text)
+    batch = inc.collate(structures(m))
+    assert is_whole(layout_of(m))
+    assert_same_plan(plan_of(batch, m), build_plan(layout_of(m), batch))
+
+
+def test_several_orbits_or_keys_need_the_entries():
+    assert not any(is_whole(layout_of(EquivariantMap(text))) for text in ("i j -> ", "i -> i", "(i j) -> i"))

@@ -29,8 +29,14 @@ def test_ranks_keep_the_shape():
     assert rank(integers(2, 0))[0].shape == (2, 0)
 
 
+def test_fractions_have_ranks_too():
+    ranks, count = rank(torch.tensor([0.5, 0.25, 0.5, 0.75]))
+    assert ranks.tolist() == [1, 0, 1, 2]
+    assert count == 3
+
+
 @modest
-@given(st.sampled_from([3, 10**4, 10**7, 2**40]), st.integers(1, 5), st.integers(0, 100))
+@given(st.sampled_from([3, 10**4, 10**7, 2**40, 2**60]), st.integers(1, 5), st.integers(0, 100))
 def test_codes_are_equal_and_ordered_as_the_rows_are_and_never_overflow(num_nodes, width, seed):
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randint(num_nodes - 3, num_nodes, (12, width), generator=generator)

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from incidence.errors import IncidenceError
-from incidence.kernels.bags import add_rows, bag_sum, side_by_side, take_rows
+from incidence.kernels.bags import bag_sum, side_by_side
 from incidence.kernels.dense import DenseBags
-from incidence.plans.orbit_plan import BagsBySize, OrbitPlan
+from incidence.plans.layout import NodeSlot
+from incidence.plans.stack import BagsBySize, StackPlan
 
 __all__ = [
     "AGGREGATIONS",
@@ -30,9 +31,10 @@ __all__ = [
     "pool_sum",
     "read_back",
     "register_aggregation",
+    "wide_of",
 ]
 
-_FEW = 1 << 13  # rows that one call pools into all bags; of many, those of structures would be added up by one thread
+_FEW = 1 << 13  # rows of one structure that one call pools into all bags; more are added up by one thread only
 _BLOCK = 1 << 20  # numbers of a temporary: half of it is a third slower, and so is twice of it
 
 
@@ -69,10 +71,10 @@ class Aggregation:
         """
         raise IncidenceError(f"{type(self).__name__} must define reduce(entries).")
 
-    def pool(self, x: Tensor, orbit: OrbitPlan) -> Pooled:
-        """The rows of all bags of an orbit, from the features of its tensor, shape (rows, channels)."""
-        parts = [self._reduce_all(x, by_size) for by_size in (orbit.structures_by_size, orbit.others_by_size)]
-        return Pooled(levels_of(torch.cat(parts).to(x.dtype), orbit), x.new_empty(0))
+    def pool(self, x: Tensor, stack: StackPlan) -> Pooled:
+        """The rows of all bags of a stack, from its features, shape (rows, channels)."""
+        parts = [self._reduce_all(x, by_size) for by_size in (stack.structures_by_size, stack.others_by_size)]
+        return Pooled(levels_of(torch.cat(parts).to(x.dtype), stack), x.new_empty(0))
 
     def _reduce_all(self, x: Tensor, by_size: BagsBySize) -> Tensor:
         """The rows of all bags. Those of one size are reduced along an axis: scattering is much slower."""
@@ -81,10 +83,10 @@ class Aggregation:
             found.index_copy_(0, bags, self.reduce(_entries(x, rows)))
         return found
 
-    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, orbit: OrbitPlan) -> None:
+    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, stack: StackPlan) -> None:
         """Adds the gradient of the features, from that of all bags, shape (bags, channels), the features and what `pool` gave."""
         first = 0
-        for by_size in (orbit.structures_by_size, orbit.others_by_size):
+        for by_size in (stack.structures_by_size, stack.others_by_size):
             for bags, rows in _blocks(by_size, x.shape[1]):
                 with torch.enable_grad(), _recorded():
                     entries = _entries(x, rows).detach().requires_grad_()  # (bags, entries each, channels)
@@ -122,67 +124,54 @@ def wide_of(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype == torch.float64 else torch.float32
 
 
-def levels_of(z: Tensor, orbit: OrbitPlan, first: int = 0) -> list[Tensor]:
-    """The rows of the bags of all levels from the first on, by level: matrices of keys by (words x channels); views."""
-    parts = z.split_with_sizes(orbit.num_bags_at[first:])
-    return [side_by_side(part, slots) for part, slots in zip(parts, orbit.num_slots[first:], strict=True)]
+def levels_of(z: Tensor, stack: StackPlan, first: int = 0) -> list[Tensor]:
+    """The rows of the bags from a level on, by level: matrices of keys by (slots x channels); views."""
+    parts = z.split_with_sizes(stack.num_bags_at[first:])
+    return [side_by_side(part, slots) for part, slots in zip(parts, stack.num_slots[first:], strict=True)]
 
 
-def read_back(z: Tensor, orbit: OrbitPlan) -> Tensor:
-    """For every entry of an orbit, in the order of the plan, the sum of its bags: also the adjoint of pooling by sums."""
-    return bag_sum(z, orbit.bags_of_entries, orbit.bags_ptr)  # (entries, channels)
+def read_back(z: Tensor, stack: StackPlan) -> Tensor:
+    """For every row of a stack the sum of its bags: also the adjoint of pooling by sums."""
+    return bag_sum(z, stack.lists.bags_of_rows, stack.lists.bags_ptr)  # (rows, channels)
 
 
-def pool_sum(x: Tensor, orbit: OrbitPlan) -> list[Tensor]:
-    """For every bag the sum of its entries, by level."""
-    return _by_level(_sums(x, orbit), orbit)
+def pool_sum(x: Tensor, stack: StackPlan) -> list[Tensor]:
+    """For every bag of a stack the sum of its rows, by level: matrices of keys by (slots x channels)."""
+    if x.shape[0] <= _FEW or stack.num_structures > 1:
+        return levels_of(bag_sum(x, stack.lists.rows_of_bags, stack.lists.rows_ptr), stack)
+    others = bag_sum(x, *stack.rows_of_others)
+    return [side_by_side(_structure_sums(x, others, stack), stack.num_slots[0]), *levels_of(others, stack, 1)]
 
 
-def _by_level(parts: tuple[Tensor, ...], orbit: OrbitPlan) -> list[Tensor]:
-    """The rows of all bags by level, from those of structures and of others; or from all of them."""
-    *of_structures, others = parts
-    return [*of_structures, *levels_of(others, orbit, len(of_structures))]
+def _structure_sums(x: Tensor, others: Tensor, stack: StackPlan) -> Tensor:
+    """The sums over one structure. Those at nodes are there already, and far fewer than the rows; one huge bag is summed by one thread."""
+    if stack.num_slots[0] == len(stack.num_rows_of):  # one orbit in every tensor
+        return torch.stack([rows.sum(0, dtype=wide_of(x.dtype)) for rows in x.split_with_sizes(stack.num_rows_of)]).to(x.dtype)
+    if stack.single_nodes is None or x.dtype != wide_of(x.dtype):
+        return bag_sum(x, *stack.rows_of_structures)
+    return torch.stack([_at_nodes(others, slot, stack).sum(0).div_(slot.size) for slot in stack.single_nodes])
 
 
-def _sums(x: Tensor, orbit: OrbitPlan) -> tuple[Tensor, ...]:
-    """For every bag the sum of its entries: those of structures and others apart, where there are many rows."""
-    if x.shape[0] <= _FEW:
-        return (bag_sum(x, orbit.rows_of_bags, orbit.rows_ptr),)
-    others = bag_sum(x, *orbit.rows_of_others)
-    return _structure_sums(x, others, orbit), others
-
-
-def _structure_sums(x: Tensor, others: Tensor, orbit: OrbitPlan) -> Tensor:
-    if orbit.num_structures > 1:
-        return bag_sum(x, *orbit.rows_of_structures)
-    if orbit.single_nodes is None or x.dtype != wide_of(x.dtype):  # one huge bag would be summed by one thread
-        return take_rows(x, orbit, 0, orbit.num_entries).sum(0, keepdim=True, dtype=wide_of(x.dtype)).to(x.dtype)
-    # The sums at nodes are there already, and far fewer than the entries.
-    return _at_nodes(others, orbit).sum(0, keepdim=True).div_(orbit.single_nodes.size)
-
-
-def _at_nodes(others: Tensor, orbit: OrbitPlan) -> Tensor:
-    """Of what all bags but those of structures have: that of the class which every entry has nodes of, shape (nodes, channels)."""
-    assert orbit.single_nodes is not None
-    level, slot, _ = orbit.single_nodes
-    start, stop = (orbit.level_ptr[at] - orbit.num_structures for at in (level, level + 1))
-    return others[start:stop].view(-1, orbit.num_slots[level], others.shape[1])[:, slot]
-
-
-def _counts(orbit: OrbitPlan, like: Tensor) -> Tensor:
-    """The number of entries of every bag, as a column; 1 for an empty one."""
-    return orbit.rows_ptr.diff().to(wide_of(like.dtype))[:, None].clamp_(min=1)
+def _at_nodes(others: Tensor, slot: NodeSlot, stack: StackPlan) -> Tensor:
+    """Of what all bags but those of structures have: that of a class which every entry has nodes of, shape (nodes, channels)."""
+    start, stop = (stack.level_ptr[at] - stack.level_ptr[1] for at in (slot.level, slot.level + 1))
+    return others[start:stop].view(-1, stack.num_slots[slot.level], others.shape[1])[:, slot.slot]
 
 
 class LinearAggregation(Aggregation):
     """A multiple of the sum, by a number that depends on the bag alone. What is linear can be differentiated again."""
 
-    def scale(self, grad: Tensor, orbit: OrbitPlan) -> Tensor:
-        """The gradient of all bags as entries read it back."""
-        return grad
+    def scale(self, sums: Tensor, stack: StackPlan, level: int, out: Tensor | None = None) -> Tensor:
+        """The sums of the bags of a level, or their gradients, each times its number: matrices of keys by (slots x channels)."""
+        raise NotImplementedError
 
-    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, orbit: OrbitPlan) -> None:
-        add_rows(d_x, orbit, 0, orbit.num_entries, read_back(self.scale(grad, orbit), orbit))
+    def pool(self, x: Tensor, stack: StackPlan) -> Pooled:
+        levels = pool_sum(x.to(wide_of(x.dtype)), stack)
+        return Pooled([self.scale(sums, stack, level).to(x.dtype) for level, sums in enumerate(levels)], x.new_empty(0))
+
+    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, stack: StackPlan) -> None:
+        levels = [self.scale(part, stack, level) for level, part in enumerate(levels_of(grad, stack))]
+        d_x += read_back(torch.cat([part.view(-1, grad.shape[1]) for part in levels]), stack)
 
 
 class Sum(LinearAggregation):
@@ -191,8 +180,8 @@ class Sum(LinearAggregation):
     def reduce(self, entries: Tensor) -> Tensor:
         return entries.sum(1)
 
-    def pool(self, x: Tensor, orbit: OrbitPlan) -> Pooled:
-        return Pooled(pool_sum(x, orbit), x.new_empty(0))
+    def scale(self, sums: Tensor, stack: StackPlan, level: int, out: Tensor | None = None) -> Tensor:
+        return sums
 
     def dense(self, bags: DenseBags) -> Tensor:
         return bags.sum()
@@ -204,14 +193,11 @@ class Mean(LinearAggregation):
     def reduce(self, entries: Tensor) -> Tensor:
         return entries.mean(1)
 
-    def pool(self, x: Tensor, orbit: OrbitPlan) -> Pooled:
-        sums = _sums(x.to(wide_of(x.dtype)), orbit)
-        counts = _counts(orbit, x).split_with_sizes([len(part) for part in sums])
-        means = tuple(part.div_(n).to(x.dtype) for part, n in zip(sums, counts, strict=True))
-        return Pooled(_by_level(means, orbit), x.new_empty(0))
-
-    def scale(self, grad: Tensor, orbit: OrbitPlan) -> Tensor:
-        return (grad / _counts(orbit, grad)).to(grad.dtype)
+    def scale(self, sums: Tensor, stack: StackPlan, level: int, out: Tensor | None = None) -> Tensor:
+        out = torch.empty_like(sums) if out is None else out
+        shape, sizes = (-1, stack.num_slots[level], sums.shape[1] // stack.num_slots[level]), stack.bag_sizes(level)  # (keys, slots, 1)
+        torch.div(sums.view(shape), sizes, out=out.view(shape))
+        return out
 
     def dense(self, bags: DenseBags) -> Tensor:
         return bags.sum() / bags.count().clamp(min=1)
@@ -224,11 +210,11 @@ class _FactoredAggregation(Aggregation):
     than going through the bags by size again.
     """
 
-    def pool(self, x: Tensor, orbit: OrbitPlan) -> Pooled:
-        others, kept = self._statistics(x, orbit.others_by_size)
-        at_once = self._from_nodes(others, kept, orbit)
-        whole, of_whole = at_once if at_once is not None else self._statistics(x, orbit.structures_by_size)
-        return Pooled(_by_level((whole.to(x.dtype), others.to(x.dtype)), orbit), torch.cat([of_whole, kept]))
+    def pool(self, x: Tensor, stack: StackPlan) -> Pooled:
+        others, kept = self._statistics(x, stack.others_by_size)
+        at_once = self._from_nodes(others, kept, stack)
+        whole, of_whole = at_once if at_once is not None else self._statistics(x, stack.structures_by_size)
+        return Pooled(levels_of(torch.cat([whole, others]).to(x.dtype), stack), torch.cat([of_whole, kept]))
 
     def _statistics(self, x: Tensor, by_size: BagsBySize) -> tuple[Tensor, Tensor]:
         """The statistic of every bag, and what to keep of it; (bags, channels) each."""
@@ -238,31 +224,32 @@ class _FactoredAggregation(Aggregation):
                 table.index_copy_(0, bags, values)
         return found, kept
 
-    def _from_nodes(self, others: Tensor, kept: Tensor, orbit: OrbitPlan) -> tuple[Tensor, Tensor] | None:
+    def _from_nodes(self, others: Tensor, kept: Tensor, stack: StackPlan) -> tuple[Tensor, Tensor] | None:
         """Where there is one structure: its statistic from those at nodes, if it can be had from them."""
         return None
 
-    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, orbit: OrbitPlan) -> None:
-        channels, is_one = x.shape[1], orbit.num_structures == 1
+    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, stack: StackPlan) -> None:
+        channels = x.shape[1]
         statistic = torch.cat([level.view(-1, channels) for level in pooled.levels])  # (bags, channels)
-        one, other = (part.to(x.dtype) for part in self._factors(grad, statistic, pooled.kept, orbit))
+        one, other = (part.to(x.dtype) for part in self._factors(grad, statistic, pooled.kept, stack))
         table = torch.cat([one, other], dim=1)  # (bags, 2 x channels)
-        for start, stop, bags in _by_entry(orbit, channels):
-            entries = take_rows(x, orbit, start, stop)  # (block, channels)
+        for rows, bags in _row_blocks(stack, channels):
+            entries = x[rows] if isinstance(rows, slice) else x.index_select(0, rows)  # (block, channels)
             total = torch.zeros_like(entries)
-            if is_one:  # all read the same row
-                total.addcmul_(self._compare(one[0], entries, torch.empty_like(entries)), other[0])
-            for bag in bags.unbind(1)[is_one:]:
+            for bag in bags.unbind(1):
                 found = table.index_select(0, bag)  # (block, 2 x channels)
                 mine = found[:, :channels]
                 total.addcmul_(self._compare(mine, entries, mine), found[:, channels:])
-            add_rows(d_x, orbit, start, stop, total)
+            if isinstance(rows, slice):
+                d_x[rows] += total
+            else:
+                d_x.index_add_(0, rows, total)
 
     def _reduce_and_keep(self, entries: Tensor) -> tuple[Tensor, Tensor]:
         """The statistic of bags of one size, (bags, entries each, channels), and what to keep of it. May overwrite the entries."""
         raise NotImplementedError
 
-    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, orbit: OrbitPlan) -> tuple[Tensor, Tensor]:
+    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, stack: StackPlan) -> tuple[Tensor, Tensor]:
         """For every bag: what its entries are compared with, and the factor of the bag."""
         raise NotImplementedError
 
@@ -271,14 +258,13 @@ class _FactoredAggregation(Aggregation):
         raise NotImplementedError
 
 
-def _by_entry(orbit: OrbitPlan, channels: int) -> Iterator[tuple[int, int, Tensor]]:
-    """All entries with their bags, in blocks with as many bags each: from, to, and a matrix (entries, bags each)."""
+def _row_blocks(stack: StackPlan, channels: int) -> Iterator[tuple[slice | Tensor, Tensor]]:
+    """All rows with their bags, in blocks with as many bags each: the rows, and a matrix (rows, bags each)."""
     step = max(1, _BLOCK // max(1, channels))
-    for start, stop, first, width in orbit.entry_runs:
-        bags = orbit.bags_of_entries[first : first + (stop - start) * width].view(-1, width)
-        for a in range(start, stop, step):
-            b = min(a + step, stop)
-            yield a, b, bags[a - start : b - start]
+    for rows, bags in stack.rows_by_width:
+        for start in range(0, len(bags), step):
+            some = slice(start, min(start + step, len(bags)))
+            yield some if rows is None else rows[some], bags[some]
 
 
 class Extremum(_FactoredAggregation):
@@ -297,20 +283,28 @@ class Extremum(_FactoredAggregation):
         found = self.reduce(entries)
         return found, entries.eq_(found[:, None]).sum(1)  # how many share it
 
-    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, orbit: OrbitPlan) -> tuple[Tensor, Tensor]:
+    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, stack: StackPlan) -> tuple[Tensor, Tensor]:
         return pooled, grad / kept.clamp(min=1)
 
     def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
         return torch.eq(x, of_bag, out=out)
 
-    def _from_nodes(self, others: Tensor, kept: Tensor, orbit: OrbitPlan) -> tuple[Tensor, Tensor] | None:
-        if orbit.num_structures != 1 or orbit.single_nodes is None or not orbit.num_entries:
+    def _from_nodes(self, others: Tensor, kept: Tensor, stack: StackPlan) -> tuple[Tensor, Tensor] | None:
+        if stack.num_structures != 1 or stack.single_nodes is None or not all(stack.num_rows_of):
             return None
-        counts = orbit.rows_of_others[1].diff()[:, None]
-        best, ties, count = (_at_nodes(v, orbit) for v in (others, kept, counts))  # (nodes, channels)
+        counts = stack.rows_of_others[1].diff()[:, None]
+        found = [self._of_structure(others, kept, counts, slot, stack) for slot in stack.single_nodes]
+        whole, ties = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return whole, ties
+
+    def _of_structure(self, others: Tensor, kept: Tensor, counts: Tensor, slot: NodeSlot, stack: StackPlan) -> tuple[Tensor, Tensor]:
+        """The extremum of all entries of an orbit, and how many share it, from those at nodes."""
+        best, ties, count = (_at_nodes(v, slot, stack) for v in (others, kept, counts))  # (nodes, channels)
         filled = best.masked_fill(count == 0, self._worst)
         whole = self._best(filled, [0])[None]
-        return whole, ties.masked_fill(filled != whole, 0).sum(0, keepdim=True).div_(orbit.single_nodes.size)
+        if not bool(count.any()):  # an orbit without entries
+            return torch.zeros_like(whole), torch.zeros_like(whole)
+        return whole, ties.masked_fill(filled != whole, 0).sum(0, keepdim=True).div_(slot.size)
 
     def dense(self, bags: DenseBags) -> Tensor:
         best = self._best(bags.filled_with(self._worst), bags.axes) if bags.axes else bags.filled_with(self._worst)
@@ -332,8 +326,9 @@ class Std(_FactoredAggregation):
         mean = entries.sub_(first).mean(1)
         return entries.sub_(mean[:, None]).square_().mean(1).sqrt_(), mean + first[:, 0]
 
-    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, orbit: OrbitPlan) -> tuple[Tensor, Tensor]:
-        scale = pooled * _counts(orbit, grad).to(pooled.dtype)
+    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, stack: StackPlan) -> tuple[Tensor, Tensor]:
+        sizes = torch.cat([stack.bag_sizes(level).view(-1, 1) for level in range(len(stack.num_slots))])  # (bags, 1)
+        scale = pooled * sizes.to(pooled.dtype)
         return kept, torch.where(scale > 0, grad / scale.masked_fill(scale == 0, 1), 0)
 
     def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:

@@ -1,13 +1,11 @@
-"""Sums over bags of rows: the one primitive behind pooling, reading back and both of their adjoints; and rows where a plan finds them."""
+"""Sums over bags of rows: the one primitive behind pooling, reading back and both of their adjoints."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from incidence.plans.orbit_plan import OrbitPlan
-
-__all__ = ["add_rows", "bag_numbers", "bag_sum", "side_by_side", "some_rows", "take_rows", "transposed_product"]
+__all__ = ["bag_numbers", "bag_sum", "side_by_side", "some_rows", "transposed_product"]
 
 _SUM = 0  # the mode of `embedding_bag`
 _BLOCK = 1 << 22  # elements of a temporary
@@ -42,7 +40,7 @@ def transposed_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tenso
     """`a.T @ b`, written to `out` if given, for tall and narrow matrices: in sixteen chunks, which keeps the cores and the cache busy."""
     chunks = 16
     length = a.shape[0] // chunks
-    if length < 64:
+    if length < 256:
         return torch.mm(a.t(), b, out=out)
     head = length * chunks
     product = torch.bmm(a[:head].view(chunks, length, -1).transpose(1, 2), b[:head].view(chunks, length, -1))
@@ -58,18 +56,3 @@ def some_rows(x: Tensor, start: int, stop: int) -> Tensor:
 def side_by_side(x: Tensor, words: int) -> Tensor:
     """As many rows at a time as one, shape (rows / words, words x channels); a view."""
     return x if words == 1 else x.view(-1, words * x.shape[1])
-
-
-def take_rows(x: Tensor, orbit: OrbitPlan, start: int, stop: int) -> Tensor:
-    """The features of some entries of an orbit, shape (stop - start, channels); a view where they follow each other."""
-    if orbit.rows is None:
-        return some_rows(x, orbit.first_row + start, orbit.first_row + stop)
-    return x.index_select(0, some_rows(orbit.rows, start, stop))
-
-
-def add_rows(y: Tensor, orbit: OrbitPlan, start: int, stop: int, values: Tensor) -> None:
-    """Adds to the features of some entries of an orbit."""
-    if orbit.rows is None:
-        some_rows(y, orbit.first_row + start, orbit.first_row + stop).add_(values)
-    else:
-        y.index_add_(0, some_rows(orbit.rows, start, stop), values)

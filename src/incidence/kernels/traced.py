@@ -1,179 +1,224 @@
 r"""The engine as an operator that tracing treats as one step: `torch.compile` and `torch.export` see tensors and a text.
 
-A program is flattened into a list of tensors, whose number and ranks depend on the layer alone, and a text with all that is static.
-Whatever depends on the data, sizes and masks included, is in the tensors, so that one traced graph serves structures of any size.
+A program is flattened into a list of tensors, whose number and ranks depend on the layer alone, and a text that says what the layer is.
+Whatever depends on the data, sizes included, is in the tensors, so that one traced graph serves structures of any size.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import lru_cache
+from itertools import islice
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from incidence.algebra.maps import EquivariantMap
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import known_aggregation
-from incidence.kernels.engine import Program, run, run_backward
-from incidence.plans.orbit_plan import NodeSlot, OrbitPlan
-from incidence.plans.program import OrbitRef, OrbitTerm, Products, Side, TermLevel, WordTable
+from incidence.kernels.aggregate import Aggregation, known_aggregation
+from incidence.kernels.engine import Program, run_backward, run_forward
+from incidence.kernels.native import is_native, most_kept
+from incidence.plans.layout import BagLayout, MapLayout, Stacks, layout_of
+from incidence.plans.plan import PartnerKey, Plan
+from incidence.plans.program import Products, Stack, WeightLayout, num_rows
+from incidence.plans.stack import Partners, StackLists, StackPlan
 from incidence.structure.pytree import Flat
 
-__all__ = ["flatten", "traced_apply"]
+__all__ = ["flatten", "flatten_readout", "traced_apply", "traced_readout"]
 
 
-_PER_ORBIT = 6  # tensors
+_VERSION = 2  # of what the operators take and give: torch keeps compiled graphs on disk, which know them by name
 
 
-def flatten(program: Program) -> Flat:
-    """Splits a program into tensors and what is static."""
-    sizes: list[int] = []
-    tensors: list[Tensor] = []
-    sides = []
-    for side in program.inputs + program.outputs:
-        # Tracing takes sizes 0 and 1 for constants, so nothing is left empty that may be filled in another structure. A tensor of
-        # shape (entries, 0) takes no memory and tells the size of the output while tracing.
-        every = torch.arange(side.num_entries, device=program.device)
-        tensors += [every.new_zeros(side.num_entries, 0), every if side.places is None else side.places]
-        sizes.append(side.places is None)
-        orbits = []
-        for orbit in side.orbits:
-            sizes += [orbit.num_entries, orbit.first_row, orbit.rows is None, *orbit.level_ptr]
-            rows = torch.arange(orbit.num_entries, device=program.device) if orbit.rows is None else orbit.rows
-            masks = [v for mask, n in zip(orbit.masks, orbit.num_sets, strict=True) for v in (n, len(mask))]
-            tensors += [
-                rows,
-                orbit.bags_of_entries,
-                orbit.bags_ptr,
-                orbit.rows_of_bags,
-                orbit.rows_ptr,
-                torch.tensor(masks, dtype=torch.long),
-            ]
-            orbits.append({"levels": orbit.level_numbers, "num_slots": orbit.num_slots, "single_nodes": orbit.single_nodes})
-        sides.append(orbits)
-    terms = []
-    for term in program.products.terms:
-        blocks = [table.weight_rows.flatten().cpu() for table in term.blocks or ()]
-        tensors.append(torch.cat([torch.zeros(2, dtype=torch.long), *blocks]))
-        levels = [(level.source_level, level.target_level, level.table.weight_rows.tolist()) for level in term.levels]
-        terms.append([term.source, term.target, term.weight, levels, term.blocks is not None])
-    tensors.insert(0, torch.tensor(sizes, dtype=torch.long))
-    aggr = [(aggregation.name, aggregation.version) for aggregation in program.aggregations]
-    return Flat(tensors, json.dumps({"aggr": aggr, "num_inputs": len(program.inputs), "sides": sides, "terms": terms}))
+class _Static(NamedTuple):
+    """What a text says: the layout of the map, the products of the layer, its aggregations, and the partners that it reads."""
+
+    layout: MapLayout
+    products: Products
+    aggregations: tuple[Aggregation, ...]
+    partners: tuple[PartnerKey, ...]
 
 
-def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
-    static = json.loads(spec)
-    flat = iter(tensors)
-    sizes = iter(next(flat).tolist())
-    sides = [_restore_side(orbits, sizes, flat) for orbits in static["sides"]]
-    inputs, outputs = tuple(sides[: static["num_inputs"]]), tuple(sides[static["num_inputs"] :])
-    terms = [_restore_term(term, inputs, next(flat), tensors[1].device) for term in static["terms"]]
-    aggregations = tuple(known_aggregation(name, version) for name, version in static["aggr"])
-    return Program(inputs, outputs, Products(terms, [aggregation.keeps_entry for aggregation in aggregations]), aggregations)
-
-
-def _restore_side(static: Sequence[dict[str, Any]], sizes: Iterator[int], flat: Iterator[Tensor]) -> Side:
-    num_entries, places, is_in_order = next(flat).shape[0], next(flat), next(sizes)
-    return Side(num_entries, tuple(_restore_orbit(orbit, sizes, flat) for orbit in static), None if is_in_order else places)
-
-
-def _restore_orbit(static: dict[str, Any], sizes: Iterator[int], flat: Iterator[Tensor]) -> OrbitPlan:
-    num_entries, first_row, is_range = next(sizes), next(sizes), next(sizes)
-    level_ptr = tuple(next(sizes) for _ in range(len(static["levels"]) + 1))
-    rows, bags_of_entries, bags_ptr, rows_of_bags, rows_ptr, masks = (next(flat) for _ in range(_PER_ORBIT))
-    num_sets, lengths = masks.tolist()[::2], masks.tolist()[1::2]
-    return OrbitPlan(
-        num_entries=num_entries,
-        first_row=first_row,
-        rows=None if is_range else rows,
-        level_numbers=tuple(static["levels"]),
-        num_slots=tuple(static["num_slots"]),
-        level_ptr=level_ptr,
-        bags_of_entries=bags_of_entries,
-        bags_ptr=bags_ptr,
-        rows_of_bags=rows_of_bags,
-        rows_ptr=rows_ptr,
-        masks=tuple(((),) * length for length in lengths),  # the words are in the tables already
-        num_sets=tuple(num_sets),
-        single_nodes=NodeSlot(*static["single_nodes"]) if static["single_nodes"] else None,
+def _spec(program: Program) -> str:
+    """What the layer is, as a text."""
+    layout, weights = program.products.layout, program.products.weights
+    return json.dumps(
+        {
+            "map": str(layout.map),
+            "max_overlap": layout.map.max_overlap,
+            "stacks": [layout.input_stacks, layout.output_stacks],
+            "kept": [[*pair, numbers] for pair, numbers in weights.kept.items()],
+            "aggr": [(aggregation.name, aggregation.version) for aggregation in program.aggregations],
+            "aggr_of": None if weights.aggr_of is None else list(weights.aggr_of.items()),
+        }
     )
 
 
-def _restore_term(static: Sequence[Any], inputs: Sequence[Side], tables: Tensor, device: torch.device) -> OrbitTerm:
-    source, target, weight, levels, has_blocks = static
-    found = tuple(TermLevel(i, j, WordTable(torch.tensor(table, device=device))) for i, j, table in levels)
-    blocks = None
-    if has_blocks:
-        lengths = [len(mask) for mask in inputs[source[0]].orbits[source[1]].masks]
-        parts = tables[2:].to(device).split([length**2 for length in lengths])
-        blocks = tuple(WordTable(part.view(length, length)) for part, length in zip(parts, lengths, strict=True))
-    return OrbitTerm(OrbitRef(*source), OrbitRef(*target), weight, found, blocks)
+@lru_cache(maxsize=256)
+def _static(spec: str) -> _Static:
+    """What a text says; it is read once."""
+    said = json.loads(spec)
+    inputs, outputs = (tuple(map(tuple, stacks)) for stacks in said["stacks"])
+    layout = layout_of(EquivariantMap(said["map"], said["max_overlap"]), inputs, outputs)
+    kept = {(s, t): tuple(numbers) for s, t, numbers in said["kept"]}
+    aggr_of = None if said["aggr_of"] is None else {number: tuple(aggr) for number, aggr in said["aggr_of"]}
+    weights = WeightLayout(layout.map, kept, len(said["aggr"]), aggr_of)
+    aggregations = tuple(known_aggregation(name, version) for name, version in said["aggr"])
+    products = weights.products(layout, aggregations)
+    return _Static(layout, products, aggregations, _partner_keys(products))
 
 
-@torch.library.custom_op("incidence::layer", mutates_args=())
+def _partner_keys(products: Products) -> tuple[PartnerKey, ...]:
+    return tuple(dict.fromkeys(key for p in products.of_partners for key in (p.key, p.adjoint)))
+
+
+_PAD = 2  # tracing takes sizes 0 and 1 for constants, and some lists are empty in some structures
+
+
+def flatten(program: Program) -> Flat:
+    """Splits a program into tensors and a text: sizes; a tensor of shape (entries, 0) for every output, which takes no memory and tells
+    its size while tracing; the lists of every stack; and those of partners.
+    """
+    stacks = _different(program)
+    partners = [program.partners.get(key) for key in _partner_keys(program.products)]
+    sizes = [size for stack in stacks for size in _sizes(stack)]
+    for found in partners:
+        sizes += [found is not None, found is not None and found.targets is not None, found is not None and found.sources is not None]
+    tensors = [_known_by(torch.tensor(sizes, dtype=torch.long), program)]
+    tensors += [torch.zeros(count, 0, device=program.device) for count in num_rows(program.outputs)]
+    tensors += [t for stack in stacks for t in stack.lists]
+    nothing = torch.zeros(_PAD, dtype=torch.int32, device=program.device)
+    for found in partners:
+        for listed in (None, None) if found is None else found.lists:
+            tensors.append(nothing if listed is None else torch.cat([nothing.to(listed.dtype), listed]))
+    return Flat(tensors, _spec(program))
+
+
+def _known_by(sizes: Tensor, what: Any) -> Tensor:
+    """Notes with the sizes what they are the sizes of, so that it need not be put together again where that tensor itself comes back."""
+    sizes._incidence = what  # type: ignore[attr-defined]
+    return sizes
+
+
+def _program(tensors: Sequence[Tensor], spec: str) -> Program:
+    program: Program | None = getattr(tensors[0], "_incidence", None)
+    return _restore(tensors, spec) if program is None else program
+
+
+def _sizes(stack: StackPlan) -> list[int]:
+    return [stack.num_structures, *stack.row_ptr, *stack.level_ptr, *stack.num_reads.sum(axis=2).ravel().tolist()]
+
+
+def _different(program: Program) -> list[StackPlan]:
+    """The lists of the different stacks, in the order of the layout."""
+    layout = program.products.layout
+    known = {stack.layout: stack.plan for stack in program.inputs + program.outputs}
+    return [known[stack] for stack in layout.stacks]
+
+
+def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
+    layout, products, aggregations, keys = _static(spec)
+    flat = iter(tensors)
+    sizes = iter(next(flat).tolist())
+    for _ in layout.map.outputs:
+        next(flat)
+    plans = {stack: _restore_stack(stack, sizes, flat) for stack in layout.stacks}
+    partners = {key: found for key in keys if (found := _restore_partners(sizes, flat)) is not None}
+
+    def side(tensors_of: Stacks, stacks: Sequence[BagLayout]) -> tuple[Stack, ...]:
+        return tuple(Stack(members, stack, plans[stack]) for members, stack in zip(tensors_of, stacks, strict=True))
+
+    inputs, outputs = side(layout.input_stacks, layout.inputs), side(layout.output_stacks, layout.outputs)
+    return Program(inputs, outputs, products, partners, aggregations)
+
+
+def _restore_stack(stack: BagLayout, sizes: Iterator[int], flat: Iterator[Tensor]) -> StackPlan:
+    num_structures, num_tensors, num_levels = next(sizes), len(stack.patterns), len(stack.all_levels)
+    row_ptr, level_ptr = (tuple(next(sizes) for _ in range(count + 1)) for count in (num_tensors, num_levels))
+    num_reads = np.array([next(sizes) for _ in range(num_tensors * num_levels)]).reshape(num_tensors, num_levels, 1)
+    lists = StackLists(*(next(flat) for _ in StackLists._fields))
+    return StackPlan(row_ptr, num_structures, stack.num_slots, level_ptr, lists, num_reads, stack.single_nodes)
+
+
+def _restore_partners(sizes: Iterator[int], flat: Iterator[Tensor]) -> Partners | None:
+    is_there, *has = (next(sizes) for _ in range(3))
+    targets, sources = (next(flat)[_PAD:] for _ in range(2))
+    return Partners(targets if has[0] else None, sources if has[1] else None, np.zeros(0, dtype=np.int64)) if is_there else None
+
+
+@torch.library.custom_op(f"incidence::layer_{_VERSION}", mutates_args=())
 def _layer(xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str) -> list[Tensor]:
-    program = _restore(tensors, spec)
-    for x, side in zip(xs, program.inputs, strict=True):
-        if x.ndim != 2 or x.shape[0] != side.num_entries:
-            raise IncidenceError(f"features must have shape [{side.num_entries}, channels], a row for each entry; got {list(x.shape)}.")
-    ys, _ = run(program, xs, weights, [b if b.numel() else None for b in biases])
-    return [y.clone() if any(y is x for x in xs) else y for y in ys]
+    program = _program(tensors, spec)
+    for x, count in zip(xs, program.num_rows, strict=True):
+        if x.ndim != 2 or x.shape[0] != count:
+            raise IncidenceError(f"features must have shape [{count}, channels], a row for each entry; got {list(x.shape)}.")
+    kept = xs[0].new_empty(_num_kept(xs, weights, tensors, spec))
+    return [*_apart(run_forward(program, xs, weights, [b if b.numel() else None for b in biases], kept)), kept]
+
+
+def _num_kept(xs: Sequence[Tensor], weights: Sequence[Tensor], tensors: Sequence[Tensor], spec: str) -> int:
+    """How many floats the compiled library keeps for the way back, at most; none where it is not used."""
+    layout, products, aggregations, _ = _static(spec)
+    if not is_native(products, aggregations, xs[0]):
+        return 0
+    at = 1 + len(layout.map.outputs) + layout.numbers_in[0] * len(StackLists._fields)  # where the lists of the inputs are
+    rows_ptr = StackLists(*tensors[at : at + len(StackLists._fields)]).rows_ptr
+    return most_kept(products, rows_ptr.shape[0] - 1, xs[0].shape[1], weights[0].shape[-1])
+
+
+def _apart(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The same, none of which shares memory with another: the outputs of an operator must not."""
+    seen: set[int] = set()
+    found = []
+    for tensor in tensors:
+        memory = tensor.untyped_storage().data_ptr()
+        found.append(tensor.clone() if memory in seen else tensor)
+        seen.add(memory)
+    return found
 
 
 @_layer.register_fake
 def _(xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str) -> list[Tensor]:
-    return [xs[0].new_empty(entries.shape[0], weights[w].shape[-1]) for entries, w in _outputs(tensors, spec)]
-
-
-def _outputs(tensors: Sequence[Tensor], spec: str) -> list[tuple[Tensor, int]]:
-    """For every output, the tensor that tells its entries, and a weight that tells its channels."""
-    static = json.loads(spec)
-    at, places = 1, []
-    for orbits in static["sides"]:
-        places.append(at)
-        at += 2 + _PER_ORBIT * len(orbits)
-    outputs = places[static["num_inputs"] :]
-    return [
-        (tensors[place], next(weight for _, target, weight, _, _ in static["terms"] if target[0] == t)) for t, place in enumerate(outputs)
+    layout, products, _, _ = _static(spec)
+    ys = [
+        xs[0].new_empty(entries.shape[0], weights[products.stack_pairs[0, layout.place_out(t).stack].weights[0]].shape[-1])
+        for t, entries in enumerate(tensors[1 : 1 + len(layout.map.outputs)])
     ]
+    return [*ys, xs[0].new_empty(_num_kept(xs, weights, tensors, spec))]
 
 
-@torch.library.custom_op("incidence::layer_backward", mutates_args=())
+@torch.library.custom_op(f"incidence::layer_backward_{_VERSION}", mutates_args=())
 def _layer_backward(
-    grads: list[Tensor], xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str
+    grads: list[Tensor], xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], kept: Tensor, spec: str
 ) -> list[Tensor]:
-    program = _restore(tensors, spec)
-    d_xs, d_weights, d_biases = run_backward(program, xs, weights, grads, [b.numel() > 0 for b in biases])
-    return [
-        *(d for d in d_xs if d is not None),
-        *d_weights,
-        *(torch.empty_like(b) if d is None else d for b, d in zip(biases, d_biases, strict=True)),
-    ]
+    has_bias = [b.numel() > 0 for b in biases]
+    d_xs, d_weights, d_biases = run_backward(_program(tensors, spec), xs, weights, grads, has_bias, kept)
+    found = [*(d for d in d_xs if d is not None), *d_weights]
+    return _apart([*found, *(torch.empty_like(b) if d is None else d for b, d in zip(biases, d_biases, strict=True))])
 
 
 @_layer_backward.register_fake
-def _(grads: list[Tensor], xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str) -> list[Tensor]:
+def _(
+    grads: list[Tensor], xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], kept: Tensor, spec: str
+) -> list[Tensor]:
     return [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (*xs, *weights, *biases)]
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     xs, weights, biases, tensors, spec = inputs
-    ctx.sizes, ctx.spec = (len(xs), len(weights), len(biases)), spec
-    ctx.save_for_backward(*xs, *weights, *biases, *tensors)
+    ctx.sizes, ctx.spec = (len(xs), len(weights), len(biases), len(tensors)), spec
+    ctx.save_for_backward(*xs, *weights, *biases, *tensors, output[-1])
 
 
 def _adjoint(ctx: Any, grads: list[Tensor]) -> tuple[Any, ...]:
-    saved = list(ctx.saved_tensors)
-    parts = []
-    for size in ctx.sizes:
-        parts.append(saved[:size])
-        saved = saved[size:]
-    xs, weights, biases = parts
-    found = _layer_backward([g.contiguous() for g in grads], xs, weights, biases, saved, ctx.spec)
+    saved = iter(ctx.saved_tensors)
+    xs, weights, biases, tensors = (list(islice(saved, size)) for size in ctx.sizes)
+    found = _layer_backward([g.contiguous() for g in grads[:-1]], xs, weights, biases, tensors, next(saved), ctx.spec)
     split = len(xs), len(xs) + len(weights)
-    return found[: split[0]], found[split[0] : split[1]], found[split[1] :], [None] * len(saved), None
+    return found[: split[0]], found[split[0] : split[1]], found[split[1] :], [None] * len(tensors), None
 
 
 _layer.register_autograd(_adjoint, setup_context=_setup)
@@ -182,4 +227,72 @@ _layer.register_autograd(_adjoint, setup_context=_setup)
 def traced_apply(flat: Flat, xs: list[Tensor], weights: list[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
     """`engine.apply` as one operator; a missing bias is an empty tensor."""
     ys: list[Tensor] = _layer(xs, weights, [xs[0].new_zeros(0) if b is None else b for b in biases], flat.tensors, flat.spec)
-    return ys
+    return ys[:-1]
+
+
+def flatten_readout(plan: Plan) -> Flat:
+    """The stacks of a readout: for each a tensor of shape (structures, 0), sizes, and lists."""
+    tensors = []
+    for stack in plan.inputs:
+        sizes = _known_by(torch.tensor(_sizes(stack)), stack)
+        tensors += [torch.zeros(stack.num_structures, 0, device=plan.device), sizes, *stack.lists]
+    said = {"map": str(plan.layout.map), "max_overlap": plan.layout.map.max_overlap, "stacks": plan.layout.input_stacks}
+    return Flat(tensors, json.dumps(said))
+
+
+@lru_cache(maxsize=256)
+def _readout_layout(spec: str) -> MapLayout:
+    said = json.loads(spec)
+    return layout_of(EquivariantMap(said["map"], said["max_overlap"]), tuple(map(tuple, said["stacks"])))
+
+
+def _restore_readout(tensors: Sequence[Tensor], spec: str, number: int) -> StackPlan:
+    _, sizes, *lists = tensors
+    known: StackPlan | None = getattr(sizes, "_incidence", None)
+    return known if known is not None else _restore_stack(_readout_layout(spec).inputs[number], iter(sizes.tolist()), iter(lists))
+
+
+@torch.library.custom_op(f"incidence::readout_{_VERSION}", mutates_args=())
+def _readout(x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int) -> Tensor:
+    [rows], _ = known_aggregation(name, version).pool(x.contiguous(), _restore_readout(tensors, spec, number))
+    return rows.clone()
+
+
+@_readout.register_fake
+def _(x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int) -> Tensor:
+    return x.new_empty(tensors[0].shape[0], _readout_layout(spec).inputs[number].num_slots[0] * x.shape[1])
+
+
+@torch.library.custom_op(f"incidence::readout_backward_{_VERSION}", mutates_args=())
+def _readout_backward(grad: Tensor, x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int) -> Tensor:
+    stack, aggregation = _restore_readout(tensors, spec, number), known_aggregation(name, version)
+    d_x = torch.zeros_like(x, memory_format=torch.contiguous_format)
+    aggregation.add_adjoint(d_x, grad.reshape(-1, x.shape[1]), x.contiguous(), aggregation.pool(x.contiguous(), stack), stack)
+    return d_x
+
+
+@_readout_backward.register_fake
+def _(grad: Tensor, x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _setup_readout(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    x, tensors, *ctx.static = inputs
+    ctx.save_for_backward(x, *tensors)
+
+
+def _readout_adjoint(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    x, *tensors = ctx.saved_tensors
+    return _readout_backward(grad, x, tensors, *ctx.static), [None] * len(tensors), None, None, None, None
+
+
+_readout.register_autograd(_readout_adjoint, setup_context=_setup_readout)
+
+_OF_READOUT = 2 + len(StackLists._fields)
+
+
+def traced_readout(flat: Flat, x: Tensor, number: int, aggregation: Aggregation) -> Tensor:
+    """`pool_structures` of one stack as one operator."""
+    tensors = flat.tensors[number * _OF_READOUT : (number + 1) * _OF_READOUT]
+    found: Tensor = _readout(x, tensors, flat.spec, number, aggregation.name, aggregation.version)
+    return found

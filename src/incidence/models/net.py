@@ -14,6 +14,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
 from incidence.nn import Activation, BatchNorm, Dropout, LayerNorm, Linear, Readout, Residual, Sequential
 from incidence.nn.linear import as_channels
+from incidence.nn.modules import plan_modules
 from incidence.nn.tensors import Values, key_of, per_tensor
 from incidence.structure import Structure
 
@@ -96,6 +97,8 @@ class IncidenceNet(nn.Module):
             raise IncidenceError(f"depth and head_depth count layers, from 0; got {depth} and {head_depth}.")
         if not all(0 <= p <= 1 for p in (dropout, head_dropout or 0.0)):
             raise IncidenceError(f"dropout is a probability, from 0 to 1; got {dropout} and {head_dropout}.")
+        self._input_keys = [(key_of(p), str(p)) for p in self.map.inputs]  # made here, as tracing cannot make them
+        self._output_keys = [key_of(p) for p in self.map.outputs]
         self.in_channels: list[int] = per_tensor(self.map.inputs, in_channels, "in_channels")
         widths = per_tensor(self.map.outputs, out_channels, "out_channels")
         self.out_channels = [as_channels(width, "out_channels", 1) for width in widths]
@@ -113,10 +116,22 @@ class IncidenceNet(nn.Module):
         """The outputs: a tensor, or a dict of tensors if the map has several. Features of other tensors are left alone."""
         if isinstance(x, Mapping):
             xs = self.select(x)
-            x = xs[0] if len(xs) == 1 else dict(zip(map(key_of, self.map.inputs), xs, strict=True))
+            x = xs[0] if len(xs) == 1 else {key: value for (key, _), value in zip(self._input_keys, xs, strict=True)}
         hidden = self.blocks(self.encoder(x, structure), structure)
         ys = [head(hidden, structure) for head in self.heads]
-        return ys[0] if len(ys) == 1 else {key_of(p): y for p, y in zip(self.map.outputs, ys, strict=True)}
+        return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
+
+    def plan(self, structure: Structure) -> IncidenceNet:
+        """Makes the index lists of all layers for a structure: needed before tracing, as by `torch.compile`."""
+        plan_modules(self, structure)
+        return self
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Also reads what was saved when a layer was two, one for whole structures and one for the rest."""
+        for name, module in self.named_modules():
+            if isinstance(module, Linear) and any(key.startswith(f"{prefix}{name}.terms.") for key in state_dict):
+                _join_saved(state_dict, f"{prefix}{name}.", module)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def select(self, x: Mapping[str, Tensor]) -> list[Tensor]:
         """The features that the network reads, in the order of its map, whatever their spelling.
@@ -124,7 +139,8 @@ class IncidenceNet(nn.Module):
         Raises:
             IncidenceError: One is missing.
         """
-        return [x[key_of(p)] if key_of(p) in x else x[str(p)] if str(p) in x else self._find(x, p) for p in self.map.inputs]
+        keys = zip(self._input_keys, self.map.inputs, strict=True)
+        return [x[key] if key in x else x[text] if text in x else self._find(x, p) for (key, text), p in keys]
 
     @staticmethod
     def _find(x: Mapping[str, Tensor], pattern: Pattern) -> Tensor:
@@ -162,18 +178,19 @@ class _Style:
         if function not in ACTIVATIONS:
             raise IncidenceError(f"activation is one of {', '.join(ACTIVATIONS)}; got {function!r}.")
         self.hidden, self.aggr, self.norm, self.dropout, self.max_overlap = hidden, aggr, norm, dropout, max_overlap
-        self.whole = whole if whole is not None and whole != aggr else None
+        self.whole = aggr if whole is None else whole
         self.function = ACTIVATIONS[function]
         self.bias = norm == "none"  # a norm would take it away again, and Adam would follow the rounding of its gradient
 
-    def layer(self, text: str, in_channels: int | Mapping[str, int] | None = None) -> nn.Module:
+    def layer(self, text: str, in_channels: int | Mapping[str, int] | None = None) -> Linear:
         """A complete layer; pooling over whole structures may differ from pooling around nodes."""
         arguments = text, self.hidden if in_channels is None else in_channels, self.hidden
-        if self.whole is None or len(set(map(_is_far, EquivariantMap(text, self.max_overlap).operations))) < 2:
-            return Linear(*arguments, aggr=self.aggr, bias=self.bias, max_overlap=self.max_overlap)
-        near = Linear(*arguments, aggr=self.aggr, bias=self.bias, max_overlap=self.max_overlap, operations=_is_near)
-        far = Linear(*arguments, aggr=self.whole, bias=False, max_overlap=self.max_overlap, operations=_is_far)
-        return SumOfLayers(near, far)
+        return Linear(*arguments, aggr=self.pooling, bias=self.bias, max_overlap=self.max_overlap)
+
+    def pooling(self, operation: Operation) -> Aggr:
+        """How an operation pools: one that matches no node pools over whole structures."""
+        is_far = not any(map(any, operation.overlap))
+        return self.whole if is_far else self.aggr
 
     def after(self, text: str) -> list[nn.Module]:
         return [*NORMS[self.norm](text, self.hidden), Activation(self.function)]
@@ -199,13 +216,16 @@ def side(patterns: Sequence[Pattern]) -> str:
     return ", ".join(map(str, patterns))
 
 
-def _is_far(operation: Operation) -> bool:
-    """Whether an operation matches no node: it pools over whole structures."""
-    return not any(map(any, operation.overlap))
-
-
-def _is_near(operation: Operation) -> bool:
-    return not _is_far(operation)
+def _join_saved(state_dict: dict[str, Any], prefix: str, layer: Linear) -> None:
+    """Puts the weights of two layers into one: `terms.0` has the operations that match a node, `terms.1` the others, in order."""
+    for pair in layer._weight_layout.pairs:
+        name = layer._weight_name(pair)
+        near, far = (state_dict.pop(f"{prefix}terms.{k}.{name}") for k in range(2))
+        near_rows, far_rows = iter(near.movedim(-3, 0).reshape(-1, *near.shape[-2:])), iter(far)  # aggregations of an operation together
+        rows = [next(near_rows if any(map(any, operation.overlap)) else far_rows) for operation in layer.operations_of(*pair)]
+        state_dict[prefix + name] = torch.stack(rows) if rows else near.new_zeros(0, *near.shape[-2:])
+    for key in [key for key in state_dict if key.startswith(f"{prefix}terms.0.bias")]:
+        state_dict[prefix + key.removeprefix(f"{prefix}terms.0.")] = state_dict.pop(key)
 
 
 def _calibrate(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
@@ -225,21 +245,6 @@ class PerTensor(nn.Module):
         if not isinstance(x, Mapping):
             return self.maps[0](x)
         return {key: linear(x[key]) for key, linear in zip(self.keys, self.maps, strict=True)}
-
-
-class SumOfLayers(nn.Module):
-    """The sum of what several modules make of the same input."""
-
-    def __init__(self, *modules: nn.Module) -> None:
-        super().__init__()
-        self.terms = nn.ModuleList(modules)
-
-    def forward(self, x: Values, structure: Structure) -> Any:
-        """Adds up the terms."""
-        first, *rest = (term(x, structure) for term in self.terms)
-        for y in rest:
-            first = {key: value + y[key] for key, value in first.items()} if isinstance(first, Mapping) else first + y
-        return first
 
 
 class Rescale(nn.Module):

@@ -1,12 +1,15 @@
 """Layers: the complete linear layer, its kin for other groups, and what a network needs around them."""
 
-from incidence.kernels.aggregate import Aggregation, register_aggregation
-from incidence.nn import transfer as transfer  # gives the layers their methods restrict_to and project
-from incidence.nn.automorphism import AutomorphismLinear
-from incidence.nn.exchangeable import Exchangeable
-from incidence.nn.linear import Linear
-from incidence.nn.masked import MaskedLinear
-from incidence.nn.modules import Activation, BatchNorm, Dropout, LayerNorm, Readout, Residual, Sequential
+from incidence.lazy import uninterrupted
+
+with uninterrupted():
+    from incidence.kernels.aggregate import Aggregation, register_aggregation
+    from incidence.nn import transfer as transfer  # gives the layers their methods restrict_to and project
+    from incidence.nn.automorphism import AutomorphismLinear
+    from incidence.nn.exchangeable import Exchangeable
+    from incidence.nn.linear import Linear
+    from incidence.nn.masked import MaskedLinear
+    from incidence.nn.modules import Activation, BatchNorm, Dropout, LayerNorm, Readout, Residual, Sequential
 
 __all__ = [
     "Activation",

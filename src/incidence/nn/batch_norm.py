@@ -24,9 +24,16 @@ class RowNorm(nn.BatchNorm1d):
         """The normalised rows."""
         if self.training and self.is_shared and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             return self._over_all(x)
-        if not self.training or len(x) > 1:
-            return super().forward(x)
-        return nn.functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        if self.training and len(x) > 1:
+            return self._normalise(x, True)
+        return self._normalise(x, False)
+
+    def _normalise(self, x: Tensor, is_learning: bool) -> Tensor:
+        """By the statistics of these rows, which are learned, or by the running ones."""
+        if is_learning and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+        statistics = self.running_mean, self.running_var
+        return torch.batch_norm(x, self.weight, self.bias, *statistics, is_learning, self.momentum or 0.0, self.eps, True)
 
     def _over_all(self, x: Tensor) -> Tensor:
         count = x.new_full((1,), len(x))

@@ -12,7 +12,8 @@ from incidence.kernels.aggregate import Aggregation
 from incidence.kernels.engine import apply
 from incidence.nn.tensors import Values, as_list
 from incidence.plans import plan_of
-from incidence.plans.program import Layout, compile_map
+from incidence.plans.layout import OrbitRef
+from incidence.plans.program import WeightLayout, compile_map
 
 if TYPE_CHECKING:
     from incidence.nn.linear import Linear
@@ -33,28 +34,37 @@ def calibrate(layer: Linear, x: Values | Mapping[str, Tensor], structure: Struct
     """
     xs = as_list(layer.map.inputs, x, structure, [None if c < 0 else c for c in layer.in_channels])
     layer._materialize(xs)
-    plan = plan_of(structure, layer.map)
-    for pair, weight in zip(layer._layout.pairs, layer._weights(), strict=True):
-        for row, number in enumerate(layer._layout.kept[pair]):
-            for a, aggregation in enumerate(layer._aggregations):
-                scale = _scale(layer, plan, pair, number, aggregation, xs)
-                bound = max(_scale(layer, plan, pair, number, aggregation, [v.abs() for v in xs]), _rms(xs[pair[0]], xs[pair[0]].numel()))
-                if scale > _CANCELLED * bound:
-                    (weight[a, row] if layer._is_list else weight[row]).div_(scale)
+    xs = layer._padded(xs)
+    plan, layout = plan_of(structure, layer._layout(structure)), layer._weight_layout
+    for pair, weight in zip(layout.pairs, layer._weights(), strict=True):
+        rows = weight.view(-1, *weight.shape[-2:])  # one for each operation and aggregation
+        for row, (number, aggr) in zip(rows, layout.terms(pair), strict=True):
+            aggregation = layer._aggregations[aggr]
+            scale = _scale(layer, plan, pair, number, aggregation, xs)
+            least = _rms(xs[pair[0]], len(xs[pair[0]]) * layer.in_channels[pair[0]])
+            bound = max(_scale(layer, plan, pair, number, aggregation, [v.abs() for v in xs]), least)
+            if scale > _CANCELLED * bound:
+                row.div_(scale)
 
 
 def _scale(layer: Linear, plan: Plan, pair: tuple[int, int], number: int, aggregation: Aggregation, xs: list[Tensor]) -> float:
     """The root mean square of the term of one operation."""
     s, t = pair
     width = xs[s].shape[1]
-    kept: dict[tuple[int, int], tuple[int, ...]] = {other: (number,) if other == pair else () for other in layer._layout.pairs}
-    program = compile_map(Layout(layer.map, kept), plan, (aggregation,))
-    eye = torch.eye(width, dtype=xs[s].dtype, device=xs[s].device)[None, None]
-    weights = [eye if other == pair else xs[other[0]].new_zeros(1, 0, xs[other[0]].shape[1], width) for other in kept]
+    kept: dict[tuple[int, int], tuple[int, ...]] = {other: (number,) if other == pair else () for other in layer._weight_layout.pairs}
+    program = compile_map(WeightLayout(layer.map, kept), plan, (aggregation,))
+    eye = torch.eye(width, dtype=xs[s].dtype, device=xs[s].device)[None]
+    weights = [eye if other == pair else xs[other[0]].new_zeros(0, xs[other[0]].shape[1], width) for other in kept]
     ys = apply(program, xs, weights, [None] * len(layer.map.outputs))
-    target = layer.map.operations[number].target.number
-    orbit = plan.orbits[plan.tensors.index(layer.map.outputs[t])][target]
-    return _rms(ys[t], orbit.num_entries * width)
+    return _rms(ys[t], _num_entries(plan, OrbitRef(t, layer.map.operations[number].target.number)) * layer.in_channels[s])
+
+
+def _num_entries(plan: Plan, target: OrbitRef) -> int:
+    """How many entries an orbit of an output has: each is in one bag of structures."""
+    stack, place = plan.layout.place_out(target.tensor)
+    lists = plan.outputs[stack]
+    counts = lists.lists.rows_ptr[: lists.level_ptr[1] + 1].diff().view(-1, lists.num_slots[0])  # (structures, orbits)
+    return int(counts[:, plan.layout.outputs[stack].slots[0][OrbitRef(place, target.orbit)].start].sum())
 
 
 def _rms(x: Tensor, count: int) -> float:

@@ -54,36 +54,36 @@ def _terms(layer: Linear, sources: list[list[DenseSource]], t: int, num_orbits: 
     for into, value in zip(terms, [] if bias is None else bias.unbind(), strict=bias is not None):
         into.append((((),), value[None]))
     for s, parts in enumerate(sources):
-        weight: Tensor = layer._weights()[layer._layout.pairs.index((s, t))]
-        weight = weight if layer._is_list else weight[None]
-        groups = _grouped(layer.map, s, t, layer._layout.kept[s, t])
-        order = torch.tensor([row for _, _, members in groups for row, _, _ in members], device=weight.device)
-        every = weight.transpose(1, 2).index_select(2, order).flatten(2)  # (aggregations, in, operations x out), group by group
-        matrices = every.split([len(members) * weight.shape[-1] for _, _, members in groups], dim=2)
-        for (source, counts, members), by_aggregation in zip(groups, matrices, strict=True):
-            for aggregation, matrix in zip(layer._aggregations, by_aggregation, strict=True):
-                products = (parts[source].pool(counts, aggregation) @ matrix).split(weight.shape[-1], dim=-1)
-                for (_, target, chosen), product in zip(members, products, strict=True):
-                    terms[target].append((chosen, product))
+        weight: Tensor = layer._weights()[layer._weight_layout.pairs.index((s, t))]
+        groups = _grouped(layer.map, s, t, tuple(layer._weight_layout.terms((s, t))))
+        order = torch.tensor([row for _, _, _, members in groups for row, _, _ in members], device=weight.device)
+        width = weight.shape[-1]
+        every = weight.view(-1, *weight.shape[-2:]).transpose(0, 1).index_select(1, order).flatten(1)  # (in, rows x out), group by group
+        matrices = every.split([len(members) * width for _, _, _, members in groups], dim=1)
+        for (source, counts, aggr, members), matrix in zip(groups, matrices, strict=True):
+            products = (parts[source].pool(counts, layer._aggregations[aggr]) @ matrix).split(width, dim=-1)
+            for (_, target, chosen), product in zip(members, products, strict=True):
+                terms[target].append((chosen, product))
     return terms
 
 
 _Member = tuple[int, int, Choices]
+_Group = tuple[int, tuple[int, ...], int, list[_Member]]
 
 
 @lru_cache(maxsize=256)
-def _grouped(m: EquivariantMap, s: int, t: int, kept: tuple[int, ...]) -> list[tuple[int, tuple[int, ...], list[_Member]]]:
-    """The operations from an input to an output by what they pool: source orbit, how many nodes of each class they match, and for each
-    operation its row in the weight, the target orbit, and the output nodes it may be read at.
+def _grouped(m: EquivariantMap, s: int, t: int, terms: tuple[tuple[int, int], ...]) -> list[_Group]:
+    """The operations from an input to an output by what they pool: source orbit, how many nodes of each class they match, and the
+    aggregation; and for each operation its row in the weight, the target orbit, and the output nodes it may be read at.
     """
-    grouped: dict[tuple[int, tuple[int, ...]], list[_Member]] = {}
+    grouped: dict[tuple[int, tuple[int, ...], int], list[_Member]] = {}
     targets = dense_orbits(m.outputs[t])
-    for row, number in enumerate(kept):
+    for row, (number, aggr) in enumerate(terms):
         operation = m.operations[number]
         target = operation.target.number
         member = row, target, choices(operation.overlap, targets[target])
-        grouped.setdefault((operation.source.number, tuple(map(sum, operation.overlap))), []).append(member)
-    return [(source, counts, members) for (source, counts), members in grouped.items()]
+        grouped.setdefault((operation.source.number, tuple(map(sum, operation.overlap)), aggr), []).append(member)
+    return [(*key, members) for key, members in grouped.items()]
 
 
 @lru_cache(maxsize=256)

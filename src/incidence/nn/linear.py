@@ -12,20 +12,22 @@ from torch import Tensor, nn
 
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import AGGREGATIONS, Aggregation, as_aggregations
+from incidence.kernels.aggregate import Aggregation, as_aggregations
 from incidence.kernels.engine import apply
 from incidence.kernels.traced import flatten, traced_apply
+from incidence.nn.aggr import Aggr, as_aggr, by_operation
 from incidence.nn.calibrate import calibrate
 from incidence.nn.dense import dense_layer
 from incidence.nn.operator import operator_matrix
 from incidence.nn.tensors import Values, as_list, assert_distinct, assert_structure, key_of, keys_in_order, per_tensor
 from incidence.plans import Plan, plan_of
-from incidence.plans.program import Layout, Program, compile_map
+from incidence.plans.layout import MapLayout, by_width, layout_of
+from incidence.plans.program import Program, WeightLayout, compile_map
 from incidence.structure import Structure
-from incidence.structure.data import cache_of
-from incidence.structure.pytree import Flat
+from incidence.structure.data import cache_of, row_counts
+from incidence.structure.pytree import Flat, flat_of
 
-__all__ = ["Linear", "as_aggr", "as_channels", "num_reads"]
+__all__ = ["Linear", "as_channels", "num_reads"]
 
 
 class Linear(nn.Module):
@@ -42,7 +44,8 @@ class Linear(nn.Module):
         text: The map, for example `i, {i j} -> i, {i j}`.
         in_channels: For all inputs, or a dict by tensor; -1 to take it from the first input.
         out_channels: For all outputs, or a dict by tensor.
-        aggr: `sum`, `mean`, `max`, `min`, `std`, or a list of them.
+        aggr: `sum`, `mean`, `max`, `min`, `std`; a list of them, each with weights of its own; or one for every operation (or a list): a
+            function of the operation, or a dict by the number of the operation, where all others are sums.
         bias: Whether to add a bias for each output orbit.
         max_overlap: With open faces: how many matched nodes may lie in an open class.
         operations: A predicate on operations that keeps some, for example no global pooling:
@@ -66,7 +69,7 @@ class Linear(nn.Module):
         text: str | EquivariantMap,
         in_channels: int | Mapping[str, int],
         out_channels: int | Mapping[str, int],
-        aggr: str | Sequence[str] = "sum",
+        aggr: Aggr = "sum",
         bias: bool = True,
         max_overlap: int = 1,
         operations: Callable[[Operation], bool] | None = None,
@@ -83,18 +86,17 @@ class Linear(nn.Module):
             raise IncidenceError(f"operations= is a function that says which operations to keep; got {operations!r}.")
         for side in (self.map.inputs, self.map.outputs):
             assert_distinct(side, self.map.text)
-        self.aggr = as_aggr(aggr)
-        self._is_list = not isinstance(aggr, str)
+        kept = _kept(self.map, operations)
+        self._is_list = isinstance(aggr, (list, tuple))
+        is_by_operation = callable(aggr) or isinstance(aggr, Mapping)
+        self.aggr, aggr_of = by_operation(aggr, self.map, kept) if is_by_operation else (as_aggr(aggr), None)
+        self._weight_layout = WeightLayout(self.map, kept, len(self.aggr), aggr_of)
         self.in_channels = [as_channels(c, "in_channels", -1) for c in per_tensor(self.map.inputs, in_channels, "in_channels")]
         self.out_channels = [as_channels(c, "out_channels", 1) for c in per_tensor(self.map.outputs, out_channels, "out_channels")]
-        self._layout = Layout(self.map, _kept(self.map, operations))
         self._aggregations = as_aggregations(self.aggr)  # these, whatever is registered under their names later
-        versions = [aggregation.version for aggregation in self._aggregations]
-        self._key = (
-            f"{self.map!r} {aggr!r} {versions} {sorted(self._layout.kept.items()) if operations else ''}"  # of what is kept on structures
-        )
+        self._set_layout()
         self._input_keys, self._output_keys = ([key_of(p) for p in side] for side in (self.map.inputs, self.map.outputs))
-        self._weight_names = [self._weight_name(pair) for pair in self._layout.pairs]
+        self._weight_names = [self._weight_name(pair) for pair in self._weight_layout.pairs]
         self._bias_names = [self._bias_name(t) for t in range(len(self.map.outputs))]
         for number, name in enumerate(self._weight_names):
             self.register_parameter(name, self._new_weight(number, device, dtype))
@@ -102,6 +104,24 @@ class Linear(nn.Module):
             value = nn.Parameter(torch.empty(len(pattern.orbits), channels, device=device, dtype=dtype)) if bias else None
             self.register_parameter(self._bias_name(t), value)
         self.reset_parameters()
+
+    def _set_layout(self) -> None:
+        """How tensors are stacked, and by what the programs that are kept on structures are known: all that they depend on."""
+        self._in_widths = _common_widths(self.in_channels)
+        self._together = layout_of(self.map, by_width(self._in_widths), by_width(self.out_channels))
+        self._apart = layout_of(self.map, *(tuple((k,) for k in range(len(side))) for side in (self.map.inputs, self.map.outputs)))
+        versions = [(aggregation.name, aggregation.version) for aggregation in self._aggregations]
+        weights = sorted(self._weight_layout.kept.items()), sorted((self._weight_layout.aggr_of or {}).items())
+        self._key = f"{self.map!r} {self._together.input_stacks} {self._together.output_stacks} {self._is_list} {versions} {weights}"
+
+    def _program_key(self, structure: Structure) -> str:
+        """By what the program on a structure is known: the layer, and how its tensors are stacked there."""
+        return self._key if self._layout(structure) is self._together else f"{self._key} apart"
+
+    def _layout(self, structure: Structure) -> MapLayout:
+        """Tensors with as many channels share their products, unless there are many rows: those would have to be copied."""
+        is_large = sum(row_counts(structure, self.map.inputs)) * max(self._in_widths) > _MOST_STACKED
+        return self._apart if is_large else self._together
 
     @property
     def _is_plain(self) -> bool:
@@ -114,12 +134,13 @@ class Linear(nn.Module):
         return "bias" if self._is_plain else f"bias_{t}"
 
     def _shape(self, number: int) -> tuple[int, ...]:
-        s, t = self._layout.pairs[number]
-        shape = len(self._layout.kept[s, t]), self.in_channels[s], self.out_channels[t]
-        return (len(self.aggr), *shape) if self._is_list else shape
+        s, t = self._weight_layout.pairs[number]
+        rows = len(self._weight_layout.terms((s, t)))
+        leading = (len(self.aggr), rows // len(self.aggr)) if self._is_list else (rows,)
+        return *leading, self.in_channels[s], self.out_channels[t]
 
     def _new_weight(self, number: int, device: Any, dtype: Any) -> nn.Parameter:
-        if self.in_channels[self._layout.pairs[number][0]] < 0:
+        if self.in_channels[self._weight_layout.pairs[number][0]] < 0:
             lazy: Any = nn.UninitializedParameter
             weight: nn.Parameter = lazy(device=device, dtype=dtype)
             return weight
@@ -136,18 +157,21 @@ class Linear(nn.Module):
         return [known[name] if name in known else getattr(self, name) for name in names]
 
     def operations_of(self, source: int = 0, target: int = 0) -> list[Operation]:
-        """The operations of one weight, in the order of its rows."""
-        return [self.map.operations[number] for number in self._layout.kept[source, target]]
+        """The operations of one weight, in the order of its rows; each once for every aggregation that is given for it alone."""
+        layout = self._weight_layout
+        numbers = layout.kept[source, target] if layout.aggr_of is None else [number for number, _ in layout.terms((source, target))]
+        return [self.map.operations[number] for number in numbers]
 
     def reset_parameters(self) -> None:
         """Draws the weights anew, with variance 1 / (in x keys read per output entry, over all operations into the orbit)."""
         reads: dict[tuple[int, int], float] = {}
-        for pair in self._layout.pairs:
+        for pair in self._weight_layout.pairs:
             for operation in self.operations_of(*pair):
                 into = operation.target.tensor, operation.target.number
-                reads[into] = reads.get(into, 0.0) + num_reads(operation) * abs(self.in_channels[pair[0]]) * len(self.aggr)
+                times = len(self.aggr) if self._is_list else 1
+                reads[into] = reads.get(into, 0.0) + num_reads(operation) * abs(self.in_channels[pair[0]]) * times
         with torch.no_grad():
-            for pair, weight in zip(self._layout.pairs, self._weights(), strict=True):
+            for pair, weight in zip(self._weight_layout.pairs, self._weights(), strict=True):
                 if isinstance(weight, nn.UninitializedParameter):
                     continue
                 operations = self.operations_of(*pair)
@@ -165,6 +189,7 @@ class Linear(nn.Module):
         for number, weight in enumerate(self._weights()):
             if isinstance(weight, nn.UninitializedParameter):
                 weight.materialize(self._shape(number))
+        self._set_layout()
         self.reset_parameters()
 
     def _save_to_state_dict(self, *args: Any, **kwargs: Any) -> None:
@@ -177,12 +202,13 @@ class Linear(nn.Module):
         if version > self._version:
             args[-1].append(f"the state of `{self.map}` has format {version}; this version reads up to {self._version}: update")
             return
-        for number, pair in enumerate(self._layout.pairs):
+        for number, pair in enumerate(self._weight_layout.pairs):
             weight = getattr(self, self._weight_name(pair))
             saved = state_dict.get(prefix + self._weight_name(pair))
             if isinstance(weight, nn.UninitializedParameter) and saved is not None:
                 self.in_channels[pair[0]] = saved.shape[-2]
                 weight.materialize(self._shape(number))
+        self._set_layout()
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
     def plan(self, structure: Structure) -> Plan:
@@ -191,14 +217,15 @@ class Linear(nn.Module):
         program, flats = self._program(structure), cache_of(structure, Flat)
         if self._key not in flats:
             flats[self._key] = flatten(program)
-        return plan_of(structure, self.map)
+        return plan_of(structure, self._layout(structure))
 
     def _program(self, structure: Structure) -> Program[Aggregation]:
         """The layer compiled for a structure; kept on it."""
         kept: dict[Any, Program[Aggregation]] = cache_of(structure, Program)
-        if self._key not in kept:
-            kept[self._key] = compile_map(self._layout, plan_of(structure, self.map), self._aggregations)
-        return kept[self._key]
+        key = self._program_key(structure)
+        if key not in kept:
+            kept[key] = compile_map(self._weight_layout, plan_of(structure, self._layout(structure)), self._aggregations)
+        return kept[key]
 
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
         """Applies the layer.
@@ -212,15 +239,24 @@ class Linear(nn.Module):
         if program is None:
             xs = self._checked(x, structure)
             program = self._program(structure)
-        ys = apply(program, *_one_dtype(xs, self._weights(), self._biases()))
-        return self._as_values(ys)
+        xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
+        return self._as_values(apply(program, self._padded(xs), self._padded_weights(weights), biases))
+
+    def _padded(self, xs: list[Tensor]) -> list[Tensor]:
+        """The inputs with as many channels as their stack has: zeros, which change nothing."""
+        widths = zip(self._in_widths, self.in_channels, strict=True)
+        return [nn.functional.pad(x, (0, more - own)) if more > own else x for x, (more, own) in zip(xs, widths, strict=True)]
+
+    def _padded_weights(self, weights: list[Tensor]) -> list[Tensor]:
+        missing = [self._in_widths[s] - self.in_channels[s] for s, _ in self._weight_layout.pairs]
+        return [nn.functional.pad(weight, (0, 0, 0, more)) if more else weight for weight, more in zip(weights, missing, strict=True)]
 
     def _as_values(self, ys: Sequence[Tensor]) -> Values:
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
 
     def _expected(self, x: Any, structure: Any) -> tuple[Program[Aggregation] | None, list[Any]]:
         """The program and the inputs, if they are just as they were when the program was made; None where they need a look."""
-        program = cache_of(structure, Program).get(self._key) if isinstance(structure, Structure) else None
+        program = cache_of(structure, Program).get(self._program_key(structure)) if isinstance(structure, Structure) else None
         xs = [x] if isinstance(x, Tensor) else [x.get(key) for key in self._input_keys] if isinstance(x, dict) else []
         if program is None or len(xs) != len(program.num_rows) or (len(xs) > 1 and len(x) > len(xs)):
             return None, xs
@@ -249,11 +285,8 @@ class Linear(nn.Module):
     def _traced(self, x: Any, structure: Structure) -> Any:
         """The same while tracing, when there is no time for checks: one operator on the lists that `plan` left on the structure."""
         xs = [x] if isinstance(x, Tensor) else [x[key] for key in keys_in_order(self.map.text, tuple(x))]
-        flats = structure._cache.get(Flat, {})  # not `cache_of`, which may write
-        if self._key not in flats:
-            raise IncidenceError("call layer.plan(structure) before tracing: the lists cannot be made while a graph is recorded.")
-        ys = traced_apply(flats[self._key], *_one_dtype(xs, self._weights(), self._biases()))
-        return self._as_values(ys)
+        xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
+        return self._as_values(traced_apply(flat_of(structure, self._key), self._padded(xs), self._padded_weights(weights), biases))
 
     def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Linear:
         """Divides the weight of every operation by the root mean square of its term on this batch, before the weight.
@@ -293,10 +326,22 @@ class Linear(nn.Module):
         sides = zip((self.map.inputs, self.map.outputs), (self.in_channels, self.out_channels), strict=True)
         channels = [{key_of(p): c for p, c in zip(ps, cs, strict=True)} for ps, cs in sides]
         shown = [next(iter(c.values())) if len(set(c.values())) == 1 else c for c in channels]
-        aggr = list(self.aggr) if self._is_list else self.aggr[0]
+        aggr = list(self.aggr) if self._is_list else " or ".join(self.aggr)
         has_bias = any(b is not None for b in self._biases())
-        count = sum(map(len, self._layout.kept.values()))
+        count = sum(map(len, self._weight_layout.kept.values()))
         return f"{str(self.map)!r}, {shown[0]}, {shown[1]}, aggr={aggr!r}, bias={has_bias}, operations={count}"
+
+
+_MOST_STACKED = 1 << 18  # floats of the inputs; more do not fit into the cache
+_LINE = 16  # floats of a cache line: rows that are shorter are read no faster
+
+
+def _common_widths(channels: Sequence[int]) -> list[int]:
+    """The channels of every input, so that those that take as many cache lines share one stack; -1 is left open."""
+    widest: dict[int, int] = {}
+    for width in channels:
+        widest[-(-width // _LINE)] = max(width, widest.get(-(-width // _LINE), -1))
+    return [width if width < 0 else widest[-(-width // _LINE)] for width in channels]
 
 
 def num_reads(operation: Operation) -> int:
@@ -309,19 +354,6 @@ def num_reads(operation: Operation) -> int:
             reads *= comb(left, a)
             left -= a
     return reads
-
-
-def as_aggr(aggr: str | Sequence[str]) -> tuple[str, ...]:
-    """The names of aggregations, checked."""
-    if not isinstance(aggr, (str, list, tuple)):
-        raise IncidenceError(f"aggr is one of {', '.join(AGGREGATIONS)}, or a list of them; got {aggr!r}.")
-    names = (aggr,) if isinstance(aggr, str) else tuple(aggr)
-    for name in names:
-        if not isinstance(name, str) or name not in AGGREGATIONS:
-            raise IncidenceError(f"no aggregation {name!r}; there are: {', '.join(AGGREGATIONS)}.")
-    if not names or len(set(names)) < len(names):
-        raise IncidenceError(f"aggr is one aggregation or a list of different ones; got {list(names)}.")
-    return names
 
 
 def as_channels(value: Any, name: str, least: int) -> int:

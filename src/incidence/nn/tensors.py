@@ -66,10 +66,13 @@ def per_tensor(patterns: Sequence[Pattern], value: Any, what: str) -> list[Any]:
     return [found[number] for number in range(len(patterns))]
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def keys_in_order(text: str, keys: tuple[str, ...]) -> tuple[str, ...]:
     """The keys of a dict of inputs in the order of a map; a constant for tracing."""
     return tuple(per_tensor(EquivariantMap(text).inputs, {key: key for key in keys}, "the input"))
+
+
+# All that `torch.compiler.assume_constant_result` does, once it has loaded the compiler, which takes as long as torch itself.
+keys_in_order._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def as_list(patterns: Sequence[Pattern], x: object, structure: Structure, channels: Sequence[int | None]) -> list[Tensor]:

@@ -121,7 +121,7 @@ def _assert_sum(layer: object) -> None:
     inner = _inner(layer)
     if -1 in inner.in_channels:
         raise IncidenceError(f"the layer `{inner.map}` has no weights yet: run it once, so that it knows its in_channels.")
-    if isinstance(inner, Linear) and (_weight(layer, 0, 0).ndim > 3 or not isinstance(AGGREGATIONS[inner.aggr[0]], Sum)):
+    if isinstance(inner, Linear) and (_weight(layer, 0, 0).ndim > 3 or not all(isinstance(AGGREGATIONS[name], Sum) for name in inner.aggr)):
         raise IncidenceError(f"weights are carried between layers that take sums; this one has aggr={list(inner.aggr)}.")
     if isinstance(layer, Exchangeable) and layer.order is not None:
         raise IncidenceError(f"Exchangeable({layer.order}) does not say which tensor it means: write the tensor, as in 'i {{i j}}'.")

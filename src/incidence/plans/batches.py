@@ -1,9 +1,9 @@
 r"""Plans of batches, with nothing looked up again.
 
-The numbers of a plan are one list in pieces, one for each part and structure. The numbers of a piece count things of one kind: the
-bags of a level, the rows of a tensor, the pairs of a level. A batch of some structures has the pieces of those, in the same order,
-and the numbers in a piece move as far as what they count has moved. So a batch is one gathering of ranges and one sum, whatever the
-map is. All this is on the host, where sizes are needed anyway, and goes to the device in one piece.
+The numbers of a plan are one list in pieces, one for each part and structure, and every number counts things of one kind: the bags of
+a level, the rows of a tensor, the reads of a level. A batch of some structures has the pieces of those, in the same order, and a
+number moves as far as what it counts has moved. So a batch is one gathering of ranges and one sum, whatever the map is. All this is
+on the host, where sizes are needed anyway, and goes to the device in one piece.
 
 Every batch is closed by one structure more, which has nothing but the ends of lists: whatever starts there ends there.
 """
@@ -11,118 +11,129 @@ Every batch is closed by one structure more, which has nothing but the ends of l
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain
-from typing import NamedTuple
+from itertools import accumulate
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from incidence.plans.orbit_plan import BucketPlan, OrbitPlan, bags_ptr_of, places_of
-from incidence.plans.plan import Plan
-from incidence.structure.arrange import Mask
+from incidence.plans.plan import PartnerKey, Plan, reads_itself
+from incidence.plans.stack import Partners, StackLists, StackPlan
 from incidence.structure.data import Array
 from incidence.structure.ragged import spans, starts_of
 
 __all__ = ["PlanStore"]
 
 
-class _Bucket(NamedTuple):
-    """A bucket of an orbit in all plans: see `BucketPlan`. Masks that some plans lack are there with no set."""
-
-    sizes: tuple[int, ...]
-    widths: tuple[int, ...]
-    masks: tuple[Mask, ...]
-    sets: Array
-
-    @property
-    def entries(self) -> Array:
-        """How many entries of each mask the structures have."""
-        found: Array = self.sets * np.array([len(mask) for mask in self.masks])[:, None]
-        return found
-
-
-class _Part(NamedTuple):
-    """A part of the list of numbers: the kind of thing that it has numbers for, and the kinds that these numbers count, one a column."""
-
-    kind: int
-    counted: tuple[int, ...]
-
-
-class _Orbit:
-    """An orbit in all plans. Kinds of things are rows of the table of sizes.
+class _Kinds:
+    """The kinds of things that are counted: each is a row of the table of sizes, by structure.
 
     Attributes:
-        lists: Its lists in each plan.
-        buckets: Its buckets; `masks` those of all.
-        has_rows: Whether batches look its rows up.
-        bags, pairs, end, entries: The kinds: bags by level, pairs of bags and entries by level, the end of a list, entries by mask.
-        bag_parts: The parts of the list of numbers that have the bags of entries.
+        sizes: How many things of each kind every structure has.
+        list_of: For every kind the first kind of the list it is counted in.
     """
 
-    def __init__(self, lists: Sequence[OrbitPlan], buckets: Sequence[_Bucket], is_alone: bool, first_kind: int) -> None:
-        self.lists, self.buckets = lists, buckets
-        self.masks = tuple(mask for bucket in buckets for mask in bucket.masks)
-        self.has_rows = not is_alone or len(self.masks) > 1 or any(orbit.rows is not None for orbit in lists)
-        num_levels = len(lists[0].level_numbers)
-        self.bags, self.pairs = range(first_kind, first_kind + num_levels), range(first_kind + num_levels, first_kind + 2 * num_levels)
-        self.end = self.pairs.stop
-        self.entries = range(self.end + 1, self.end + 1 + len(self.masks))
-        # The bags of entries, by mask: each moves with its level.
-        columns = [tuple(np.repeat(self.bags, bucket.widths).tolist()) for bucket in buckets for _ in bucket.masks]
-        self.bag_parts = [_Part(kind, counted) for kind, counted in zip(self.entries, columns, strict=True)]
+    def __init__(self) -> None:
+        self.sizes: list[Array] = []
+        self.list_of: list[int] = []
 
-    def sizes(self, num_keys: Array) -> list[Array]:
-        """How many bags, pairs, ends and entries there are, each by structure."""
-        bags = np.array(self.lists[0].num_slots)[:, None] * num_keys[list(self.lists[0].level_numbers)]
-        pairs = np.zeros_like(bags)
-        for bucket in self.buckets:
-            pairs += np.array(bucket.widths)[:, None] * bucket.entries.sum(axis=0)
-        return [bags, pairs, np.zeros_like(bags[:1]), *(bucket.entries for bucket in self.buckets)]
+    def add(self, sizes: Array) -> range:
+        """The kinds of one list, which follow each other there; from their sizes, (kinds, structures)."""
+        first = len(self.sizes)
+        self.sizes += list(sizes)
+        self.list_of += [first] * len(sizes)
+        return range(first, len(self.sizes))
 
-    def row_parts(self, tensor: int) -> list[_Part]:
-        """The rows of bags and where they start, by level; then the rows of entries, by mask."""
-        of_bags = [_Part(kind, (tensor,)) for kind in self.pairs]
-        starts = [_Part(kind, (counted,)) for kind, counted in zip(self.bags, self.pairs, strict=True)]
-        of_entries = [_Part(kind, (tensor,)) for kind in self.entries] if self.has_rows else []
-        return [*of_bags, *starts, _Part(self.end, (self.pairs[-1],)), *of_entries]
 
-    def row_numbers(self, lists: OrbitPlan) -> list[Array]:
-        """What a plan has of these."""
-        names = ["rows_of_bags", "rows_ptr", *(["rows"] if self.has_rows else [])]
-        return [lists.on_host[name] for name in names]
+Numbers = tuple[Array, Array]
+"""Some numbers of a plan, and the kind of what each counts."""
 
-    def make(self, totals: Sequence[int], numbers: Array, bags: Tensor, parts: Iterator[Tensor]) -> OrbitPlan:
+
+class _StackParts:
+    """The lists of one stack in all plans. Each list has a number for every thing of some kinds.
+
+    Attributes:
+        rows, reads: The kinds of rows and reads, by tensor; `bags` and `level_reads` those of bags and reads, by level.
+        end: The kind of the end of a list of starts.
+    """
+
+    def __init__(self, kinds: _Kinds, plans: Sequence[StackPlan], num_rows: Array, num_bags: Array) -> None:
+        self._first = plans[0]
+        self._num_reads = np.concatenate([plan.num_reads for plan in plans], axis=2)  # (tensors, levels, structures)
+        self.rows, self.bags = kinds.add(num_rows), kinds.add(num_bags)
+        self.reads, self.level_reads = kinds.add(self._num_reads.sum(axis=1)), kinds.add(self._num_reads.sum(axis=0))
+        [self.end] = kinds.add(np.zeros_like(num_bags[:1]))
+
+    @property
+    def lists(self) -> list[list[int]]:
+        """The kinds of the lists of a plan, as `StackLists` has them; a list of starts has an end."""
+        return [[*self.reads], [*self.rows, self.end], [*self.level_reads], [*self.bags, self.end]]
+
+    @property
+    def ends(self) -> list[int]:
+        """The kinds that the ends of the lists of starts count."""
+        return [self.reads[-1], self.level_reads[-1]]
+
+    def numbers(self, plan: StackPlan) -> Iterator[Numbers]:
+        """All numbers of a plan but the ends."""
+        bags, starts, rows, bag_starts = (t.cpu().numpy() for t in plan.lists)
+        yield bags, self.bags[0] + np.searchsorted(plan.level_ptr, bags, side="right") - 1
+        yield starts[:-1], np.repeat(self.reads, plan.num_rows_of)
+        yield rows, self.rows[0] + np.searchsorted(plan.row_ptr, rows, side="right") - 1
+        yield bag_starts[:-1], np.repeat(self.level_reads, plan.num_bags_at)
+
+    def make(self, totals: Sequence[int], numbers: Array, parts: Iterator[Tensor]) -> StackPlan:
         """The lists of a batch, from how many things of each kind it has, its structures, and their numbers."""
-        first, counts = self.lists[0], [totals[kind] for kind in self.entries]
-        level_ptr = 0, *accumulate(totals[kind] for kind in self.bags)
-        num_sets = tuple(n // len(mask) for n, mask in zip(counts, self.masks, strict=True))
-        buckets = tuple(BucketPlan(b.sizes, b.widths, b.masks, b.sets.take(numbers, axis=1)) for b in self.buckets)
-        rows_of_bags, rows_ptr = next(parts), next(parts)
-        rows = next(parts).long() if self.has_rows else None
-        return OrbitPlan(
-            num_entries=sum(counts),
-            first_row=0,
-            rows=rows,
-            level_numbers=first.level_numbers,
-            num_slots=first.num_slots,
-            level_ptr=level_ptr,
-            bags_of_entries=bags,
-            bags_ptr=self._bags_ptr(counts, bags),
-            rows_of_bags=rows_of_bags,
-            rows_ptr=rows_ptr,
-            masks=self.masks,
-            num_sets=num_sets,
-            single_nodes=first.single_nodes,
-            buckets=buckets,
+        return StackPlan(
+            (0, *accumulate(totals[kind] for kind in self.rows)),
+            len(numbers),
+            self._first.num_slots,
+            (0, *accumulate(totals[kind] for kind in self.bags)),
+            StackLists(*(next(parts) for _ in StackLists._fields)),
+            self._num_reads.take(numbers, axis=2),
+            self._first.single_nodes,
         )
 
-    def _bags_ptr(self, counts: Sequence[int], like: Tensor) -> Tensor:
-        """Where the bags of every entry start, for as many entries of each mask: as in a longer list, if all have as many bags."""
-        known, rest = self.lists[0].bags_ptr, iter(counts)
-        shapes = [(sum(next(rest) for _ in bucket.masks), sum(bucket.widths)) for bucket in self.buckets]
-        is_longer = len(shapes) == 1 and shapes[0][0] < len(known) and known.dtype == like.dtype
-        return known[: shapes[0][0] + 1] if is_longer else bags_ptr_of(shapes, like)
+
+class _PartnerParts:
+    """The partners of one orbit and operation in all plans: a list of targets, of sources, of both, or none.
+
+    Attributes:
+        pairs: The kind of pairs.
+        has: Whether there is a list of targets, and one of sources.
+        lists: The kinds of the lists.
+    """
+
+    def __init__(self, kinds: _Kinds, plans: Sequence[Plan], key: PartnerKey, entries: int) -> None:
+        self._key, self._entries = key, entries
+        found = [self._partners(plan) for plan in plans]
+        self._counts = np.concatenate([partners.counts for partners in found])
+        [self.pairs] = kinds.add(self._counts[None])
+        self.has = tuple(any(list_ is not None for list_ in lists) for lists in zip(*(f.lists for f in found), strict=True))
+        self.lists = [[self.pairs] for has in self.has if has]
+
+    def _partners(self, plan: Plan) -> Partners:
+        """Those of a plan, which may have none."""
+        known = plan.partners.get(self._key)
+        if known is not None:
+            return known
+        none = torch.zeros(0, dtype=torch.long)
+        num_entries = plan.num_entries[self._key[0].tensor]
+        sources = None if reads_itself(self._key[1]) else none
+        return Partners(none if num_entries.any() else None, sources, np.zeros_like(num_entries))
+
+    def numbers(self, plan: Plan) -> Iterator[Numbers]:
+        """The numbers of a plan."""
+        partners = self._partners(plan)
+        for list_, has in zip(partners.lists, self.has, strict=True):
+            if has:
+                rows = np.arange(int(partners.counts.sum())) if list_ is None else list_.cpu().numpy()
+                yield rows, np.full(len(rows), self._entries)
+
+    def make(self, numbers: Array, parts: Iterator[Tensor]) -> Partners:
+        """The partners in a batch."""
+        targets, sources = (next(parts) if has else None for has in self.has)
+        return Partners(targets, sources, self._counts.take(numbers))
 
 
 class PlanStore:
@@ -133,55 +144,56 @@ class PlanStore:
     """
 
     def __init__(self, plans: Sequence[Plan]) -> None:
-        self._plans, self._device = plans, plans[0].device
+        self._layout, self._device = plans[0].layout, plans[0].device
         counts = np.array([plan.num_keys.shape[1] for plan in plans])
         self._first, self._plan_of = starts_of(counts), np.repeat(np.arange(len(counts)), counts)
-        num_keys = np.concatenate([plan.num_keys for plan in plans], axis=1)
-        num_entries = np.concatenate([plan.num_entries for plan in plans], axis=1)
-        self._keys, self._tensors = range(len(num_keys)), range(len(num_keys), len(num_keys) + len(num_entries))
-        sizes = [num_keys, num_entries]
-        list_of = [*range(self._tensors.stop)]  # for every kind the first kind of the list it is counted in; these have lists of their own
-        self._orbits: list[list[_Orbit]] = []
-        for t, orbits in enumerate(plans[0].orbits):
-            self._orbits.append([])
-            for o in range(len(orbits)):
-                lists = [plan.orbits[t][o] for plan in plans]
-                orbit = _Orbit(lists, _buckets(lists, counts), len(orbits) == 1, len(list_of))
-                sizes += orbit.sizes(num_keys)
-                list_of += [kinds[0] for kinds in (orbit.bags, orbit.pairs, [orbit.end], orbit.entries) for _ in kinds]
-                self._orbits[-1].append(orbit)
-        self._list_of = np.array(list_of)
-        self._set_parts(np.concatenate(sizes))
+        self._num_keys = np.concatenate([plan.num_keys for plan in plans], axis=1)
+        self._num_entries = np.concatenate([plan.num_entries for plan in plans], axis=1)
+        kinds = _Kinds()
+        entries = [kinds.add(row[None])[0] for row in self._num_entries]
+        self._stacks = [self._stack_parts(kinds, plans, number) for number in range(len(self._layout.stacks))]
+        keys = dict.fromkeys(key for plan in plans for key in plan.partners)
+        self._partners = {key: _PartnerParts(kinds, plans, key, entries[key[0].tensor]) for key in keys}
+        self._list_of = np.array(kinds.list_of)
+        self._set_pieces(np.stack(kinds.sizes), plans)
 
-    def _set_parts(self, sizes: Array) -> None:
-        """Puts the numbers of all plans one after the other, and notes where the pieces are and with what they move."""
-        orbits = [(orbit, self._tensors[t]) for t, listed in enumerate(self._orbits) for orbit in listed]
-        self._bag_parts = [part for orbit, _ in orbits for part in orbit.bag_parts]
-        row_parts = [part for orbit, tensor in orbits for part in orbit.row_parts(tensor)]
-        self._row_kinds = np.array([part.kind for part in row_parts])
-        self._row_counted = np.array([part.counted[0] for part in row_parts])
-        parts = [*self._bag_parts, *row_parts]
-        self._kinds = np.array([part.kind for part in parts])
-        self._widths = np.array([len(part.counted) for part in parts])[:, None]
-        flats = [self._flat(plan) for plan in self._plans]
-        self._numbers = np.concatenate([*flats, np.zeros(1, dtype=flats[0].dtype)])  # the last for the ends
-        before = starts_of(np.array([len(flat) for flat in flats]))
-        lengths = sizes[self._kinds] * self._widths
-        places = self._starts(lengths, np.zeros(len(lengths), dtype=np.int64)) + before[self._plan_of]
-        self._sizes, self._origin, self._places = (
-            np.pad(table, [(0, 0), (0, 1)], constant_values=value)
-            for table, value in ((sizes, 0), (self._starts(sizes, self._list_of), 0), (places, len(self._numbers) - 1))
-        )
-        self._sizes[[orbit.end for orbit, _ in orbits], -1] = 1
+    def _stack_parts(self, kinds: _Kinds, plans: Sequence[Plan], number: int) -> _StackParts:
+        stack = self._layout.stacks[number]
+        levels = [self._layout.levels.index(level) for level in stack.all_levels]
+        num_rows = self._num_entries[[self._layout.tensors.index(p) for p in stack.patterns]]
+        num_bags = self._num_keys[levels] * np.array(stack.num_slots)[:, None]
+        return _StackParts(kinds, [plan.stacks[number] for plan in plans], num_rows, num_bags)
+
+    def _set_pieces(self, sizes: Array, plans: Sequence[Plan]) -> None:
+        """Puts the numbers of all plans one after the other, and notes where the pieces are and what they count."""
+        lists = [part for stack in self._stacks for part in stack.lists] + [part for p in self._partners.values() for part in p.lists]
+        self._lists = lists
+        self._pieces = np.array([kind for kinds in lists for kind in kinds])  # the kinds that pieces have a number for each of
+        numbers, counted = zip(*map(self._numbers_of, plans), strict=True)
+        ends = np.array([kind for stack in self._stacks for kind in stack.ends])
+        self._numbers = np.concatenate([*numbers, np.zeros(len(ends), dtype=np.int64)])
+        if max(int(self._numbers.max(initial=0)), int(sizes.sum())) < 2**31 - 1:
+            self._numbers = self._numbers.astype(np.int32)
+        self._counted = np.concatenate([*counted, ends])
+        lengths = np.array([len(values) for values in numbers])
+        places = self._starts(sizes[self._pieces], np.zeros(len(self._pieces), dtype=np.int64)) + starts_of(lengths)[self._plan_of]
+        closing = np.zeros(len(self._pieces), dtype=np.int64)  # where the closing structure has its ends
+        is_end = np.isin(self._pieces, [stack.end for stack in self._stacks])
+        closing[is_end] = len(self._numbers) - len(ends) + np.arange(len(ends))
+        self._places = np.column_stack([places, closing])
+        self._sizes, self._origin = (np.pad(table, [(0, 0), (0, 1)]) for table in (sizes, self._starts(sizes, self._list_of)))
+        self._sizes[[stack.end for stack in self._stacks], -1] = 1
         self._closing = np.array([len(self._plan_of)])
 
-    def _flat(self, plan: Plan) -> Array:
-        """All numbers of a plan: the bags of entries, orbit by orbit; then what there is of rows, orbit by orbit. On the host."""
-        pairs = list(zip(chain(*self._orbits), chain(*plan.orbits), strict=True))
-        parts = [lists.on_host["bags"] for _, lists in pairs]
-        parts += [part for orbit, lists in pairs for part in orbit.row_numbers(lists)]
-        found: Array = np.concatenate(parts)
-        return found
+    def _numbers_of(self, plan: Plan) -> Numbers:
+        """All numbers of a plan; kept with it, as loose structures are put into batches again and again."""
+        key = tuple((key, partners.has) for key, partners in self._partners.items())
+        if key not in plan.on_host:
+            parts = [pair for parts, stack in zip(self._stacks, plan.stacks, strict=True) for pair in parts.numbers(stack)]
+            parts += [pair for partners in self._partners.values() for pair in partners.numbers(plan)]
+            numbers, counted = zip(*parts, strict=True)
+            plan.on_host[key] = np.concatenate(numbers), np.concatenate(counted)
+        return plan.on_host[key]
 
     def _starts(self, sizes: Array, list_of: Array) -> Array:
         """Where the things of every structure start in the lists of its plan, which come by kind, then by structure."""
@@ -198,32 +210,20 @@ class PlanStore:
         sizes, origin, places = (table.take(closed, axis=1) for table in (self._sizes, self._origin, self._places))
         totals, shift = _counted(sizes, self._list_of)
         shift -= origin
-        lengths = sizes.take(self._kinds, axis=0) * self._widths
-        values = self._numbers.take(spans(places.ravel(), lengths.ravel()), mode="clip")  # twice as fast as with a check of bounds
-        self._move(values, sizes, shift.astype(values.dtype))
-        return self._plan(numbers, sizes, totals.tolist(), values)
+        lengths = sizes.take(self._pieces, axis=0)
+        at = spans(places.ravel(), lengths.ravel())
+        values = self._numbers.take(at, mode="clip")  # twice as fast as with a check of bounds
+        moved = self._counted.take(at, mode="clip") * len(closed)
+        moved += np.tile(np.arange(len(closed)), len(lengths)).repeat(lengths.ravel())
+        values += shift.astype(values.dtype).ravel().take(moved, mode="clip")
+        return self._plan(numbers, totals.tolist(), values)
 
-    def _move(self, values: Array, sizes: Array, shift: Array) -> None:
-        """Moves all numbers as far as what they count has moved. The bags of an entry are side by side, and each moves with its level."""
-        moves = [shift.take(part.counted, axis=0).T.repeat(sizes[part.kind], axis=0).ravel() for part in self._bag_parts]
-        moves.append(shift.take(self._row_counted, axis=0).ravel().repeat(sizes.take(self._row_kinds, axis=0).ravel()))
-        start = 0
-        for move in moves:
-            values[start : start + len(move)] += move
-            start += len(move)
-
-    def _plan(self, numbers: Array, sizes: Array, totals: Sequence[int], values: Array) -> Plan:
-        orbits = [orbit for listed in self._orbits for orbit in listed]
-        lengths = [sum(len(part.counted) * totals[part.kind] for part in orbit.bag_parts) for orbit in orbits]
-        for orbit in orbits:
-            lengths += [sum(totals[kind] for kind in orbit.pairs), sum(totals[kind] for kind in orbit.bags) + 1]
-            lengths += [sum(totals[kind] for kind in orbit.entries)] if orbit.has_rows else []
-        parts = torch.from_numpy(values).to(self._device).split_with_sizes(lengths)
-        bags, rest = iter(parts[: len(orbits)]), iter(parts[len(orbits) :])
-        lists = tuple(tuple(orbit.make(totals, numbers, next(bags), rest) for orbit in listed) for listed in self._orbits)
-        first = self._plans[0]
-        num_keys, num_entries = (sizes[kinds.start : kinds.stop, :-1] for kinds in (self._keys, self._tensors))
-        return Plan(first.tensors, first.levels, num_keys, num_entries, lists, tuple(map(places_of, lists)))
+    def _plan(self, numbers: Array, totals: Sequence[int], values: Array) -> Plan:
+        lengths = [sum(totals[kind] for kind in kinds) for kinds in self._lists]
+        parts = iter(torch.from_numpy(values).to(self._device).split_with_sizes(lengths))
+        stacks = tuple(stack.make(totals, numbers, parts) for stack in self._stacks)
+        partners = {key: found.make(numbers, parts) for key, found in self._partners.items()}
+        return Plan(self._layout, self._num_keys.take(numbers, axis=1), self._num_entries.take(numbers, axis=1), stacks, partners)
 
 
 def _counted(sizes: Array, list_of: Array) -> tuple[Array, Array]:
@@ -234,24 +234,3 @@ def _counted(sizes: Array, list_of: Array) -> tuple[Array, Array]:
     above = starts_of(totals)
     starts += (above - above.take(list_of))[:, None]
     return totals, starts
-
-
-def _buckets(lists: Sequence[OrbitPlan], counts: Array) -> list[_Bucket]:
-    """The buckets of an orbit in all plans, which have so many structures each."""
-    by_sizes: dict[tuple[int, ...], dict[int, BucketPlan]] = {}
-    for number, orbit in enumerate(lists):
-        for bucket in orbit.buckets:
-            by_sizes.setdefault(bucket.sizes, {})[number] = bucket
-    found, first = [], starts_of(counts)
-    for sizes, known in sorted(by_sizes.items()):
-        listed = list(known.values())
-        masks, widths = listed[0].masks, listed[0].widths
-        if len(listed) == len(lists) and all(bucket.masks == masks for bucket in listed):
-            found.append(_Bucket(sizes, widths, masks, np.concatenate([bucket.sets for bucket in listed], axis=1)))
-            continue
-        masks = tuple(sorted({mask for bucket in listed for mask in bucket.masks}))
-        sets = np.zeros((len(masks), int(counts.sum())), dtype=np.int64)
-        for number, bucket in known.items():
-            sets[[masks.index(mask) for mask in bucket.masks], first[number] : first[number] + counts[number]] = bucket.sets
-        found.append(_Bucket(sizes, widths, masks, sets))
-    return found

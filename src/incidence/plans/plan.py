@@ -1,31 +1,35 @@
 r"""Plans: which keys the entries of a structure write to and read from.
 
-Every entry writes to all subsets of its nodes and reads from all subsets of its nodes. A plan lists, for every orbit of every
-tensor of a map, the bags of its entries, a bag being a subset with a word; see `orbit_plan`, and `docs/engine.md` for an example
-carried through by hand.
+Every entry writes to all subsets of its nodes and reads from all subsets of its nodes. A plan lists, for every stack of tensors of a
+map, the bags of its rows; and where an orbit meets itself, the partners of its entries. See `docs/engine.md` for an example carried
+through by hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, combinations
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from incidence.algebra.maps import EquivariantMap
-from incidence.algebra.orbit import Class, Orbit
+from incidence.algebra.orbit import Class
+from incidence.algebra.overlap import Matrix
 from incidence.algebra.pattern import Pattern
-from incidence.algebra.words import Level, levels, num_open, words
-from incidence.plans.orbit_plan import BucketPlan, NodeSlot, OrbitPlan, bags_ptr_of, level_ptr_of, places_of
-from incidence.structure.arrange import Arranged, Mask
+from incidence.algebra.words import Level, num_open, overlap_of, words
+from incidence.plans.layout import BagLayout, MapLayout, OrbitRef
+from incidence.plans.stack import Partners, StackLists, StackPlan
+from incidence.structure.arrange import Arranged
 from incidence.structure.data import Array, StructureData, arranged
 from incidence.structure.ragged import code, no_entries, ranges, rank
 
-__all__ = ["Plan", "build_plan", "is_aligned", "tensors_of"]
+__all__ = ["PartnerKey", "Plan", "build_plan", "reads_itself"]
+
+PartnerKey = tuple[OrbitRef, Matrix]
+"""An orbit, by the number of its tensor, and an operation that matches all its nodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,172 +37,131 @@ class Plan:
     """Everything a layer needs to know of a structure. Prints its cost.
 
     Attributes:
-        tensors: The tensors of the map, each once.
-        levels: The levels, the empty one first.
+        layout: The stacks of the map, and the slots of their bags.
         num_keys: How many keys of each level each structure has, shape (levels, structures); on the host.
         num_entries: How many entries of each tensor each structure has, shape (tensors, structures); on the host.
-        orbits: For every tensor, the lists of its orbits.
-        places: For every tensor, where its rows are among the entries of its orbits; None where they are in that order.
+        stacks: The lists of every different stack.
+        partners: The entries on one node set that read each other, by orbit and operation.
+        on_host: All its numbers, once batches are made of it: see `batches.PlanStore`.
     """
 
-    tensors: tuple[Pattern, ...]
-    levels: tuple[Level, ...]
+    layout: MapLayout
     num_keys: Array
     num_entries: Array
-    orbits: tuple[tuple[OrbitPlan, ...], ...]
-    places: tuple[Tensor | None, ...]
+    stacks: tuple[StackPlan, ...]
+    partners: dict[PartnerKey, Partners]
+    on_host: dict[Hashable, tuple[Array, Array]] = field(default_factory=dict, repr=False)
+
+    @property
+    def inputs(self) -> list[StackPlan]:
+        """The lists of the stacks of the inputs."""
+        return [self.stacks[number] for number in self.layout.numbers_in]
+
+    @property
+    def outputs(self) -> list[StackPlan]:
+        """The lists of the stacks of the outputs."""
+        return [self.stacks[number] for number in self.layout.numbers_out]
 
     @property
     def device(self) -> torch.device:
         """Where the lists live."""
-        return self.orbits[0][0].bags_of_entries.device
+        return self.inputs[0].lists.bags_of_rows.device
 
     def __repr__(self) -> str:
         lines = ["Plan"]
-        for pattern, orbits, count in zip(self.tensors, self.orbits, self.num_entries.sum(1).tolist(), strict=True):
+        for pattern, count in zip(self.layout.tensors, self.num_entries.sum(1).tolist(), strict=True):
             lines.append(f"  {str(pattern) or '(one value)'}: {count:,} entries")
-            for orbit, lists in zip(pattern.orbits, orbits, strict=True):
-                if len(pattern.orbits) > 1:
-                    lines.append(f"    {orbit}: {lists.num_entries:,} entries")
-                cost = f"{len(lists.bags_of_entries):,} reads, {lists.num_bags:,} bags on {len(lists.level_numbers)} levels"
-                order = "rows in order" if lists.rows is None else "rows looked up"
-                lines.append(f"      {cost}, {len(lists.masks)} masks, {order}")
-        keys = ", ".join(f"{n:,} of size {len(level)}" for level, n in zip(self.levels, self.num_keys.sum(1).tolist(), strict=True))
+        for layout, stack in zip(self.layout.stacks, self.stacks, strict=True):
+            names = ", ".join(str(p) or "(one value)" for p in layout.patterns)
+            cost = f"{len(stack.lists.bags_of_rows):,} reads, {stack.num_bags:,} bags on {len(stack.num_slots)} levels"
+            lines.append(f"  {names}: {cost}")
+        if self.partners:
+            lines.append(f"  partners: {sum(int(p.counts.sum()) for p in self.partners.values()):,} reads")
+        totals = zip(self.layout.levels, self.num_keys.sum(1).tolist(), strict=True)
+        keys = ", ".join(f"{n:,} of size {len(level)}" for level, n in totals)
         return "\n".join([*lines, f"  keys: {keys}", f"  memory: {self.num_bytes / 2**20:,.1f} MiB"])
 
     @property
     def num_bytes(self) -> int:
         """The memory of the lists."""
-        lists = [o for orbits in self.orbits for o in orbits]
-        tensors = [t for o in lists for t in (o.bags_of_entries, o.bags_ptr, o.rows_of_bags, o.rows_ptr, o.rows)]
-        return sum(t.numel() * t.element_size() for t in (*tensors, *self.places) if t is not None)
+        lists = [t for stack in self.stacks for t in stack.lists]
+        lists += [t for pairs in self.partners.values() for t in (pairs.targets, pairs.sources) if t is not None]
+        return sum(t.numel() * t.element_size() for t in lists)
 
 
 _SPARSE_NODES = 4  # nodes for each place in an entry from which on nodes are ranked
 
 
-def tensors_of(equivariant_map: EquivariantMap) -> tuple[Pattern, ...]:
-    """The tensors of a map, each once."""
-    return tuple(dict.fromkeys(equivariant_map.inputs + equivariant_map.outputs))
-
-
-def _orbit_levels(equivariant_map: EquivariantMap, tensors: Sequence[Pattern]) -> dict[tuple[int, int], tuple[Level, ...]]:
-    """The levels at which an orbit meets another: those of its own that some orbit of the other side has too.
-
-    An orbit of fixed size that meets itself needs no key for all its nodes: its entries lie side by side.
-    """
-    k = equivariant_map.max_overlap
-    needed: dict[tuple[int, int], set[Level]] = {}
-    for p in equivariant_map.inputs:
-        for q in equivariant_map.outputs:
-            for a, source in enumerate(p.orbits):
-                for b, target in enumerate(q.orbits):
-                    shared = set(levels(source.classes, k)) & set(levels(target.classes, k))
-                    if is_aligned(p, q, a, b):
-                        shared -= {_all_nodes(source)}
-                    needed.setdefault((tensors.index(p), a), set()).update(shared)
-                    needed.setdefault((tensors.index(q), b), set()).update(shared)
-    return {place: tuple(sorted({(), *found}, key=lambda x: (len(x), x))) for place, found in needed.items()}
-
-
-def is_aligned(source: Pattern, target: Pattern, source_orbit: int, target_orbit: int) -> bool:
-    """Whether an input and an output orbit are the same entries, so that those on one node set lie side by side."""
-    orbit = source.orbits[source_orbit]
-    return source == target and source_orbit == target_orbit and orbit.size > 0 and not orbit.is_open
-
-
-def _all_nodes(orbit: Orbit) -> Level:
-    return tuple(sorted(c.sort for c in orbit.classes for _ in range(c.size or 0)))
-
-
-def build_plan(equivariant_map: EquivariantMap, structure: StructureData) -> Plan:
+def build_plan(layout: MapLayout, structure: StructureData) -> Plan:
     """Finds the lists of a map on a structure."""
-    tensors = tensors_of(equivariant_map)
-    wanted = _orbit_levels(equivariant_map, tensors)
+    tensors = layout.tensors
     found = [_bucket_keys(structure, t, pattern, one) for t, pattern in enumerate(tensors) for one in arranged(structure, pattern)]
-    all_levels = tuple(sorted({x for found_levels in wanted.values() for x in found_levels}, key=lambda x: (len(x), x)))
+    wanted = _wanted(layout)
     for bucket in found:
-        classes = tensors[bucket.tensor].orbits[bucket.orbit].classes
-        for level in wanted[bucket.tensor, bucket.orbit]:
-            if level:
-                bucket.keys[level] = _keys(bucket, classes, level, equivariant_map.max_overlap)
-    num_keys = np.stack([_number_keys(structure, level, found) for level in all_levels])
-    orbits = []
-    for t, pattern in enumerate(tensors):
-        lists: list[OrbitPlan] = []
-        for number, orbit in enumerate(pattern.orbits):
-            buckets = [bucket for bucket in found if (bucket.tensor, bucket.orbit) == (t, number)]
-            layout = _bag_layout(orbit, wanted[t, number], all_levels, num_keys, equivariant_map.max_overlap)
-            lists.append(_orbit_plan(buckets, wanted[t, number], layout, structure))
-        orbits.append(tuple(lists))
+        classes = tensors[bucket.ref.tensor].orbits[bucket.ref.orbit].classes
+        for level in sorted(wanted[bucket.ref]):
+            bucket.keys[level] = _keys(bucket, classes, level, layout.map.max_overlap)
+    num_keys = np.stack([_number_keys(structure, level, found) for level in layout.levels])
     num_entries = np.stack([structure.entry_ptr(p).diff().cpu().numpy() for p in tensors])
-    return Plan(tensors, all_levels, num_keys, num_entries, tuple(orbits), tuple(map(places_of, orbits)))
+    stacks = tuple(_StackBuilder(stack, layout, structure, num_keys, num_entries).build(found) for stack in layout.stacks)
+    partners: dict[PartnerKey, Partners] = {}
+    for ref in layout.partner_orbits:
+        pattern, buckets = tensors[ref.tensor], [bucket for bucket in found if bucket.ref == ref]
+        listed = _partners(buckets, len(pattern.orbits[ref.orbit].classes), structure.batch(pattern), structure.num_structures)
+        partners.update({(ref, overlap): pairs for overlap, pairs in listed})
+    return Plan(layout, num_keys, num_entries, stacks, partners)
+
+
+def _wanted(layout: MapLayout) -> dict[OrbitRef, set[Level]]:
+    """The levels of every orbit of every tensor, by the number of the tensor, but for the empty one."""
+    wanted: dict[OrbitRef, set[Level]] = {}
+    for stack in layout.stacks:
+        for pattern, orbits in zip(stack.patterns, stack.levels, strict=True):
+            for number, levels in enumerate(orbits):
+                wanted.setdefault(OrbitRef(layout.tensors.index(pattern), number), set()).update(set(levels) - {()})
+    return wanted
 
 
 class _Keys(NamedTuple):
-    """The keys of one level in every entry: their nodes, ascending, (entries, keys each, nodes); and their slots (entries, keys each)."""
+    """The keys of one level in every entry: their nodes, ascending, (entries, keys each, nodes); and their words (entries, keys each)."""
 
     nodes: Tensor
-    slots: Tensor
+    words: Tensor
 
 
 @dataclass(frozen=True)
 class _BucketKeys:
-    """A bucket while its plan is made, with its entries in the order of the plan.
+    """A bucket while its plan is made.
 
     Attributes:
-        tensor, orbit: The orbit it is of.
-        sizes, labels: The number of nodes in each class, and the class of every node.
-        masks, num_sets: The masks of its node sets, and how many sets have each.
-        rows: The rows of its entries, shape (entries,).
-        nodes: Their nodes, shape (entries, nodes).
+        ref: The orbit it is of, by the number of the tensor.
+        found: Its entries, and which of them are on one node set.
         home: Their structures, shape (entries,).
         keys: For every level, the keys of its entries.
         numbers: For every level, the numbers of those keys once they are known, shape (entries, keys each).
     """
 
-    tensor: int
-    orbit: int
-    sizes: tuple[int, ...]
-    labels: tuple[int, ...]
-    masks: tuple[Mask, ...]
-    num_sets: tuple[int, ...]
-    rows: Tensor
-    nodes: Tensor
+    ref: OrbitRef
+    found: Arranged
     home: Tensor
     keys: dict[Level, _Keys]
     numbers: dict[Level, Tensor]
 
+    @property
+    def rows(self) -> Tensor:
+        """The rows of its entries, ascending, shape (entries,)."""
+        return self.found.bucket.rows
+
 
 def _bucket_keys(structure: StructureData, tensor: int, pattern: Pattern, found: Arranged) -> _BucketKeys:
-    """A bucket before its keys are known. Entries that are alone on their node sets keep the order of the user."""
-    rows, nodes = found.bucket.rows, found.bucket.nodes
-    if not found.is_single:
-        rows, nodes = rows[found.order], nodes[found.order]
-    home = structure.batch(pattern)[rows]
-    return _BucketKeys(
-        tensor, found.bucket.orbit, found.bucket.sizes, found.bucket.labels, found.masks, found.num_sets, rows, nodes, home, {}, {}
-    )
-
-
-class _BagLayout(NamedTuple):
-    """The levels of an orbit, the words that a key of each has, and where the bags of each start; see `OrbitPlan`."""
-
-    level_numbers: tuple[int, ...]
-    num_slots: tuple[int, ...]
-    level_ptr: tuple[int, ...]
-    single_nodes: NodeSlot | None
-
-
-def _bag_layout(orbit: Orbit, wanted: Sequence[Level], all_levels: Sequence[Level], num_keys: Array, max_overlap: int) -> _BagLayout:
-    numbers = tuple(all_levels.index(level) for level in wanted)
-    slots = tuple(len(words(orbit.classes, level, max_overlap)) for level in wanted)
-    return _BagLayout(numbers, slots, level_ptr_of(numbers, slots, num_keys), _single_nodes(orbit, wanted, max_overlap))
+    """A bucket before its keys are known."""
+    ref = OrbitRef(tensor, found.bucket.orbit)
+    return _BucketKeys(ref, found, structure.batch(pattern)[found.bucket.rows], {}, {})
 
 
 def _keys(bucket: _BucketKeys, classes: Sequence[Class], level: Level, max_overlap: int) -> _Keys:
     """The keys of a level in every entry."""
-    nodes, labels = bucket.nodes, bucket.labels
+    nodes, labels = bucket.found.bucket.nodes, bucket.found.bucket.labels
     subsets = [
         s
         for s in combinations(range(len(labels)), len(level))
@@ -213,8 +176,8 @@ def _keys(bucket: _BucketKeys, classes: Sequence[Class], level: Level, max_overl
     known = words(tuple(classes), level, max_overlap)
     bases = [len(classes)] * len(level)
     codes = torch.tensor([_number(word, len(classes)) for word in known], device=nodes.device)
-    slots = torch.searchsorted(codes, code(label.unbind(2), bases)[0].contiguous()) if len(known) > 1 else torch.zeros_like(keys[:, :, 0])
-    return _Keys(keys, slots)
+    which = torch.searchsorted(codes, code(label.unbind(2), bases)[0].contiguous()) if len(known) > 1 else torch.zeros_like(keys[:, :, 0])
+    return _Keys(keys, which)
 
 
 def _number(word: Sequence[int], base: int) -> int:
@@ -242,7 +205,7 @@ def _number_keys(structure: StructureData, level: Level, found: Sequence[_Bucket
     flat = torch.cat([k.reshape(-1, len(level)) for k in keys]) if keys else no_entries(len(level), structure.device).T
     ranks, count = rank(code(flat.unbind(1), [structure.total_nodes] * len(level))[0])
     for bucket, numbers in zip(members, ranks.split([k.shape[0] * k.shape[1] for k in keys]), strict=True):
-        bucket.numbers[level] = numbers.view(bucket.keys[level].slots.shape)
+        bucket.numbers[level] = numbers.view(bucket.keys[level].words.shape)
     if structure.num_structures == 1:
         return np.array([count])
     owner = torch.empty(count, dtype=torch.long, device=structure.device)
@@ -256,83 +219,113 @@ def _host(values: Tensor) -> Array:
     return found
 
 
-def _single_nodes(orbit: Orbit, wanted: Sequence[Level], max_overlap: int) -> NodeSlot | None:
-    """The smallest class of fixed size that has a level of its own sort."""
-    found = [
-        NodeSlot(at, words(orbit.classes, level, max_overlap).index((label,)), size)
-        for at, level in enumerate(wanted)
-        for label, c in enumerate(orbit.classes)
-        if len(level) == 1 and c.sort == level[0] and (size := c.size)
-    ]
-    return min(found, key=lambda slot: (slot.size, slot.level, slot.slot), default=None)
+def _by_structure(home: Tensor, num_structures: int) -> Array:
+    """How many entries each structure has."""
+    return np.array([len(home)]) if num_structures == 1 else _host(torch.bincount(home, minlength=num_structures))
 
 
-def _orbit_plan(buckets: Sequence[_BucketKeys], wanted: Sequence[Level], layout: _BagLayout, structure: StructureData) -> OrbitPlan:
-    device, num_structures = structure.device, structure.num_structures
-    columns = [
-        [bucket.home[:, None]]
-        + [
-            bucket.numbers[level] * num_slots + bucket.keys[level].slots + first
-            for level, num_slots, first in zip(wanted[1:], layout.num_slots[1:], layout.level_ptr[1:-1], strict=True)
-        ]
-        for bucket in buckets
-    ]  # for every bucket and level, the bags of its entries: (entries, bags each)
-    num_reads = sum(c.numel() for parts in columns for c in parts)
-    dtype = torch.int32 if max(layout.level_ptr[-1], num_reads) < 2**31 - 1 else torch.long
-    tables = [torch.cat(parts, dim=1).to(dtype) for parts in columns]  # (entries, bags each)
-    bags = torch.cat([torch.zeros(0, dtype=dtype, device=device), *(table.flatten() for table in tables)])  # (pairs,)
-    bags_ptr = bags_ptr_of([(len(table), table.shape[1]) for table in tables], bags)  # (entries + 1,)
-    rows = torch.cat([no_entries(1, device)[0], *(bucket.rows for bucket in buckets)])  # (entries,)
-    plans = tuple(
-        BucketPlan(bucket.sizes, tuple(c.shape[1] for c in parts), bucket.masks, _sets(bucket, num_structures))
-        for bucket, parts in zip(buckets, columns, strict=True)
-    )
-    first_row, listed = _in_order(rows)
-    rows_of_bags, rows_ptr = _transposed(bags, bags_ptr, rows, layout.level_ptr)
-    return OrbitPlan(
-        num_entries=len(rows),
-        first_row=first_row,
-        rows=listed,
-        level_numbers=layout.level_numbers,
-        num_slots=layout.num_slots,
-        level_ptr=layout.level_ptr,
-        bags_of_entries=bags,
-        bags_ptr=bags_ptr,
-        rows_of_bags=rows_of_bags,
-        rows_ptr=rows_ptr,
-        masks=tuple(mask for bucket in plans for mask in bucket.masks),
-        num_sets=tuple(n for bucket in plans for n in bucket.sets.sum(1).tolist()),
-        single_nodes=layout.single_nodes,
-        buckets=plans,
-    )
+class _StackBuilder:
+    """Makes the lists of one stack."""
+
+    def __init__(self, stack: BagLayout, layout: MapLayout, structure: StructureData, num_keys: Array, num_entries: Array) -> None:
+        self._stack, self._structure = stack, structure
+        self._tensors = [layout.tensors.index(p) for p in stack.patterns]
+        self._num_rows = num_entries.sum(1)[self._tensors].tolist()
+        totals = num_keys.sum(1).tolist()
+        num_bags = (totals[layout.levels.index(level)] * n for level, n in zip(stack.all_levels, stack.num_slots, strict=True))
+        self._level_ptr = (0, *accumulate(num_bags))
+        self._num_reads = np.zeros((len(self._tensors), len(stack.all_levels), structure.num_structures), dtype=np.int64)
+
+    def build(self, found: Sequence[_BucketKeys]) -> StackPlan:
+        """The lists, from the keys of all buckets."""
+        tables = [
+            [(bucket.rows, self._bags(bucket, position)) for bucket in found if bucket.ref.tensor == tensor]
+            for position, tensor in enumerate(self._tensors)
+        ]  # by tensor and bucket
+        num_reads = int(self._num_reads.sum())
+        dtype = torch.int32 if max(self._level_ptr[-1], num_reads, sum(self._num_rows)) < 2**31 - 1 else torch.long
+        parts = [_by_row(buckets, count, dtype, self._structure.device) for buckets, count in zip(tables, self._num_rows, strict=True)]
+        bags, widths = (torch.cat(lists) for lists in zip(*parts, strict=True))  # (reads,), (rows,)
+        bags_ptr = ranges(widths).to(dtype)
+        return StackPlan(
+            row_ptr=(0, *accumulate(self._num_rows)),
+            num_structures=self._structure.num_structures,
+            num_slots=self._stack.num_slots,
+            level_ptr=self._level_ptr,
+            lists=StackLists(bags, bags_ptr, *_transposed(bags, widths, self._level_ptr)),
+            num_reads=self._num_reads,
+            single_nodes=self._stack.single_nodes,
+        )
+
+    def _bags(self, bucket: _BucketKeys, position: int) -> Tensor:
+        """The bags of the entries of a bucket, level by level, shape (entries, bags each); and how many reads these are."""
+        ref, columns = OrbitRef(position, bucket.ref.orbit), []
+        per_structure = _by_structure(bucket.home, self._structure.num_structures)
+        for at, level in enumerate(self._stack.all_levels):
+            if ref not in self._stack.slots[at]:
+                continue
+            keys, within = (bucket.numbers[level], bucket.keys[level].words) if level else (bucket.home[:, None], 0)
+            columns.append(keys * self._stack.num_slots[at] + within + (self._level_ptr[at] + self._stack.slots[at][ref].start))
+            self._num_reads[position, at] += columns[-1].shape[1] * per_structure
+        return torch.cat(columns, dim=1)
 
 
-def _in_order(rows: Tensor) -> tuple[int, Tensor | None]:
-    """The first row, and all of them unless they follow each other."""
-    first = int(rows[0]) if len(rows) else 0
-    is_range = bool((rows == torch.arange(first, first + len(rows), device=rows.device)).all())
-    return (first, None) if is_range else (0, rows)
+def _by_row(buckets: Sequence[tuple[Tensor, Tensor]], count: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The bags of all rows of a tensor one after the other, and how many each has; from the rows and bags of its buckets."""
+    if len(buckets) == 1:  # with all rows, in order
+        [(_, table)] = buckets
+        return table.to(dtype).flatten(), torch.full((count,), table.shape[1], device=device)
+    widths = torch.zeros(count, dtype=torch.long, device=device)
+    for rows, table in buckets:
+        widths[rows] = table.shape[1]
+    starts = ranges(widths)
+    bags = torch.empty(int(starts[-1]), dtype=dtype, device=device)
+    for rows, table in buckets:
+        bags[starts[rows, None] + torch.arange(table.shape[1], device=device)] = table.to(dtype)
+    return bags, widths
 
 
-def _transposed(bags: Tensor, bags_ptr: Tensor, rows: Tensor, level_ptr: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """The rows of the entries of every bag, and where those of each start."""
-    num_structures = level_ptr[1]  # their bags come first, and every entry is in one: they need no sort, or a small one
-    is_other = bags >= num_structures
-    of_others = torch.repeat_interleave(rows.to(bags.dtype), bags_ptr.diff())[is_other]
-    of_others = of_others[bags[is_other].sort(stable=True)[1]]
-    of_structures = rows.to(bags.dtype)
-    if num_structures > 1:
-        of_structures = of_structures[bags[~is_other].sort(stable=True)[1]]
-    rows_ptr = ranges(torch.bincount(bags, minlength=level_ptr[-1])).to(bags.dtype)
-    return torch.cat([of_structures, of_others]), rows_ptr
+def _transposed(bags: Tensor, widths: Tensor, level_ptr: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The rows of every bag, and where those of each start."""
+    rows = torch.repeat_interleave(torch.arange(len(widths), dtype=bags.dtype, device=bags.device), widths)
+    is_other = bags >= level_ptr[1]  # bags of structures come first, and are often in order already
+    parts = [_ordered(rows[chosen], bags[chosen]) for chosen in (~is_other, is_other)]
+    return torch.cat(parts), ranges(torch.bincount(bags, minlength=level_ptr[-1])).to(bags.dtype)
 
 
-def _sets(bucket: _BucketKeys, num_structures: int) -> Array:
-    """How many sets of each mask each structure has."""
-    if num_structures == 1:
-        return np.array(bucket.num_sets)[:, None]
-    lengths = torch.tensor([n * len(mask) for n, mask in zip(bucket.num_sets, bucket.masks, strict=True)], device=bucket.home.device)
-    mask = torch.repeat_interleave(torch.arange(len(bucket.masks), device=lengths.device), lengths)
-    counts = torch.bincount(mask * num_structures + bucket.home, minlength=len(bucket.masks) * num_structures)
-    found: Array = _host(counts).reshape(len(bucket.masks), num_structures) // np.array([len(mask) for mask in bucket.masks])[:, None]
-    return found
+def _ordered(values: Tensor, by: Tensor) -> Tensor:
+    """Values by ascending keys; as they are where keys ascend already."""
+    return values if bool((by[1:] >= by[:-1]).all()) else values[by.sort(stable=True)[1]]
+
+
+def _partners(buckets: Sequence[_BucketKeys], num_classes: int, home: Tensor, num_structures: int) -> Iterator[tuple[Matrix, Partners]]:
+    """The entries of an orbit that read each other, by operation: all pairs on one node set. `home` has the structure of every row."""
+    found: dict[Matrix, list[tuple[Tensor, Tensor]]] = {}
+    for bucket in buckets:
+        start, rows = 0, bucket.rows if bucket.found.is_single else bucket.found.rows
+        for mask, count in zip(bucket.found.masks, bucket.found.num_sets, strict=True):
+            sets = rows[start : start + count * len(mask)].view(count, len(mask)).unbind(1)  # (sets,) for every word
+            start += count * len(mask)
+            for source, u in zip(sets, mask, strict=True):
+                for target, w in zip(sets, mask, strict=True):
+                    found.setdefault(overlap_of(u, w, num_classes, num_classes), []).append((target, source))
+    for overlap, pairs in found.items():
+        targets, sources = (torch.cat(part) for part in zip(*pairs, strict=True))
+        order = _ascending(targets, len(home))
+        targets, sources = targets[order], sources[order]
+        is_full = len(targets) == len(home) and bool((targets == torch.arange(len(home), device=home.device)).all())
+        counts = _by_structure(home if is_full else home[targets], num_structures)
+        dtype = torch.int32 if len(home) < 2**31 - 1 else torch.long
+        yield overlap, Partners(None if is_full else targets.to(dtype), None if reads_itself(overlap) else sources.to(dtype), counts)
+
+
+def reads_itself(overlap: Matrix) -> bool:
+    """Whether an operation that matches all nodes of an orbit takes every node to its own class: the only partner is the entry itself."""
+    return all(n == 0 for i, row in enumerate(overlap) for j, n in enumerate(row) if i != j)
+
+
+def _ascending(values: Tensor, bound: int) -> Tensor:
+    """The order in which values ascend; without a sort where all differ."""
+    place = torch.full((bound,), -1, device=values.device).index_copy_(0, values, torch.arange(len(values), device=values.device))
+    order = place[place >= 0]
+    return order if len(order) == len(values) else values.sort(stable=True)[1]

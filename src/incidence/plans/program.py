@@ -1,29 +1,43 @@
-r"""A map compiled for a structure: which products a layer comes down to, and which operation every block of their matrices holds.
+r"""A map compiled for a layer and a structure: the products that it comes down to, and the operation of every block of their matrices.
 
 One node set and two words, u for the input entry and w for the output entry, determine exactly one operation. So all operations of a
-level are one product of pooled rows with a matrix Big, whose block (u, w) is the weight of that operation: see `docs/engine.md`.
+level are one product of pooled rows with a matrix Big, whose block (u, w) is the weight of that operation: see `docs/engine.md`. Which
+products there are depends on the layer alone; a structure adds its lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from itertools import product
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
-from incidence.algebra.orbit import Class
 from incidence.algebra.overlap import Matrix, overlaps
-from incidence.algebra.words import Word, overlap_of, words
-from incidence.plans.orbit_plan import OrbitPlan
-from incidence.plans.plan import Plan, is_aligned
+from incidence.algebra.words import overlap_of
+from incidence.plans.layout import BagLayout, MapLayout, OrbitRef
+from incidence.plans.plan import PartnerKey, Plan
+from incidence.plans.stack import Partners, StackPlan
+from incidence.structure.data import Array
 from incidence.structure.ragged import ranges
 
-__all__ = ["BigIndex", "Layout", "LevelProduct", "OrbitTerm", "Products", "Program", "SelfProduct", "Side", "WordTable", "compile_map"]
+__all__ = [
+    "BigIndex",
+    "LevelProduct",
+    "MatrixRef",
+    "PartnerProduct",
+    "Products",
+    "Program",
+    "Stack",
+    "WeightLayout",
+    "compile_map",
+    "num_rows",
+]
 
 
 class Statistic(Protocol):
@@ -35,106 +49,55 @@ class Statistic(Protocol):
 A = TypeVar("A", bound=Statistic)
 
 
-class OrbitRef(NamedTuple):
-    """An orbit of a side of a map: which tensor, and which of its orbits."""
-
-    tensor: int
-    orbit: int
-
-
 class MatrixRef(NamedTuple):
-    """A matrix that is made of a weight: which weight, and which of its matrices."""
+    """A matrix that is made of weights: between which stacks, an input and an output, and which of their matrices."""
 
-    weight: int
+    source: int
+    target: int
     number: int
 
 
-class WordTable:
-    """The operation that every pair of words means, as its row in the weight; -1 where the layer has none.
-
-    Attributes:
-        weight_rows: Shape (words of the input entry, words of the output entry).
-    """
-
-    def __init__(self, weight_rows: Tensor) -> None:
-        self.weight_rows = weight_rows
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the layer has none of the operations."""
-        return not bool((self.weight_rows >= 0).any())
-
-    def rows_of_blocks(self, aggr: int, shape: Sequence[int]) -> Tensor:
-        """For every row of the blocks of a matrix its row of the weight, one past the last where there is no operation.
-
-        Args:
-            aggr: Which aggregation.
-            shape: Of the weight, ([aggregations,] operations, in, out).
-
-        Returns:
-            Shape (words x in x words,), as the matrix has rows (words x in) and columns (words x out).
-        """
-        num_operations, num_in = shape[-3:-1]
-        rows = self.weight_rows[:, None, :]  # (words, 1, words)
-        within = torch.arange(num_in, device=rows.device)[:, None]  # (in, 1)
-        found = (aggr * num_operations + rows) * num_in + within  # (words, in, words)
-        return found.masked_fill(rows < 0, prod(shape[:-1])).flatten()
-
-
-class TermLevel(NamedTuple):
-    """A level that two orbits have: its place in the lists of either, and the operation of every pair of words."""
-
-    source_level: int
-    target_level: int
-    table: WordTable
-
-
-@dataclass(frozen=True)
-class OrbitTerm:
-    """All operations between two orbits.
-
-    Attributes:
-        source, target: The orbits.
-        weight: Which weight holds the operations.
-        levels: The levels that both have.
-        blocks: Where the two are the same entries: for every mask, the operation of every pair of words; else None.
-    """
-
-    source: OrbitRef
-    target: OrbitRef
-    weight: int
-    levels: tuple[TermLevel, ...]
-    blocks: tuple[WordTable, ...] | None
-
-
 class LevelProduct(NamedTuple):
-    """The rows of a level of an input orbit, pooled by one aggregation, times a matrix, into a level of an output orbit."""
+    """The rows of a level of an input stack, pooled by one aggregation, times a matrix, into a level of an output stack."""
 
-    source: OrbitRef
-    target: OrbitRef
     aggr: int
+    source: int
+    target: int
     source_level: int
     target_level: int
     matrix: MatrixRef
 
+    @property
+    def factor(self) -> tuple[int, int, int]:
+        """What it starts from: aggregation, input stack, level."""
+        return self.aggr, self.source, self.source_level
 
-class SelfProduct(NamedTuple):
-    """An orbit that meets itself: for every mask the matrices, one for each aggregation that keeps entries, which are added up."""
 
-    source: OrbitRef
-    target: OrbitRef
-    matrices: tuple[tuple[MatrixRef, ...], ...]
+class PartnerProduct(NamedTuple):
+    """Entries times a matrix, read by their partners: the sum of those of all aggregations that keep single entries.
+
+    Attributes:
+        key: The orbit, by the number of its tensor, and the operation; `adjoint` is the same read backwards.
+        source, target: Which input, and which output.
+        matrices: One for each aggregation.
+    """
+
+    key: PartnerKey
+    adjoint: PartnerKey
+    source: int
+    target: int
+    matrices: tuple[MatrixRef, ...]
 
 
 class BigIndex(NamedTuple):
-    """How the matrices of one weight are gathered from its rows, and their gradients back.
+    """How the matrices between two stacks are gathered from the rows of their weights, and their gradients back.
 
     Attributes:
-        weight_rows: For every row of the blocks of all matrices, one matrix after the other, its row of the weight.
-        block_rows, block_ptr: The rows of the blocks for every row of the weight, and where they start.
-        lengths, shapes: Of every matrix: how many rows of blocks, and (words x in, words x out).
+        weight_rows: For every row of the blocks of all matrices, one matrix after the other, its row of the weights.
+        block_rows, block_ptr: The rows of the blocks for every row of the weights, and where they start.
+        lengths, shapes: Of every matrix: how many rows of blocks, and (slots x in, slots x out).
         is_full: Whether no row is missing.
-        is_plain: Whether they are the rows of the weight in order.
+        is_plain: Whether they are the rows of the weights in order.
     """
 
     weight_rows: Tensor
@@ -146,197 +109,239 @@ class BigIndex(NamedTuple):
     is_plain: bool
 
 
-class _WeightTables:
-    """All matrices that are made of one weight: for each an aggregation, and the operations of its blocks."""
+class _StackPair:
+    """All matrices between an input and an output stack, as tables of operations: rows of their weights, one weight after the other.
 
-    def __init__(self) -> None:
-        self.tables: list[tuple[int, WordTable]] = []
-        self._by_shape: dict[tuple[int, ...], BigIndex] = {}
+    Attributes:
+        weights: The weights, by number.
+        first: For every weight, its first operation among those of all.
+        num_operations: Of all weights, once for each aggregation where all have a weight of their own.
+        tables: For every matrix the operation of every pair of slots, -1 where the layer has none; on the host.
+    """
 
-    def index(self, shape: tuple[int, ...]) -> BigIndex:
-        """How they are gathered from a weight of a given shape; kept."""
-        if shape not in self._by_shape:
-            self._by_shape[shape] = self._make(shape)
-        return self._by_shape[shape]
+    def __init__(self, weights: Sequence[int], counts: Sequence[int]) -> None:
+        self.weights = tuple(weights)
+        self.first = {weight: sum(counts[:at]) for at, weight in enumerate(weights)}
+        self.num_operations = sum(counts)
+        self.tables: list[Array] = []
+        self._by_shape: dict[tuple[int, int, torch.device], BigIndex] = {}
+
+    def index(self, num_in: int, num_out: int, device: torch.device) -> BigIndex:
+        """How the matrices are gathered from weights with given channels; kept."""
+        key = num_in, num_out, device
+        if key not in self._by_shape:
+            self._by_shape[key] = self._make(*key)
+        return self._by_shape[key]
 
     @torch.inference_mode(False)
-    def _make(self, shape: tuple[int, ...]) -> BigIndex:
-        parts = [table.rows_of_blocks(aggr, shape) for aggr, table in self.tables]
-        rows = torch.cat(parts) if parts else torch.zeros(0, dtype=torch.long)
-        total = prod(shape[:-1])
+    def _make(self, num_in: int, num_out: int, device: torch.device) -> BigIndex:
+        total = self.num_operations * num_in
+        within = np.arange(num_in)[:, None]  # (in, 1)
+        blocks = (table[:, None, :] for table in self.tables)  # (slots, 1, slots) each
+        parts = [np.where(block < 0, total, block * num_in + within).ravel() for block in blocks]  # (slots x in x slots,) each
+        rows = torch.from_numpy(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
         ptr = ranges(torch.bincount(rows, minlength=total + 1))[: total + 1]
-        is_full = int(ptr[-1]) == len(rows)
-        is_plain = torch.equal(rows.cpu(), torch.arange(total))
+        is_full, is_plain = int(ptr[-1]) == len(rows), torch.equal(rows, torch.arange(total))
         members = rows.sort(stable=True)[1][: int(ptr[-1])]
-        shapes = [(len(t.weight_rows) * shape[-2], t.weight_rows.shape[1] * shape[-1]) for _, t in self.tables]
-        return BigIndex(rows, members.int(), ptr.int(), [len(part) for part in parts], shapes, is_full, is_plain)
+        shapes = [(table.shape[0] * num_in, table.shape[1] * num_out) for table in self.tables]
+        rows, members, ptr = (t.to(device) for t in (rows, members.int(), ptr.int()))
+        return BigIndex(rows, members, ptr, [len(part) for part in parts], shapes, is_full, is_plain)
 
 
 class Products:
-    """All terms of a layer as products. They depend on the masks that occur and on nothing else of a structure.
-
-    Args:
-        terms: The terms.
-        keeps_entry: For every aggregation, whether a bag of one entry gives that entry.
+    """All operations of a layer as products.
 
     Attributes:
-        terms: The terms.
-        of_levels: All products on levels; `into` and `out_of` are those of every output and every input orbit.
-        self_into: The products of entries that lie side by side, by output orbit; `self_out_of` by input orbit.
-        weight_into: For every output, a weight that tells its channels.
+        layout, weights: What they are made of.
+        num_weights: How many weights the layer has.
+        stack_pairs: The matrices between every input and every output stack.
+        of_levels: All products on levels.
+        into: Those of every output stack by level.
+        out_of: Those that start from the same rows: by aggregation, input stack and level.
+        of_partners: The products of entries that are read by partners.
+        native: What `kernels.native` makes of them, by channels.
     """
 
-    def __init__(self, terms: Sequence[OrbitTerm], keeps_entry: Sequence[bool]) -> None:
-        self.terms = tuple(terms)
-        self.weight_into = [weight for _, weight in sorted({term.target.tensor: term.weight for term in terms}.items())]
-        self.of_levels: list[LevelProduct] = []
-        self.self_into: dict[OrbitRef, SelfProduct] = {}
-        self._weights = [_WeightTables() for _ in {term.weight for term in terms}]
-        keeping = [aggr for aggr, keeps in enumerate(keeps_entry) if keeps]
-        for term in terms:
-            for source_level, target_level, table in term.levels:
-                for aggr in range(len(keeps_entry)):
-                    matrix = self._matrix(term, aggr, table)
-                    self.of_levels.append(LevelProduct(term.source, term.target, aggr, source_level, target_level, matrix))
-            if keeping and not all(table.is_empty for table in term.blocks or ()):
-                matrices = tuple(tuple(self._matrix(term, aggr, table) for aggr in keeping) for table in term.blocks or ())
-                self.self_into[term.target] = SelfProduct(term.source, term.target, matrices)
-        self.self_out_of = {product.source: product for product in self.self_into.values()}
-        self.into = {ref: [p for p in self.of_levels if p.target == ref] for ref in {term.target for term in terms}}
-        self.out_of = {ref: [p for p in self.of_levels if p.source == ref] for ref in {term.source for term in terms}}
+    def __init__(self, layout: MapLayout, weights: WeightLayout, keeps_entry: Sequence[bool]) -> None:
+        self.layout, self.weights = layout, weights
+        self.stack_pairs = {
+            (a, b): _StackPair(*weights.between(sources, targets))
+            for (a, sources), (b, targets) in product(enumerate(layout.input_stacks), enumerate(layout.output_stacks))
+        }
+        self.num_weights = len(weights.pairs)
+        self.native: dict[tuple[int, int], Any] = {}
+        self._rows: dict[tuple[OrbitRef, OrbitRef, int], dict[Matrix, int]] = {}
+        self.of_levels = list(self._level_products(len(keeps_entry)))
+        self.into = [
+            [[p for p in self.of_levels if (p.target, p.target_level) == (b, level)] for level in range(len(stack.all_levels))]
+            for b, stack in enumerate(layout.outputs)
+        ]
+        self.out_of: dict[tuple[int, int, int], list[LevelProduct]] = {}
+        for p in self.of_levels:
+            self.out_of.setdefault(p.factor, []).append(p)
+        self.of_partners = list(self._partner_products([aggr for aggr, keeps in enumerate(keeps_entry) if keeps]))
 
-    def _matrix(self, term: OrbitTerm, aggr: int, table: WordTable) -> MatrixRef:
+    def _level_products(self, num_aggregations: int) -> Iterator[LevelProduct]:
+        inputs, outputs = self.layout.inputs, self.layout.outputs
+        for (a, source), (b, target) in product(enumerate(inputs), enumerate(outputs)):
+            for i, level in enumerate(source.all_levels):
+                if level not in target.all_levels:
+                    continue
+                j = target.all_levels.index(level)
+                for aggr in range(num_aggregations):
+                    table = self._level_table(a, b, i, j, aggr)
+                    if (table >= 0).any():
+                        yield LevelProduct(aggr, a, b, i, j, self._matrix(a, b, table))
+
+    def _level_table(self, a: int, b: int, i: int, j: int, aggr: int) -> Array:
+        """The operation of every pair of slots of a level, for one aggregation."""
+        source, target = self.layout.inputs[a], self.layout.outputs[b]
+        level = source.all_levels[i]
+        table = np.full((source.num_slots[i], target.num_slots[j]), -1)
+        for (one, us), (other, ws) in product(source.slots[i].items(), target.slots[j].items()):
+            s = OrbitRef(self.layout.input_stacks[a][one.tensor], one.orbit)
+            t = OrbitRef(self.layout.output_stacks[b][other.tensor], other.orbit)
+            rows = self._rows_of(s, t, aggr)
+            sizes = len(source.orbits[one].classes), len(target.orbits[other].classes)
+            for (u, one_word), (w, other_word) in product(
+                zip(us, source.words(one, level), strict=True), zip(ws, target.words(other, level), strict=True)
+            ):
+                row = rows.get(overlap_of(one_word, other_word, *sizes))
+                if row is not None:
+                    table[u, w] = row
+        return table
+
+    def _rows_of(self, source: OrbitRef, target: OrbitRef, aggr: int) -> dict[Matrix, int]:
+        """For every overlap matrix of two orbits, its operation among those of their stacks."""
+        key = source, target, aggr
+        if key not in self._rows:
+            stacks = self.layout.place_in(source.tensor).stack, self.layout.place_out(target.tensor).stack
+            first = self.stack_pairs[stacks].first[self.weights.number(source, target)]
+            self._rows[key] = {overlap: first + row for overlap, row in self.weights.rows(*key).items()}
+        return self._rows[key]
+
+    def _partner_products(self, keeping: Sequence[int]) -> Iterator[PartnerProduct]:
+        for s, t in self.layout.partners:
+            a, b = self.layout.place_in(s.tensor).stack, self.layout.place_out(t.tensor).stack
+            by_aggr = [self._rows_of(s, t, aggr) for aggr in keeping]
+            size = self.layout.map.inputs[s.tensor].orbits[s.orbit].size
+            ref = OrbitRef(self.layout.tensors.index(self.layout.map.inputs[s.tensor]), s.orbit)
+            matched = dict.fromkeys(overlap for rows in by_aggr for overlap in rows if sum(map(sum, overlap)) == size)
+            for overlap in matched:
+                matrices = tuple(self._matrix(a, b, np.array([[rows[overlap]]])) for rows in by_aggr if overlap in rows)
+                transposed = tuple(zip(*overlap, strict=True))
+                yield PartnerProduct((ref, overlap), (ref, transposed), s.tensor, t.tensor, matrices)
+
+    def _matrix(self, a: int, b: int, table: Array) -> MatrixRef:
         """Notes one more matrix."""
-        tables = self._weights[term.weight].tables
-        tables.append((aggr, table))
-        return MatrixRef(term.weight, len(tables) - 1)
-
-    def big_index(self, shapes: Sequence[tuple[int, ...]]) -> list[BigIndex]:
-        """For weights of given shapes, how the matrices of each are gathered."""
-        return [tables.index(shape) for tables, shape in zip(self._weights, shapes, strict=True)]
+        tables = self.stack_pairs[a, b].tables
+        tables.append(table)
+        return MatrixRef(a, b, len(tables) - 1)
 
 
-@dataclass(frozen=True)
-class Side:
-    """A tensor of the input or the output: how many entries it has, the lists of its orbits, and its rows among their entries."""
+class Stack(NamedTuple):
+    """Some tensors of a side: their positions there, their slots, and their lists."""
 
-    num_entries: int
-    orbits: tuple[OrbitPlan, ...]
-    places: Tensor | None
+    tensors: tuple[int, ...]
+    layout: BagLayout
+    plan: StackPlan
+
+    @property
+    def num_orbits(self) -> list[int]:
+        """The number of orbits of every tensor."""
+        return [len(p.orbits) for p in self.layout.patterns]
 
 
 @dataclass(frozen=True)
 class Program(Generic[A]):
-    """What a layer does on a structure: the tensors of either side, the products between them, and the aggregations."""
+    """What a layer does on a structure: the stacks of either side, the products between them, partners, and the aggregations."""
 
-    inputs: tuple[Side, ...]
-    outputs: tuple[Side, ...]
+    inputs: tuple[Stack, ...]
+    outputs: tuple[Stack, ...]
     products: Products
+    partners: dict[PartnerKey, Partners]
     aggregations: tuple[A, ...]
+    native: dict[tuple[int, int], Any] = field(default_factory=dict, repr=False, compare=False)
+    """What `kernels.native` makes of it, by channels."""
 
     @cached_property
     def device(self) -> torch.device:
         """Where the lists live."""
-        return self.inputs[0].orbits[0].bags_of_entries.device
+        return self.inputs[0].plan.lists.bags_of_rows.device
 
     @cached_property
     def num_rows(self) -> tuple[int, ...]:
         """For every input, the number of its entries."""
-        return tuple(side.num_entries for side in self.inputs)
+        return num_rows(self.inputs)
 
 
-_MOST_KEPT = 64  # sets of masks that a layer remembers its products for
+def num_rows(stacks: Sequence[Stack]) -> tuple[int, ...]:
+    """For every tensor of a side, the number of its entries."""
+    found = {k: n for stack in stacks for k, n in zip(stack.tensors, stack.plan.num_rows_of, strict=True)}
+    return tuple(found[k] for k in range(len(found)))
 
 
-class Layout:
+class WeightLayout:
     """Where the operations of a map stand in the weights of a layer.
 
     Attributes:
         map: The map.
         kept: For every pair (source tensor, target tensor), the numbers of the operations that the layer has.
         pairs: The pairs, one for each weight.
+        aggr_of: For every operation the numbers of its aggregations, one row of the weight for each; None where every operation has a
+            weight for each of `num_aggregations`, one after the other.
     """
 
-    def __init__(self, equivariant_map: EquivariantMap, kept: dict[tuple[int, int], tuple[int, ...]]) -> None:
-        self.map = equivariant_map
-        self.kept = kept
+    def __init__(
+        self,
+        equivariant_map: EquivariantMap,
+        kept: dict[tuple[int, int], tuple[int, ...]],
+        num_aggregations: int = 1,
+        aggr_of: dict[int, tuple[int, ...]] | None = None,
+    ) -> None:
+        self.map, self.kept, self.num_aggregations, self.aggr_of = equivariant_map, kept, num_aggregations, aggr_of
         self.pairs = tuple(kept)
-        self._rows = {pair: {number: row for row, number in enumerate(numbers)} for pair, numbers in kept.items()}
-        self._products: dict[Hashable, Products] = {}  # those made last
+        self._rows = {pair: {term: row for row, term in enumerate(self.terms(pair))} for pair in kept}
+        self._starts = {(OrbitRef(*pair.source[:2]), OrbitRef(*pair.target[:2])): pair.start for pair in equivariant_map.pairs}
+        self._products: dict[tuple[MapLayout, tuple[bool, ...]], Products] = {}
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_products": {}}
 
-    def _operation_rows(self, source: OrbitRef, target: OrbitRef) -> dict[Matrix, int]:
-        """The row of the weight for every overlap matrix of two orbits."""
-        start = next(
-            pair.start
-            for pair in self.map.pairs
-            if (pair.source.tensor, pair.source.number) == source and (pair.target.tensor, pair.target.number) == target
-        )
-        at = self._rows[source.tensor, target.tensor]
-        listed = enumerate(overlaps(*self._classes(source, target), self.map.max_overlap), start)
-        return {matrix: at[number] for number, matrix in listed if number in at}
+    def terms(self, pair: tuple[int, int]) -> list[tuple[int, int]]:
+        """What the rows of a weight are for: the number of an operation, and of an aggregation."""
+        if self.aggr_of is None:
+            return [(number, aggr) for aggr in range(self.num_aggregations) for number in self.kept[pair]]
+        return [(number, aggr) for number in self.kept[pair] for aggr in self.aggr_of[number]]
 
-    def _classes(self, source: OrbitRef, target: OrbitRef) -> tuple[tuple[Class, ...], tuple[Class, ...]]:
+    def number(self, source: OrbitRef, target: OrbitRef) -> int:
+        """The weight of the operations between two orbits."""
+        return self.pairs.index((source.tensor, target.tensor))
+
+    def between(self, sources: Sequence[int], targets: Sequence[int]) -> tuple[list[int], list[int]]:
+        """The weights from some inputs to some outputs, and how many rows each has."""
+        pairs = list(product(sources, targets))
+        return [self.pairs.index(pair) for pair in pairs], [len(self._rows[pair]) for pair in pairs]
+
+    def rows(self, source: OrbitRef, target: OrbitRef, aggr: int) -> dict[Matrix, int]:
+        """The row of the weight for every overlap matrix of two orbits that is pooled by one aggregation."""
+        at = self._rows[source.tensor, target.tensor]
         one = self.map.inputs[source.tensor].orbits[source.orbit]
         other = self.map.outputs[target.tensor].orbits[target.orbit]
-        return one.classes, other.classes
+        listed = enumerate(overlaps(one.classes, other.classes, self.map.max_overlap), self._starts[source, target])
+        return {matrix: at[number, aggr] for number, matrix in listed if (number, aggr) in at}
 
-    def products(self, plan: Plan, aggregations: Sequence[Statistic]) -> Products:
-        """The products of the layer on a structure; most batches of a data set have the same masks, and so the same products."""
-        keeps_entry = tuple(aggregation.keeps_entry for aggregation in aggregations)
-        key = keeps_entry, plan.device, plan.levels, tuple((lists.level_numbers, lists.masks) for orbits in plan.orbits for lists in orbits)
+    def products(self, layout: MapLayout, aggregations: Sequence[Statistic]) -> Products:
+        """The products of the layer; kept."""
+        key = layout, tuple(aggregation.keeps_entry for aggregation in aggregations)
         if key not in self._products:
-            while len(self._products) >= _MOST_KEPT:
-                self._products.pop(next(iter(self._products)), None)
-            self._products[key] = Products(list(self._terms(plan)), keeps_entry)
+            self._products[key] = Products(layout, self, key[1])
         return self._products[key]
 
-    def _terms(self, plan: Plan) -> Iterator[OrbitTerm]:
-        for s, p in enumerate(self.map.inputs):
-            for t, q in enumerate(self.map.outputs):
-                for a in range(len(p.orbits)):
-                    for b in range(len(q.orbits)):
-                        yield self._term(plan, OrbitRef(s, a), OrbitRef(t, b))
 
-    def _term(self, plan: Plan, source: OrbitRef, target: OrbitRef) -> OrbitTerm:
-        p, q = self.map.inputs[source.tensor], self.map.outputs[target.tensor]
-        rows, classes = self._operation_rows(source, target), self._classes(source, target)
-        one = plan.orbits[plan.tensors.index(p)][source.orbit]
-        other = plan.orbits[plan.tensors.index(q)][target.orbit]
-        aligned = is_aligned(p, q, source.orbit, target.orbit)
-        found = []
-        for i, level in enumerate(one.level_numbers):
-            is_whole = aligned and len(plan.levels[level]) == p.orbits[source.orbit].size  # those operations are blocks
-            if level in other.level_numbers and not is_whole:
-                us, ws = (words(c, plan.levels[level], self.map.max_overlap) for c in classes)
-                table = _word_table(us, ws, classes, rows, plan.device)
-                if not table.is_empty:
-                    found.append(TermLevel(i, other.level_numbers.index(level), table))
-        blocks = tuple(_word_table(mask, mask, classes, rows, plan.device) for mask in one.masks) if aligned else None
-        return OrbitTerm(source, target, self.pairs.index((source.tensor, target.tensor)), tuple(found), blocks)
-
-
-def _word_table(
-    us: Sequence[Word],
-    ws: Sequence[Word],
-    classes: tuple[tuple[Class, ...], tuple[Class, ...]],
-    rows: dict[Matrix, int],
-    device: torch.device,
-) -> WordTable:
-    """The row of the weight for every pair of words."""
-    sizes = len(classes[0]), len(classes[1])
-    listed = [[rows.get(overlap_of(u, w, *sizes), -1) for w in ws] for u in us]
-    return WordTable(torch.tensor(listed, dtype=torch.long, device=device).view(len(us), len(ws)))
-
-
-def compile_map(layout: Layout, plan: Plan, aggregations: Sequence[A]) -> Program[A]:
+def compile_map(weights: WeightLayout, plan: Plan, aggregations: Sequence[A]) -> Program[A]:
     """The program of a layer on the structure of a plan."""
-
-    def side(number: int) -> Side:
-        return Side(int(plan.num_entries[number].sum()), plan.orbits[number], plan.places[number])
-
-    inputs = tuple(side(plan.tensors.index(p)) for p in layout.map.inputs)
-    outputs = tuple(side(plan.tensors.index(q)) for q in layout.map.outputs)
-    return Program(inputs, outputs, layout.products(plan, aggregations), tuple(aggregations))
+    layout = plan.layout
+    inputs = tuple(map(Stack, layout.input_stacks, layout.inputs, plan.inputs))
+    outputs = tuple(map(Stack, layout.output_stacks, layout.outputs, plan.outputs))
+    return Program(inputs, outputs, weights.products(layout, aggregations), plan.partners, tuple(aggregations))

@@ -1,21 +1,22 @@
-r"""The canonical order of the entries of a bucket, in which a layer needs no gathering for the nodes that match completely.
+r"""The canonical order of the entries of a bucket, in which those on the same node set stand side by side.
 
-Entries on the same node set stand side by side, so that the operations that match all nodes are one product of a block of rows
-with one matrix. Which entries a set has is its *mask*: their words, read along the nodes of its first entry (reading them along
-ascending nodes instead would tell (4, 7) from (7, 4), and give two masks for single directed edges where one will do). Sets with
-the same mask stand together, by ascending nodes.
+The operations that match all nodes connect just these. Which entries a set has is its *mask*: their words, read along the nodes of its
+first entry (reading them along ascending nodes instead would tell (4, 7) from (7, 4), and give two masks for single directed edges
+where one will do). Sets with the same mask stand together, by ascending nodes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 from incidence.algebra.words import Word
 from incidence.structure.entries import Bucket
-from incidence.structure.ragged import code, rank
+from incidence.structure.ragged import LIMIT, ascend, code, expand, ranges, rank, sort_few
 
 __all__ = ["Arranged", "DuplicateError", "Mask", "arrange"]
 
@@ -66,69 +67,115 @@ def arrange(bucket: Bucket, num_nodes: int) -> Arranged:
         DuplicateError: Two rows denote one entry.
     """
     count, size = bucket.nodes.shape
-    if count == 0 or size == 0 or sum(s > 0 for s in bucket.sizes) == 1:
-        return _arrange_sets(bucket, num_nodes)
-    labels = torch.tensor(bucket.labels, device=bucket.nodes.device)
-    ascending, position = bucket.nodes.sort(dim=1)
-    words = labels[position]  # (entries, nodes): the class of every node, in ascending order of nodes
-    bases = [len(bucket.sizes)] * size
-    sets, bound = code(ascending.unbind(1), [num_nodes] * size)
-    word, num_words = code(words.unbind(1), bases)
-    key, _ = code([sets, word], [bound, num_words])
-    key, order = key.sort()
-    _refuse_equal(key, order, bucket)
-    sets, words, position = sets[order], words[order], position[order]
-    is_first = torch.ones_like(sets, dtype=torch.bool)
-    torch.ne(sets[1:], sets[:-1], out=is_first[1:])
-    if is_first.all():
-        return Arranged(bucket, order, ((bucket.labels,),), (count,))
-    number = is_first.cumsum(0) - 1  # which set
-    along = position[is_first].argsort(dim=1)[number]  # where each node of the first entry stands among the ascending ones
-    relative = words.gather(1, along)
-    which, _ = rank(code(relative.unbind(1), bases)[0])
-    mask, masks = _read_masks(*_masks(which, number), is_first, relative)
-    key, _ = code([mask[number], number, which], [len(masks), len(mask), int(which.max()) + 1])
-    num_sets = torch.bincount(mask, minlength=len(masks))
-    return Arranged(bucket, order[key.argsort()], masks, tuple(num_sets.tolist()))
+    if size == 0:
+        return _alone(bucket, torch.arange(count, device=bucket.nodes.device))
+    key, bits = _keys(bucket, num_nodes)
+    key, order = _in_order(key)
+    change = key[1:] ^ key[:-1]
+    if not change.all():
+        spot = int((change == 0).nonzero()[0])
+        raise DuplicateError(int(bucket.rows[order[spot]]), int(bucket.rows[order[spot + 1]]))
+    is_first = torch.ones_like(key, dtype=torch.bool)
+    torch.ge(change, 1 << bits, out=is_first[1:])
+    if bits == 0 or is_first.all():
+        return _alone(bucket, order)
+    which, num_words = key & ((1 << bits) - 1), 1 << bits
+    if num_words > _BITS:
+        which, num_words = rank(which)
+    return _by_mask(bucket, order, *_kinds(which, num_words, is_first), is_first)
 
 
-def _arrange_sets(bucket: Bucket, num_nodes: int) -> Arranged:
-    """One class, or none: an entry is its node set."""
-    columns = bucket.nodes.unbind(1)
-    key, order = (code(columns, [num_nodes] * len(columns))[0] if columns else torch.zeros_like(bucket.rows)).sort(stable=True)
-    if columns:
-        _refuse_equal(key, order, bucket)
+def _in_order(key: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys in ascending order, and where they stood. Entries are often in order already, which one comparison tells."""
+    if (key[1:] > key[:-1]).all():
+        return key, torch.arange(len(key), device=key.device)
+    return key.sort(stable=True)
+
+
+def _alone(bucket: Bucket, order: Tensor) -> Arranged:
+    """Every entry is alone on its node set."""
     return Arranged(bucket, order, ((bucket.labels,),), (len(order),))
 
 
-def _refuse_equal(key: Tensor, order: Tensor, bucket: Bucket) -> None:
-    again = key[1:] == key[:-1]
-    if again.any():
-        spot = int(again.nonzero()[0])
-        raise DuplicateError(int(bucket.rows[order[spot]]), int(bucket.rows[order[spot + 1]]))
+def _keys(bucket: Bucket, num_nodes: int) -> tuple[Tensor, int]:
+    """A number for every entry, by its nodes in ascending order and then by its word; and how many of its last bits are the word.
+
+    Nodes are put in order with their classes as last bits. With one class an entry is its node set, and its nodes ascend already.
+    """
+    nodes, size = bucket.nodes, bucket.nodes.shape[1]
+    if sum(s > 0 for s in bucket.sizes) == 1:
+        return code(nodes.unbind(1), [num_nodes] * size)[0], 0
+    width = (len(bucket.sizes) - 1).bit_length()
+    if num_nodes << width >= LIMIT:
+        nodes, num_nodes = rank(nodes)
+    tagged = ascend([(column << width).bitwise_or_(label) for column, label in zip(nodes.unbind(1), bucket.labels, strict=True)])
+    sets, num_sets = code([column >> width for column in tagged], [num_nodes] * size)
+    letters = [column & ((1 << width) - 1) for column in tagged[:-1]]  # the last one is known from the others
+    word, num_words = code(letters, [1 << width] * (size - 1))
+    bits = (num_words - 1).bit_length()
+    return code([sets, word], [num_sets, 1 << bits])[0], bits
 
 
-def _masks(which: Tensor, number: Tensor) -> tuple[Tensor, int]:
-    """A number for the mask of every set: the rank of its set of words, taken as bits of an integer, some at a time."""
-    num_sets, num_words = int(number[-1]) + 1, int(which.max()) + 1
-    mask, bound = torch.zeros(num_sets, dtype=torch.long, device=which.device), 1
+def _by_mask(bucket: Bucket, order: Tensor, kind: Tensor, num_kinds: int, is_first: Tensor) -> Arranged:
+    """Puts sets with the same mask side by side.
+
+    The mask of a set and the order of its entries depend on nothing but its kind, so both are found for one set of each.
+
+    Args:
+        bucket: The entries.
+        order: Their places by ascending nodes, then by word, shape (entries,).
+        kind: The kind of every set in this order, shape (sets,).
+        num_kinds: How many kinds there are.
+        is_first: Whether each entry is the first of its set, in this order, shape (entries,).
+    """
+    starts = is_first.nonzero()[:, 0]
+    sizes = starts.diff(append=starts.new_full((1,), len(order)))
+    example = torch.empty(num_kinds, dtype=torch.long, device=kind.device)
+    example[kind] = torch.arange(len(kind), device=kind.device)
+    found = [_mask(words) for words in _read_words(bucket, order, starts[example], sizes[example])]
+    num_sets = dict.fromkeys(sorted(mask for mask, _ in found), 0)
+    for (mask, _), count in zip(found, torch.bincount(kind).tolist(), strict=True):
+        num_sets[mask] += count
+    if len(num_sets) > 1 or any(within != sorted(within) for _, within in found):
+        place = {mask: number for number, mask in enumerate(num_sets)}
+        sets = sort_few(torch.tensor([place[mask] for mask, _ in found], device=kind.device)[kind], len(place))[1]
+        order = order[_spots(starts[sets], sizes[sets], kind[sets], [within for _, within in found])]
+    return Arranged(bucket, order, tuple(num_sets), tuple(num_sets.values()))
+
+
+def _kinds(which: Tensor, num_words: int, is_first: Tensor) -> tuple[Tensor, int]:
+    """A number for the *kind* of every set, its words along ascending nodes: their bits in an integer, some words at a time."""
+    number = is_first.cumsum(0).sub_(1)
+    kind, num_kinds = torch.zeros_like(number[: int(number[-1]) + 1]), 1
     for start in range(0, num_words, _BITS):
-        bits = torch.where((which >= start) & (which < start + _BITS), 1 << (which - start).clamp(0, _BITS), 0)
-        part, parts = rank(torch.zeros_like(mask).index_add_(0, number, bits))
-        mask, bound = rank(mask * parts + part)
-    return mask, bound
+        part = slice(None) if num_words <= _BITS else (which >= start) & (which < start + _BITS)
+        held = torch.zeros_like(kind).index_add_(0, number[part], 1 << (which[part] - start))
+        kind, num_kinds = rank(code([kind, held], [num_kinds, 1 << _BITS])[0])
+    return kind, num_kinds
 
 
-def _read_masks(mask: Tensor, num_masks: int, is_first: Tensor, relative: Tensor) -> tuple[Tensor, tuple[Mask, ...]]:
-    """The masks in ascending order, each read off one of its sets; and the number of the mask of every set."""
-    example = torch.empty(num_masks, dtype=torch.long, device=mask.device)
-    example[mask] = torch.arange(len(mask), device=mask.device)
-    starts = torch.cat([is_first.nonzero()[:, 0], is_first.new_full((1,), len(is_first), dtype=torch.long)])
-    read = [
-        tuple(sorted(map(tuple, relative[start:stop].tolist())))
-        for start, stop in zip(starts[example].tolist(), starts[example + 1].tolist(), strict=True)
-    ]
-    ascending = sorted(range(num_masks), key=read.__getitem__)
-    place = torch.empty_like(example)
-    place[torch.tensor(ascending, device=mask.device)] = torch.arange(num_masks, device=mask.device)
-    return place[mask], tuple(read[m] for m in ascending)
+def _read_words(bucket: Bucket, order: Tensor, starts: Tensor, sizes: Tensor) -> Iterator[list[Word]]:
+    """The words along ascending nodes of the entries of some sets, set by set."""
+    nodes = bucket.nodes[order[expand(starts, sizes)[1]]]
+    words = [tuple(word) for word in torch.tensor(bucket.labels, device=nodes.device)[nodes.argsort(dim=1)].tolist()]
+    for stop, size in zip(accumulate(sizes.tolist()), sizes.tolist(), strict=True):
+        yield words[stop - size : stop]
+
+
+def _mask(words: Sequence[Word]) -> tuple[Mask, list[int]]:
+    """The mask of a set with these words along ascending nodes, and the order of its entries.
+
+    Nodes ascend within each class, so those of the first entry are the nodes by class.
+    """
+    along = sorted(range(len(words[0])), key=words[0].__getitem__)
+    relative = [tuple(word[place] for place in along) for word in words]
+    order = sorted(range(len(words)), key=relative.__getitem__)
+    return tuple(relative[k] for k in order), order
+
+
+def _spots(starts: Tensor, sizes: Tensor, kind: Tensor, order_within: Sequence[Sequence[int]]) -> Tensor:
+    """Where the entries of sets stand, from where each set starts, and for every kind of set the order within."""
+    listed = torch.tensor([k for order in order_within for k in order], device=starts.device)
+    first = ranges(torch.tensor([len(order) for order in order_within], device=starts.device))
+    which, at = expand(first[kind], sizes)
+    return starts[which] + listed[at]

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.data import Array, Origin, StructureData, cache_of
+from incidence.structure.data import Array, IndexData, Origin, StructureData, cache_of
 from incidence.structure.ragged import spans, starts_of
 from incidence.structure.validate import as_rows
 
-__all__ = ["collate", "numbers", "pack", "take", "uncollate"]
+__all__ = ["collate", "cut", "numbers", "pack", "take", "uncollate"]
 
 S = TypeVar("S", bound=StructureData)
 
@@ -169,6 +169,12 @@ def _length_table(batch: StructureData) -> Array:
 
 def _ranges_of(batch: S, numbers: Array, is_packed: bool = False) -> S:
     """Some structures of a batch, by ranges of its index."""
+    index = _Index(batch, numbers)
+    return _some(batch, numbers, index, Origin([batch], numbers)) if is_packed else _some(batch, numbers, dict(index))
+
+
+def _some(batch: S, numbers: Array, index: IndexData, origin: Origin | None = None) -> S:
+    """Some structures of a batch, whose index is known."""
     counted: tuple[str | Pattern, ...] = (*batch.counts, *batch.patterns)
     lengths = _length_table(batch).take(numbers, axis=1)
     starts = np.zeros((len(lengths), len(numbers) + 1), dtype=np.int64)
@@ -176,8 +182,7 @@ def _ranges_of(batch: S, numbers: Array, is_packed: bool = False) -> S:
     rows = torch.from_numpy(starts).to(batch.device).unbind()
     node_ptr = dict(zip(batch.counts, rows, strict=False))
     entry_ptr = dict(zip(batch.patterns, rows[len(node_ptr) :], strict=True))
-    index = _Index(batch, numbers)
-    chosen = batch._of(node_ptr, index if is_packed else dict(index), entry_ptr, Origin([batch], numbers) if is_packed else None)
+    chosen = batch._of(node_ptr, index, entry_ptr, origin)
     chosen._lengths.update(zip(counted, lengths, strict=True))
     return chosen
 
@@ -246,7 +251,24 @@ def uncollate(batch: S) -> list[S]:
     """The structures of a batch, each on its own."""
     if not isinstance(batch, StructureData):
         raise IncidenceError(f"uncollate takes a structure; got {type(batch).__name__}.")
-    return [_ranges_of(batch, np.array([k])) for k in range(batch.num_structures)]
+    parts = {pattern: _cut(batch, pattern) for pattern in batch.patterns}
+    return [_some(batch, np.array([k]), {p: each[k] for p, each in parts.items()}) for k in range(batch.num_structures)]
+
+
+@torch.inference_mode(False)
+def _cut(batch: StructureData, pattern: Pattern) -> list[tuple[Tensor, ...]]:
+    """The index of a tensor for every structure on its own: moved as a whole, then cut, which is faster than one by one."""
+    nodes = {sort: -starts_of(batch._lengths_of(sort)) for sort in batch.counts}
+    places = []
+    for place, by in enumerate(_shifts(pattern, nodes, -starts_of(batch._lengths_of(pattern)))):
+        whole, pieces = _pieces(batch, pattern, place)
+        places.append(cut(whole[:, : int(pieces.sum())] + _repeat(by, pieces, batch.device), pieces, dim=1))
+    return list(zip(*places, strict=True))
+
+
+def cut(whole: Tensor, lengths: Array, dim: int = 0) -> list[Tensor]:
+    """The parts of a tensor, each with memory of its own: one that is saved, or sent elsewhere, does not take the whole along."""
+    return [part.clone(memory_format=torch.contiguous_format) for part in whole.split(lengths.tolist(), dim)]
 
 
 def take(batch: S, item: Any) -> S:

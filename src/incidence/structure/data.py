@@ -33,6 +33,7 @@ __all__ = [
     "keep_arranged",
     "orbit_rows",
     "parsed",
+    "row_counts",
 ]
 
 Array = NDArray[np.int64]
@@ -290,6 +291,20 @@ def keep_arranged(structure: StructureData, other: StructureData, patterns: Sequ
     """Takes over what another structure, with the same entries of some patterns over the same nodes, has arranged."""
     known = cache_of(other, Arrangement)
     cache_of(structure, Arrangement).update({p: known[p] for p in patterns if p in known})
+
+
+class RowCounts(tuple[int, ...]):
+    """How many entries some tensors have."""
+
+    __slots__ = ()
+
+
+def row_counts(structure: StructureData, patterns: tuple[Pattern, ...]) -> RowCounts:
+    """How many entries some tensors have; kept, as every module of a network asks."""
+    cache = cache_of(structure, RowCounts)
+    if patterns not in cache:
+        cache[patterns] = RowCounts(map(structure.num_entries, patterns))
+    return cache[patterns]
 
 
 @torch.inference_mode(False)

@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import accumulate, combinations
 
 import torch
 from torch import Tensor
 
 from incidence.algebra.grammar import Signature
 from incidence.algebra.pattern import Pattern
-from incidence.structure.ragged import code, group
+from incidence.structure.ragged import ascend, code, group
 
 __all__ = ["Bucket", "buckets"]
 
@@ -74,15 +74,15 @@ def _fixed(pattern: Pattern, index: Tensor, offsets: Mapping[str, int]) -> Itera
         equal = tuple((p, q) for p, q in pairs if first[p] == first[q])
         orbit, sizes, letters = _arrangement(str(pattern), equal)
         own = index if len(rows) == index.shape[1] else index[:, rows]
-        columns = [own[p] + offsets[pattern.sorts[pattern.letters[p]]] for p in letters]
-        nodes = torch.stack(columns, dim=1) if columns else index.new_zeros(len(rows), 0)
-        by_orbit.setdefault((orbit, sizes), []).append((rows, nodes))
+        shifts = [offsets[pattern.sorts[pattern.letters[p]]] for p in letters]
+        columns = [own[p] + shift if shift else own[p] for p, shift in zip(letters, shifts, strict=True)]
+        by_orbit.setdefault((orbit, sizes), []).append((rows, _by_class(columns, sizes) if columns else index.new_zeros(len(rows), 0)))
     for (orbit, sizes), parts in by_orbit.items():
         rows, nodes = parts[0]
         if len(parts) > 1:
             rows, order = torch.cat([part[0] for part in parts]).sort()
             nodes = torch.cat([part[1] for part in parts])[order]
-        yield Bucket(orbit, sizes, rows, _sorted_in_classes(nodes, sizes))
+        yield Bucket(orbit, sizes, rows, nodes)
 
 
 Node = tuple[Signature, str]  # what tells the class of a node: its faces, and its sort
@@ -126,10 +126,10 @@ def _numbered(text: str) -> dict[frozenset[tuple[Node, int]], tuple[int, tuple[N
     return {frozenset(classes): (number, tuple(node for node, _ in classes)) for number, classes in enumerate(listed)}
 
 
-def _sorted_in_classes(nodes: Tensor, sizes: Sequence[int]) -> Tensor:
-    if all(size == 1 for size in sizes):
-        return nodes
-    return torch.cat([part if part.shape[1] == 1 else part.sort(dim=1)[0] for part in nodes.split(list(sizes), 1)], 1)
+def _by_class(columns: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
+    """Columns of nodes as a matrix, ascending within each class. A column lies in one piece, as whole columns are compared later."""
+    parts = [ascend(columns[stop - size : stop]) for stop, size in zip(accumulate(sizes), sizes, strict=True)]
+    return torch.stack([column for part in parts for column in part]).T
 
 
 def _open(pattern: Pattern, index: Sequence[Tensor], offsets: Mapping[str, int], num_nodes: int) -> Iterator[Bucket]:

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.batch import numbers
+from incidence.structure.batch import cut, numbers, uncollate
 from incidence.structure.ragged import spans, starts_of
 from incidence.structure.storage import arrays_of, read_arrays, tensor_arrays, tensors_from, write_arrays
 from incidence.structure.structure import Structure
@@ -142,7 +142,17 @@ class Example:
         return Example._of(self._structure[item], features, target, not isinstance(chosen, int))
 
     def __iter__(self) -> Iterator[Example]:
-        return (self[k] for k in range(len(self)))
+        structures = uncollate(self._structure)
+        features = self._cut(self._features)
+        targets = self._cut(self._target) if isinstance(self._target, dict) else self._target if self._is_batch else None
+        for k, structure in enumerate(structures):
+            target = self._target if targets is None else targets[k]
+            yield Example._of(structure, features[k], target, False)
+
+    def _cut(self, tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
+        """The rows of every structure on its own, of tensors by pattern."""
+        parts = {key: cut(x, self._structure._lengths_of(self._structure.resolve(key))) for key, x in tensors.items()}
+        return [{key: each[k] for key, each in parts.items()} for k in range(len(self))]
 
     def _map(self, move: Callable[[Any], Any]) -> Example:
         features, target = tree_map_only(Tensor, move, (self._features, self._target))
@@ -157,7 +167,7 @@ class Example:
         return self._map(lambda part: part.pin_memory())
 
     def canonical(self) -> Example:
-        """The same example in the preferred order of entries, in which layers are fastest; features and targets go along."""
+        """The same example in the preferred order of entries; features and targets go along."""
         ordered, rows = self._structure.canonical()
         order = {p: rows[p.name or str(p)] for p in self._structure.patterns}  # nodes and whole structures have one order only
 

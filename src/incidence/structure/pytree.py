@@ -9,10 +9,11 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
 from incidence.structure.data import cache_of
 from incidence.structure.structure import Structure
 
-__all__ = ["Flat"]
+__all__ = ["Flat", "flat_of"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,21 @@ class Flat:
 
     tensors: list[Tensor]
     spec: str
+
+
+def flat_of(structure: Structure, key: str) -> Flat:
+    """What a layer left on a structure before tracing.
+
+    Raises:
+        IncidenceError: It left nothing.
+    """
+    flats = structure._cache.get(Flat, {})  # not `cache_of`, which may write
+    if key not in flats:
+        raise IncidenceError(
+            "call layer.plan(structure), or net.plan(structure), before tracing: the lists cannot be made while a graph is recorded."
+        )
+    found: Flat = flats[key]
+    return found
 
 
 def _flats(structure: Structure) -> dict[Any, Flat]:

@@ -16,7 +16,9 @@ from torch import Tensor
 from incidence.errors import TooLargeError
 
 __all__ = [
+    "LIMIT",
     "MAX_ENTRIES",
+    "ascend",
     "assert_few",
     "by_entry",
     "code",
@@ -29,6 +31,7 @@ __all__ = [
     "pairs",
     "ranges",
     "rank",
+    "sort_few",
     "spans",
     "starts_of",
 ]
@@ -36,13 +39,18 @@ __all__ = [
 MAX_ENTRIES = 20_000_000
 """How many entries are looked for before a request is refused: pairs of edges then take 7 gigabytes while they are put in order."""
 
-_LIMIT = 2**62
+LIMIT = 2**62
+"""What codes stay below: an integer, with a bit to spare."""
 
 
 def rank(values: Tensor) -> tuple[Tensor, int]:
     """The rank of every value among the different values, and how many of those there are."""
     if not values.numel():
         return values.new_zeros(values.shape, dtype=torch.long), 0
+    if not values.is_floating_point():
+        low, high = (int(v) for v in torch.aminmax(values))
+        if high - low < values.numel():
+            return _rank_by_counting(values.long() - low, high - low + 1)
     ordered, order = values.flatten().sort()
     is_new = torch.ones_like(ordered, dtype=torch.bool)
     torch.ne(ordered[1:], ordered[:-1], out=is_new[1:])
@@ -51,11 +59,25 @@ def rank(values: Tensor) -> tuple[Tensor, int]:
     return ranks.view(values.shape), int(ranks[order[-1]]) + 1
 
 
+def _rank_by_counting(values: Tensor, bound: int) -> tuple[Tensor, int]:
+    """The same without a sort, for integers from 0 up to a small bound."""
+    is_there = torch.zeros(bound, dtype=torch.bool, device=values.device)
+    is_there[values] = True
+    ranks = is_there.cumsum(0) - 1
+    return ranks[values], int(ranks[-1]) + 1
+
+
+def sort_few(values: Tensor, bound: int) -> tuple[Tensor, Tensor]:
+    """Integers from 0 in ascending order, and where each stood; equal ones stay in order. Small integers have few bytes to sort by."""
+    small = next((dtype for dtype in (torch.int16, torch.int32) if bound <= torch.iinfo(dtype).max), torch.long)
+    return values.to(small).sort(stable=True)
+
+
 def code(columns: Sequence[Tensor], bounds: Iterable[int]) -> tuple[Tensor, int]:
     """One integer for each row, equal iff the rows are equal and ordered as they are; with a bound on the integers.
 
-    Columns are combined by place value; where the next product would pass 2^62, what is there is first replaced by its rank, so
-    that no number of nodes is too large.
+    Columns are combined by place value; where the next product would pass 2^62, what is there is first replaced by its rank, and
+    the next column too if need be, so that no number of nodes is too large.
     """
     total: Tensor | None = None
     bound = 1
@@ -63,13 +85,37 @@ def code(columns: Sequence[Tensor], bounds: Iterable[int]) -> tuple[Tensor, int]
         if total is None:
             total, bound = column, max(size, 1)
             continue
-        if bound * size >= _LIMIT:
+        if bound * size >= LIMIT:
             total, bound = rank(total)
-        total = total * size + column
+        if bound * size >= LIMIT:
+            column, size = rank(column)
+        total = torch.add(column, total, alpha=size)
         bound *= max(size, 1)
     if total is None:
         raise ValueError("a code needs at least one column")
     return total, bound
+
+
+_FEW_COLUMNS = 8  # up to which compare and swap is faster than a sort of every row
+
+
+def ascend(columns: Sequence[Tensor]) -> list[Tensor]:
+    """The same rows, each in ascending order.
+
+    Every column is compared and swapped with those before it: torch sorts along so short a dimension ten times as slowly.
+
+    Example:
+        >>> ascend([torch.tensor([7, 1]), torch.tensor([4, 2])])
+        [tensor([4, 1]), tensor([7, 2])]
+    """
+    if len(columns) > _FEW_COLUMNS:
+        return list(torch.stack(list(columns), dim=1).sort(dim=1)[0].T.contiguous())
+    placed: list[Tensor] = []
+    for column in columns:
+        for k, before in enumerate(placed):
+            placed[k], column = torch.minimum(before, column), torch.maximum(before, column)
+        placed.append(column)
+    return placed
 
 
 def group(values: Tensor) -> list[tuple[int, Tensor]]:
@@ -79,9 +125,9 @@ def group(values: Tensor) -> list[tuple[int, Tensor]]:
     low, high = (int(v) for v in torch.aminmax(values))
     if low == high:
         return [(low, torch.arange(len(values), device=values.device))]
-    ordered, order = values.sort(stable=True)
+    ordered, order = sort_few(values - low, high - low + 1)
     different, counts = torch.unique_consecutive(ordered, return_counts=True)
-    return list(zip(different.tolist(), order.split(counts.tolist()), strict=True))
+    return list(zip([low + value for value in different.tolist()], order.split(counts.tolist()), strict=True))
 
 
 def no_entries(rows: int, device: torch.device) -> Tensor:

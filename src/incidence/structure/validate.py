@@ -217,7 +217,8 @@ def as_matrix(value: object, rows: int, name: str, hint: str, device: torch.devi
         shape = list(tensor.shape)
         turn = " Transpose it." if tensor.ndim == 2 and tensor.shape[1] == rows else ""
         raise IncidenceError(f"{name} must have shape [{rows}, entries], {hint}; got {shape}.{turn}")
-    return tensor.to(torch.long, copy=True)  # what the caller does to its own tensor later is no concern of the structure
+    # What the caller does to its own tensor later is no concern of the structure; and the rows of an index are read one by one.
+    return tensor.to(torch.long, copy=True, memory_format=torch.contiguous_format)
 
 
 def assert_entries(pattern: Pattern, index: Sequence[Tensor], num_nodes: Mapping[str, int]) -> None:
