@@ -3,7 +3,7 @@
 ./run bench [NAME ...]                         how fast the library is (`speed`)
 ./run bench learn [TASK ...] --folder DATA     what is learned, with the protocols of the literature
 ./run bench train --data csl --folder DATA     any command of `incidence`, with those data sets
-./run bench throughput | scale | algebra
+./run bench scale | algebra
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib import import_module
 
 __all__ = ["MEASURES", "main"]
 
-MEASURES = ("learn", "throughput", "scale", "algebra")
+MEASURES = ("learn", "scale", "algebra")
 _COMMANDS = ("train", "predict", "evaluate")
 
 

@@ -4,61 +4,101 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.speed.timing import Figure, Time
+from benchmarks.speed.load import Load, Time
+from benchmarks.speed.timing import Figure
 from incidence import __version__
 from incidence.errors import need
 
-__all__ = ["as_data", "chart", "machine", "plot", "text"]
+__all__ = ["Result", "as_data", "chart", "machine", "plot", "text"]
 
 _MOST = 3
 _ALLOCATORS = "jemalloc", "tcmalloc", "mimalloc"
+_INSTRUCTIONS = {"AVX512": "AVX-512", "DEFAULT": "no AVX2"}
 
 
-def machine() -> str:
-    """Where and when this was measured."""
-    cores, threads = os.cpu_count(), torch.get_num_threads()
-    versions = f"incidence {__version__}, torch {torch.__version__}"
-    return f"{versions}, {platform.machine()}, {cores} cores, {threads} threads, {_malloc()}, {date.today()}"
+@dataclass(frozen=True)
+class Result:
+    """What a benchmark found.
+
+    Attributes:
+        figures: Its figures.
+        times: What the variants took.
+        notes: What else there is to know, a sentence each.
+        load: What else the machine did meanwhile.
+    """
+
+    figures: Sequence[Figure]
+    times: Sequence[Time] = ()
+    notes: Sequence[str] = ()
+    load: Load = field(default_factory=Load)
 
 
-def _malloc() -> str:
+def machine(is_kept: bool = False) -> str:
+    """Where and when this was measured; `is_kept` says that memory is kept between steps."""
+    versions = f"incidence {__version__}, torch {torch.__version__}, Python {platform.python_version()}"
+    capability = torch.backends.cpu.get_cpu_capability()
+    kind = f"{platform.machine()}, {_processor()}, {_INSTRUCTIONS.get(capability, capability)}"
+    return f"{versions}, {kind}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, {_malloc(is_kept)}, {date.today()}"
+
+
+def _processor() -> str:
+    """The model and the family of the processor, as far as the system tells: figures of one kind do not hold for another."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().split("\n\n")[0].splitlines() if path.exists() else []
+    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    if "model name" not in told:
+        return platform.processor() or "unknown processor"
+    return f"{told['model name']} (family {told.get('cpu family', '?')}, model {told.get('model', '?')})"
+
+
+def _malloc(is_kept: bool) -> str:
     """Which allocator this process has: page faults of large arrays are a good part of a layer under the stock one."""
     maps = Path("/proc/self/maps")
     loaded = maps.read_text() if maps.exists() else ""
-    return next((name for name in _ALLOCATORS if name in loaded), "stock malloc")
+    name = next((name for name in _ALLOCATORS if name in loaded), "stock malloc")
+    is_set = any(key.startswith("MALLOC_") or key == "GLIBC_TUNABLES" for key in os.environ)
+    return f"{name}{' set by the environment' if is_set else ''}{', memory kept between steps' if is_kept else ''}"
 
 
-def text(name: str, rows: Sequence[Figure], times: Sequence[Time] = (), is_quick: bool = False) -> str:
+def text(name: str, result: Result, is_quick: bool = False) -> str:
     """The figures of one benchmark: the median, the spread, the bar and whether it is met; then what each variant took.
 
     The bars are for full sizes: with `is_quick` nothing is said of them.
     """
-    lines = [f"\n{name}"]
-    for row in rows:
-        low, high = min(row.values), max(row.values)
-        judged = f"  bar {'>=' if row.is_least else '<='} {row.bar or 0:g}: {'met' if row.is_met else 'NOT MET'}"
-        bar = "" if row.bar is None or is_quick else judged
-        lines.append(f"  {row.name:66} {row.median:8.3g} {row.unit:4} ({low:.3g} to {high:.3g}){bar}")
-    if times:
+    lines = [f"\n{name}", *(f"  {note}" for note in result.notes)]
+    if result.load.reason:
+        lines.append(f"  busy: {result.load.reason} meanwhile; the figures are no verdict")
+    for row in result.figures:
+        bar = "" if row.bar is None or is_quick else f"  bar {'>=' if row.is_least else '<='} {row.bar:g}: {_verdict(row, result.load)}"
+        lines.append(f"  {row.name:66} {row.median:8.3g} {row.unit:4} ({min(row.values):.3g} to {max(row.values):.3g}){bar}")
+    if result.times:
         lines.append("  best time of one call, forward and backward unless named otherwise, in ms: by the clock, of the busiest thread")
-    lines += [f"    {own.name:64} {own.wall * 1e3:8.4g} {own.busiest * 1e3:8.4g}" for own in times]
+    lines += [f"    {own.name:64} {own.wall * 1e3:8.4g} {own.busiest * 1e3:8.4g}" for own in result.times]
     return "\n".join(lines)
 
 
-def _with_bar(results: Mapping[str, Sequence[Figure]]) -> list[tuple[str, Figure]]:
-    return [(f"{name}: {row.name}", row) for name, found in results.items() for row in found if row.bar]
+def _verdict(row: Figure, load: Load) -> str:
+    return "busy: no verdict" if load.reason else "met" if row.is_met else "NOT MET"
 
 
-def chart(results: Mapping[str, Sequence[Figure]], width: int = 12) -> str:
-    """All figures that have a bar as lines of a length that says how far they are over it: a line that passes the mark has met it."""
+def _with_bar(results: Mapping[str, Result]) -> list[tuple[str, Figure]]:
+    """The figures that something can be said of."""
+    return [(f"{name}: {row.name}", row) for name, found in results.items() if not found.load.reason for row in found.figures if row.bar]
+
+
+def chart(results: Mapping[str, Result], width: int = 12) -> str:
+    """All figures that have a bar as lines of a length that says how far they are over it: a line that passes the mark has met it.
+
+    Benchmarks during which the machine was busy are left out.
+    """
     rows = _with_bar(results)
     lines = [f"\nhow far over the bar (the mark is the bar, and lines end at {_MOST} times it)"] if rows else []
     for name, row in rows:
@@ -68,22 +108,28 @@ def chart(results: Mapping[str, Sequence[Figure]], width: int = 12) -> str:
     return "\n".join(lines)
 
 
-def as_data(results: Mapping[str, Sequence[Figure]], times: Mapping[str, Sequence[Time]] | None = None) -> dict[str, Any]:
+def as_data(results: Mapping[str, Result], is_kept: bool = False) -> dict[str, Any]:
     """The figures as plain data, for JSON; times in seconds."""
     return {
-        "machine": machine(),
-        "times": {name: [asdict(own) for own in found] for name, found in (times or {}).items()},
+        "machine": machine(is_kept),
+        "times": {name: _plain(found.times) for name, found in results.items()},
+        "notes": {name: list(found.notes) for name, found in results.items()},
+        "load": {name: {**asdict(found.load), "busy": found.load.reason} for name, found in results.items()},
         "results": {
             name: [
-                {"name": r.name, "unit": r.unit, "median": r.median, "values": list(r.values), "bar": r.bar, "is_met": r.is_met}
-                for r in rows
+                {**own, "median": row.median, "is_met": None if found.load.reason else row.is_met}
+                for own, row in zip(_plain(found.figures), found.figures, strict=True)
             ]
-            for name, rows in results.items()
+            for name, found in results.items()
         },
     }
 
 
-def plot(results: Mapping[str, Sequence[Figure]], path: Path) -> None:
+def _plain(rows: Iterable[Any]) -> list[dict[str, Any]]:
+    return [asdict(row) for row in rows]
+
+
+def plot(results: Mapping[str, Result], path: Path) -> None:
     """The ratios with a bar as a picture, each as a share of its bar."""
     library = need("matplotlib.figure", "a picture", "bench")
     rows = _with_bar(results)

@@ -1,4 +1,4 @@
-"""Structures to measure on; all in canonical order, all from fixed seeds."""
+"""Structures to measure on, from fixed seeds: made in canonical order; `shuffled` gives the order that users have them in."""
 
 from __future__ import annotations
 
@@ -7,11 +7,30 @@ from torch import Tensor
 
 from incidence.structure import Structure
 
-__all__ = ["half_reciprocal", "power_law", "random_graph", "random_triples", "ring", "small_graphs", "triangle_mesh"]
+__all__ = [
+    "half_reciprocal",
+    "power_law",
+    "random_graph",
+    "random_triples",
+    "ring",
+    "shuffled",
+    "small_graphs",
+    "triangle_mesh",
+    "with_diagonal",
+]
 
 
 def _generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+def shuffled(structure: Structure) -> Structure:
+    """The same entries in a random order: what a user has, who knows of no order."""
+    generator = _generator()
+    for pattern in structure.patterns:
+        rows = torch.randperm(structure.num_entries(pattern), generator=generator)
+        structure = structure.select(pattern, rows)
+    return structure
 
 
 def _directed(num_nodes: int, edges: Tensor) -> Structure:
@@ -40,6 +59,12 @@ def power_law(num_edges: int, degree: int = 10, exponent: float = 2.5) -> Struct
     weights = torch.arange(1, nodes + 1, dtype=torch.float64) ** (-1 / (exponent - 1))
     ends = torch.multinomial(weights, num_edges, replacement=True, generator=_generator()).view(2, -1)
     return _directed(nodes, torch.cat([ends, ends.flip(0)], dim=1))
+
+
+def with_diagonal(graph: Structure) -> Structure:
+    """The edges of a graph and all pairs of equal nodes, as the entries of a sparse matrix `i j`."""
+    diagonal = torch.arange(graph.total_nodes).expand(2, -1)
+    return Structure(graph.total_nodes, {"i j": torch.cat([graph["(i j)"], diagonal], dim=1)}).canonical()[0]
 
 
 def _strip(num_triangles: int) -> tuple[int, Tensor]:

@@ -6,15 +6,14 @@ import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from threading import get_native_id
 from typing import NamedTuple
 
 import torch
 
-__all__ = ["Figure", "Rates", "Time", "Timer", "peak_memory", "rates", "ratio"]
+from benchmarks.speed.load import Time, of_threads
+
+__all__ = ["Figure", "Rates", "Timer", "peak_memory", "rates", "ratio"]
 
 
 @dataclass(frozen=True)
@@ -52,28 +51,6 @@ class Figure:
         return value / (self.bar or 1) if self.is_least else (self.bar or 1) / value
 
 
-@dataclass(frozen=True)
-class Time:
-    """The best time of a variant, in seconds: by the clock, and of the thread that was busiest meanwhile.
-
-    Where the clock shows much more, the machine was busy with other work.
-    """
-
-    name: str
-    wall: float
-    busiest: float
-
-
-def _others() -> dict[str, float]:
-    """How long every other thread of this process has run, in seconds; none where the system does not tell."""
-    found = {}
-    with suppress(OSError):  # there is no such folder, or a thread ended meanwhile
-        for path in Path("/proc/self/task").iterdir():
-            if path.name != str(get_native_id()):
-                found[path.name] = int((path / "schedstat").read_text().split()[0]) / 1e9
-    return found
-
-
 @dataclass
 class Timer:
     """Runs variants in rounds and takes the best time of each in every repeat.
@@ -105,13 +82,13 @@ class Timer:
             for number in range(self.rounds):
                 self.report(f"repeat {repeat + 1} of {self.repeats}, round {number + 1} of {self.rounds}")
                 for name, work in variants.items():
-                    others, own, start = _others(), time.thread_time(), time.perf_counter()
+                    threads, own, start = of_threads(), time.thread_time(), time.perf_counter()
                     for _ in range(self.calls):
                         work()
                     wall, own = (time.perf_counter() - start) / self.calls, time.thread_time() - own
                     times[name].append(wall)
                     if name not in kept or wall < kept[name].wall:
-                        busiest = max(own, *(ran - others.get(thread, 0.0) for thread, ran in _others().items()), 0.0)
+                        busiest = max(own, *(ran - threads.get(thread, 0.0) for thread, ran in of_threads().items()))
                         kept[name] = Time(name, wall, busiest / self.calls)
             for name, found in times.items():
                 best[name].append(min(found))
@@ -126,21 +103,33 @@ def ratio(times: Mapping[str, list[float]], over: str, under: str) -> list[float
 
 
 class Rates(NamedTuple):
-    """The best rates seen: flops a second of a K x K product; bytes read and written a second by a copy."""
+    """The best rates seen, a second.
 
-    flops: float
+    Attributes:
+        cached: Flops of a product with a K x K matrix whose rows stay in the cache.
+        cold: The same where rows come from memory, block by block, as those of a large layer do.
+        bandwidth: Bytes read and written by a copy.
+    """
+
+    cached: float
+    cold: float
     bandwidth: float
 
 
 def rates(channels: int, rows: int = 1 << 15, repeats: int = 12) -> Rates:
     """Takes the best of several products and copies."""
-    a, b = torch.randn(rows, channels), torch.randn(channels, channels)
-    out = torch.empty(rows, channels)
-    product = min(_seconds(lambda: torch.mm(a, b, out=out)) for _ in range(repeats))
-    source = torch.randn(1 << 26)
+    source = torch.randn(1 << 26)  # 256 MiB: far more than any cache
     target = torch.empty_like(source)
+    blocks, weight, out = source.view(-1, channels).split(rows), torch.randn(channels, channels), torch.empty(rows, channels)
+
+    def stream() -> None:
+        for block in blocks:
+            torch.mm(block, weight, out=out)
+
+    product = min(_seconds(lambda: torch.mm(blocks[0], weight, out=out)) for _ in range(repeats))
+    products = min(_seconds(stream) for _ in range(max(repeats // 4, 1)))
     copy = min(_seconds(lambda: target.copy_(source)) for _ in range(repeats))
-    return Rates(2 * rows * channels * channels / product, 2 * 4 * source.numel() / copy)
+    return Rates(2 * rows * channels**2 / product, 2 * source.numel() * channels / products, 2 * 4 * source.numel() / copy)
 
 
 def _seconds(work: Callable[[], object]) -> float:

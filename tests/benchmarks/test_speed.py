@@ -1,18 +1,27 @@
 """The benchmarks compare like with like, and say what they found."""
 
 import json
+import re
+import subprocess
+import sys
 from time import sleep
 
 import pytest
 import torch
 
-from benchmarks.speed import structures
+import incidence
+from benchmarks.speed import load, structures
+from benchmarks.speed.bench import Bench, Work
 from benchmarks.speed.composition import Composition
-from benchmarks.speed.peers import _stack
-from benchmarks.speed.report import as_data, chart, text
-from benchmarks.speed.suite import BENCHMARKS, Bench, Work
-from benchmarks.speed.timing import Figure, Rates, Time, Timer, ratio
+from benchmarks.speed.large import growth
+from benchmarks.speed.layers import layer
+from benchmarks.speed.load import Load, Time, Watch
+from benchmarks.speed.report import Result, as_data, chart, machine, text
+from benchmarks.speed.start import start
+from benchmarks.speed.suite import BENCHMARKS
+from benchmarks.speed.timing import Figure, Rates, Timer, ratio
 from incidence.cli import main
+from incidence.errors import IncidenceError
 from incidence.nn import Linear
 
 STRUCTURES = {
@@ -23,14 +32,16 @@ STRUCTURES = {
     "i, {i j}, {i j k} -> i, {i j}, {i j k}": lambda: structures.triangle_mesh(20),
 }
 
+SPIN = [sys.executable, "-c", "import time\nwhile time.process_time() < 0.2: pass"]
+
 
 @pytest.mark.parametrize("at", ["entries", "keys"])
 @pytest.mark.parametrize(("pattern", "make"), STRUCTURES.items())
 def test_the_composition_computes_the_same_map(pattern, make, at):
-    work = Work(pattern, make(), 3)
+    work = Work(pattern, structures.shuffled(make()), 3)
     for parameter in work.layer.parameters():
         torch.nn.init.normal_(parameter)
-    for one, other in zip(work.composition(work.xs, at), work._forward(), strict=True):
+    for one, other in zip(work.composition(work.xs, at), work.forward(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
@@ -38,6 +49,18 @@ def test_the_composition_computes_the_same_map(pattern, make, at):
 def test_the_structures_to_measure_on_are_in_canonical_order(pattern, make):
     structure = make()
     assert structure.canonical()[0] == structure
+
+
+@pytest.mark.parametrize(("pattern", "make"), STRUCTURES.items())
+def test_the_users_order_has_the_same_entries_in_no_order(pattern, make):
+    structure = make()
+    shuffled = structures.shuffled(structure)
+    assert shuffled != structure
+    assert shuffled.canonical()[0] == structure
+
+
+def test_the_users_order_is_the_same_in_every_run():
+    assert structures.shuffled(structures.ring(9)) == structures.shuffled(structures.ring(9))
 
 
 def test_half_of_the_edges_have_a_reverse():
@@ -62,18 +85,12 @@ def test_only_edges_with_a_reverse_need_flops_for_it():
     assert Composition(Linear("(i j) -> (i j)", 2, 2), graph).flops == 2 * (edges.shape[1] + both + 4 * graph.num_nodes + 1)
 
 
-def test_the_fifteen_features_span_what_the_layer_does():
-    x = torch.randn(1, 5, 5, 1, dtype=torch.float64)
-    assert _stack(x).shape == (15, 1, 5, 5, 1)
-    eye = torch.eye(25, dtype=torch.float64).view(25, 5, 5, 1)
-    assert torch.linalg.matrix_rank(_stack(eye).reshape(15, -1)) == 15
-
-
 def test_the_lower_bound_adds_flops_and_traffic(monkeypatch):
-    monkeypatch.setattr("benchmarks.speed.suite.rates", lambda channels: Rates(flops=10.0, bandwidth=100.0))
+    monkeypatch.setattr("benchmarks.speed.bench.rates", lambda channels: Rates(cached=10.0, cold=5.0, bandwidth=100.0))
     work = Work("(i j) -> i", structures.random_graph(60), 3)
     num_in, num_out = 3 * work.structure.num_entries("(i j)"), 3 * work.structure.num_nodes
-    assert work.bound() == pytest.approx(3 * 9 * work.composition.flops / 10 + 4 * (3 * num_in + 2 * num_out) / 100)
+    products, traffic = 3 * 9 * work.composition.flops, 4 * (3 * num_in + 2 * num_out) / 100
+    assert work.bounds() == pytest.approx((products / 10 + traffic, products / 5 + traffic))
 
 
 def test_a_row_meets_its_bar_by_its_median():
@@ -100,6 +117,22 @@ def test_times_are_of_one_call_by_the_clock_and_of_the_busiest_thread():
     assert awake.busiest > 0
 
 
+def test_processes_that_were_waited_for_count_as_a_thread():
+    kept: list[Time] = []
+    Timer(rounds=1, repeats=1, keep=kept.append).run({"child": lambda: subprocess.run(SPIN, check=True)})
+    assert kept[0].busiest > 0.15
+
+
+def test_the_start_is_measured_with_every_import_in_a_process_of_its_own(monkeypatch):
+    typed = []
+    monkeypatch.setattr("benchmarks.speed.start.subprocess.run", lambda words, check, env: typed.append((words[-1], env)))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (figure,) = start(Bench(is_quick=True))
+    assert figure.bar == 1.1
+    assert [words for words, _ in typed[-2:]] == ["import incidence.nn", "import torch"]  # in turns
+    assert not any("PYTHONDONTWRITEBYTECODE" in environment for _, environment in typed)  # compiled modules are kept
+
+
 def test_a_bench_keeps_the_times_of_its_timers():
     bench = Bench(is_quick=True)
     bench.timer("K = 3").run({"ours": lambda: None})
@@ -109,28 +142,40 @@ def test_a_bench_keeps_the_times_of_its_timers():
 def test_figures_are_charted_by_how_far_they_are_over_the_bar():
     least, most = Figure("speed", [4.0], bar=2.0, is_least=True), Figure("time", [4.0], bar=2.0)
     assert (least.over_bar(4.0), most.over_bar(4.0)) == (2.0, 0.5)
-    _, _, *lines = chart({"a": [least, Figure("without", [1.0])], "b": [most]}, width=4).split("\n")
+    _, _, *lines = chart({"a": Result([least, Figure("without", [1.0])]), "b": Result([most])}, width=4).split("\n")
     assert [line.split(maxsplit=2) for line in lines] == [["a:", "speed", "====|==== 2.00"], ["b:", "time", "==  | 0.50"]]
-    assert chart({"a": [Figure("without", [1.0])]}) == ""
+    assert chart({"a": Result([Figure("without", [1.0])])}) == ""
 
 
 def test_figures_become_a_table_and_data():
-    results = {"layer": [Figure("one", [1.0, 3.0, 2.0], bar=2.5), Figure("two", [5.0], "us")]}
-    assert "2 x    (1 to 3)  bar <= 2.5: met" in text("layer", results["layer"])
     times = [Time("K = 3: ours", 0.002, 0.001)]
-    assert text("layer", results["layer"], times).split()[-4:] == ["3:", "ours", "2", "1"]
-    data = json.loads(json.dumps(as_data(results, {"layer": times})))
-    assert data["results"]["layer"][0]["median"] == 2.0
+    result = Result([Figure("one", [1.0, 3.0, 2.0], bar=2.5), Figure("two", [5.0], "us")], times, ["a note"])
+    told = text("layer", result)
+    assert "\n  a note\n" in told
+    assert "2 x    (1 to 3)  bar <= 2.5: met" in told
+    assert told.split()[-4:] == ["3:", "ours", "2", "1"]
+    data = json.loads(json.dumps(as_data({"layer": result})))
+    assert (data["results"]["layer"][0]["median"], data["results"]["layer"][0]["is_met"]) == (2.0, True)
+    assert data["notes"]["layer"] == ["a note"]
     assert data["times"]["layer"] == [{"name": "K = 3: ours", "wall": 0.002, "busiest": 0.001}]
     assert "malloc" in data["machine"]
 
 
 def test_the_command_line_lists_the_benchmarks_that_there_are(capsys):
     assert tuple(BENCHMARKS) == (
-        "limits", "pool", "broadcast", "layer", "triangles", "mesh", "batch", "growth", "memory", "peers"
+        "limits", "pool", "broadcast", "layer", "triangles", "mesh", "batch", "growth", "memory", "steps", "compiled", "peers",
+        "topomodelx", "start",
     )  # fmt: skip
     assert main(["bench", "speed"]) == 2
     assert "no benchmark 'speed'; there are: limits, pool" in capsys.readouterr().err
+
+
+def test_the_help_says_what_every_benchmark_measures(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["bench", "--help"])
+    told = capsys.readouterr().out
+    for name, measure in BENCHMARKS.items():
+        assert re.search(rf"^  {name} +\S+", told, re.MULTILINE), measure.__doc__
 
 
 @pytest.mark.parametrize(
@@ -149,7 +194,49 @@ def test_bad_options_are_refused_before_anything_is_measured(words, told, capsys
 
 
 def test_nothing_is_said_of_bars_when_quick():
-    assert "bar" not in text("layer", [Figure("one", [1.0], bar=2.0)], is_quick=True)
+    assert "bar" not in text("layer", Result([Figure("one", [1.0], bar=2.0)]), is_quick=True)
+
+
+def test_no_verdict_is_given_where_the_machine_is_busy():
+    result = Result([Figure("one", [1.0], bar=2.0)], load=Load(others=1.0))
+    assert "busy: other processes used 1.0 cores" in text("layer", result)
+    assert "bar <= 2: busy: no verdict" in text("layer", result)
+    assert as_data({"layer": result})["results"]["layer"][0]["is_met"] is None
+    assert chart({"layer": result}) == ""
+
+
+def test_the_machine_is_busy_if_others_use_it_or_threads_wait():
+    assert not Load(others=0.1, waiting=1.1).reason
+    assert "other processes used 0.3 cores" in Load(others=0.3).reason
+    assert not Load(others=0.3, spare=1).reason
+    assert "the clock showed 1.5 times" in Load(waiting=1.5).reason
+
+
+def test_the_load_compares_the_clock_with_the_busiest_threads():
+    assert Load.of(0.0, [Time("a", 2.0, 1.0), Time("b", 2.0, 1.0)], threads=1).waiting == 2.0
+    assert Load.of(0.0, [], threads=1).waiting == 1.0
+    assert Load.of(0.0, [], threads=10**6).spare == 0
+
+
+def test_other_processes_are_seen_and_own_ones_are_not(monkeypatch):
+    clocks = iter([(10.0, 100.0, 5.0), (12.0, 103.0, 6.0)])
+    monkeypatch.setattr(load, "_clocks", lambda: next(clocks))
+    assert Watch().others() == 1.0  # in 2 seconds 3 were used, 1 of them by this process
+
+
+def test_processes_that_this_one_started_are_its_own():
+    _, machine_before, before = load._clocks()
+    subprocess.run(SPIN, check=True)
+    _, machine_after, after = load._clocks()
+    assert after - before > 0.15
+    assert machine_after - machine_before > 0.1
+
+
+def test_the_report_says_on_which_kind_of_machine(monkeypatch):
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+    told = machine(is_kept=True)
+    for part in ("torch", "cores", "threads", "family", "AVX", "malloc set by the environment, memory kept between steps"):
+        assert part in told
 
 
 def test_the_composition_has_one_product_for_each_operation():
@@ -159,6 +246,52 @@ def test_the_composition_has_one_product_for_each_operation():
         composition(work.xs)
     products = [event for event in profile.events() if event.name == "aten::mm"]
     assert len(products) == work.layer.map.dimension == 34
+
+
+def test_growth_is_measured_with_memory_kept_too(monkeypatch):
+    monkeypatch.setattr("benchmarks.speed.large._fourfold", lambda bench, n: [Figure(f"time, n = {n}", [4.0], bar=4.3)])
+    monkeypatch.setattr(Bench, "in_fresh_process", lambda bench, *words: [Figure(" ".join(words), [4.0], bar=4.3)])
+    *_, last = growth(Bench(is_quick=True))
+    assert (last.name, last.bar) == ("growth --keep-memory, memory kept", None)
+
+
+def test_memory_is_kept_only_where_it_can_be(monkeypatch, capsys):
+    monkeypatch.setitem(BENCHMARKS, "limits", lambda bench: [Figure("kept" if bench.is_kept else "stock", [1.0])])
+    monkeypatch.setattr(incidence, "keep_memory", lambda: False, raising=False)
+    assert main(["bench", "limits", "--quick", "--keep-memory"]) == 2
+    assert "--keep-memory needs a system on which `incidence.keep_memory` works" in capsys.readouterr().err
+    monkeypatch.setattr(incidence, "keep_memory", lambda: True)
+    assert main(["bench", "limits", "--quick", "--keep-memory", f"--threads={torch.get_num_threads()}"]) == 0
+    assert "memory kept between steps" in capsys.readouterr().out
+
+
+def test_figures_of_another_process_are_taken_over():
+    bench = Bench(is_quick=True)
+    figures = bench.in_fresh_process("pool")
+    assert [(figure.unit, len(figure.values)) for figure in figures] == [("x", 1)] * 3
+    assert len(bench.times) == 6
+
+
+def test_what_another_process_refuses_is_said_in_its_words():
+    with pytest.raises(IncidenceError, match=r"^no benchmark 'nothing'; there are: limits"):
+        Bench(is_quick=True).in_fresh_process("nothing")
+
+
+def test_large_layers_are_measured_in_the_order_of_the_user(monkeypatch):
+    seen = []
+
+    class Seen(Work):
+        def __init__(self, text, structure, *rest):
+            super().__init__(text, structure, *rest)
+            seen.append(structure.canonical()[0] == structure)
+
+    monkeypatch.setattr("benchmarks.speed.layers.Work", Seen)
+    monkeypatch.setattr(Bench, "size", lambda bench, number: 60)
+    names = [figure.name for figure in layer(Bench(is_quick=True))]
+    assert seen.count(True) == 2  # canonical order, to compare with, for two numbers of channels
+    assert seen.count(False) == 7
+    assert "user's order over canonical order, time, K = 64" in names
+    assert "over the lower bound, K = 64, products at the rate from memory" in names
 
 
 def test_the_command_line_prints_one_json_object(capsys, monkeypatch):
