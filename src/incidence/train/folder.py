@@ -31,6 +31,7 @@ __all__ = ["ModelSpec", "RunFolder", "csv_text", "disk_trouble", "short", "write
 
 _HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
 _FORMAT = 1
+_FORMULA = ("=", "+", "-", "@")  # what a formula begins with, in one spreadsheet or another
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,10 +218,28 @@ class RunFolder:
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Rows, the names of the columns first, as the text of a CSV file."""
+    """Rows, the names of the columns first, as the text of a CSV file; no cell is a formula to a program that opens it.
+
+    Example:
+        >>> print(csv_text([["name", "value"], ["=HYPERLINK(A1)", -0.5]]), end="")
+        name,value
+        '=HYPERLINK(A1),-0.5
+    """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows([_inert(cell) for cell in row] for row in rows)
     return text.getvalue()
+
+
+def _inert(cell: object) -> object:
+    """A cell that spreadsheets take for a text or a number: an apostrophe stands before what they would compute."""
+    cell = cell.replace("\r", " ") if isinstance(cell, str) else cell  # the writer does not quote it, and what follows would be a row
+    if not isinstance(cell, str) or not cell.lstrip().startswith(_FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def write(path: Path, content: str | bytes) -> None:
