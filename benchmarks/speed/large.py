@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from typing import NamedTuple
 
 from benchmarks.speed import structures
 from benchmarks.speed.bench import ROOT, Bench, Work
@@ -45,7 +46,8 @@ def _with_memory_kept(bench: Bench) -> list[Figure]:
 
 
 _MEMORY = """
-import torch
+import time, torch, incidence
+{call}
 from benchmarks.speed.bench import Work
 from benchmarks.speed.structures import random_graph, shuffled
 torch.set_num_threads(2)
@@ -56,17 +58,39 @@ torch.empty({edges} * {channels} * 2).fill_(0)
 resident = int(open("/proc/self/statm").read().split()[1]) * 4096
 open("/proc/self/clear_refs", "w").write("5")
 work.ours()
-peak = int([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0].split()[1]) * 1024
-print((peak - resident) / (4 * work.xs[0].numel()))
+def peak():
+    return int([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0].split()[1]) * 1024
+above = (peak() - resident) / (4 * work.xs[0].numel())
+def step():
+    begin = time.perf_counter()
+    work.ours()
+    return time.perf_counter() - begin
+print(above, min(step() for _ in range(5)), peak())
 """
 
 
 def memory(bench: Bench) -> list[Figure]:
-    """The peak of forward and backward above inputs and plan, in arrays of entries x channels; each in a fresh process."""
-    values = []
-    for repeat in range(bench.repeats):
-        bench.report(f"fresh process {repeat + 1}")
-        code = _MEMORY.format(edges=bench.size(1_000_000), channels=64)
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
-        values.append(float(done.stdout))
-    return [Figure("peak above inputs, K = 64", values, "nK", bar=2.8)]
+    """The peak of forward and backward above inputs and plan, in arrays of entries x channels, and what `keep_memory` costs and gains."""
+    calls = {"stock malloc": "", "memory kept": "incidence.keep_memory()"}
+    found = {name: [_in_process(bench, name, call) for _ in range(bench.repeats)] for name, call in calls.items()}
+    pairs = list(zip(found["memory kept"], found["stock malloc"], strict=True))
+    return [
+        Figure("peak above inputs, K = 64", [stock.above for _, stock in pairs], "nK", bar=2.8),
+        Figure("a step with memory kept over one with stock malloc", [kept.step / stock.step for kept, stock in pairs]),
+        Figure("peak of the process with memory kept over stock malloc", [kept.peak / stock.peak for kept, stock in pairs]),
+    ]
+
+
+class _Memory(NamedTuple):
+    """The first step's peak above the inputs, the time of the best of five more, and the peak of the whole process."""
+
+    above: float
+    step: float
+    peak: float
+
+
+def _in_process(bench: Bench, name: str, call: str) -> _Memory:
+    bench.report(f"fresh process, {name}")
+    code = _MEMORY.format(edges=bench.size(1_000_000), channels=64, call=call)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    return _Memory(*map(float, done.stdout.split()))

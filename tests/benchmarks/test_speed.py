@@ -126,11 +126,19 @@ def test_processes_that_were_waited_for_count_as_a_thread():
 def test_the_start_is_measured_with_every_import_in_a_process_of_its_own(monkeypatch):
     typed = []
     monkeypatch.setattr("benchmarks.speed.start.subprocess.run", lambda words, check, env: typed.append((words[-1], env)))
+    monkeypatch.setattr("benchmarks.speed.start._first_layer", lambda bench: [])
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     (figure,) = start(Bench(is_quick=True))
     assert figure.bar == 1.1
     assert [words for words, _ in typed[-2:]] == ["import incidence.nn", "import torch"]  # in turns
     assert not any("PYTHONDONTWRITEBYTECODE" in environment for _, environment in typed)  # compiled modules are kept
+
+
+def test_the_first_layer_of_a_process_is_measured_beside_the_tenth(monkeypatch):
+    monkeypatch.setattr("benchmarks.speed.start._importing", lambda name: lambda: None)
+    _, first, tenth = start(Bench(is_quick=True))
+    assert (first.unit, tenth.unit) == ("ms", "ms")
+    assert first.values[0] > tenth.values[0] > 0  # whatever is found out once for a text is found out by the first
 
 
 def test_a_bench_keeps_the_times_of_its_timers():
