@@ -15,9 +15,9 @@ _SETTINGS = ((-4, 0), (-1, -1), (-2, 64 << 20))  # M_MMAP_MAX, M_TRIM_THRESHOLD,
 def keep_memory() -> bool:
     """Keeps the memory of tensors that are freed, on the CPU, for those that come next, until the process ends.
 
-    By default large tensors are given back to the system, which has to clear their pages anew in every step. Layers keep the memory of their
-    own results with the plan; this is for all else that comes and goes, such as activations and norms. Call it once, before the first
-    tensors are made. A free place is not always of the size that is wanted, so a process may hold more memory at its peak:
+    By default large tensors are given back to the system, which has to clear their pages anew in every step. Layers keep the memory of
+    their own results with the plan; this is for all else that comes and goes, such as activations and norms. Call it once, before the
+    first tensors are made. A free place is not always of the size that is wanted, so a process may hold more memory at its peak:
     `incidence bench memory` measures both.
 
     Returns:
