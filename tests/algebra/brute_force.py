@@ -1,10 +1,13 @@
 """The mathematics by exhaustion, sharing no code with the library: entries, and orbits of the group on pairs of entries.
 
-A pattern is given as data: faces are (kind, letters) with kind "n", "(", "{" or "[", and letters carry a sort.
+A pattern is given as data: faces are (kind, letters) with kind "n", "(", "{", "[" or "<", and letters carry a sort. An entry has the
+nodes of its unordered faces in ascending order, which is the reference orientation of oriented ones.
 """
 
 import re
-from itertools import permutations, product
+from collections.abc import Sequence
+from itertools import combinations, permutations, product
+from math import prod
 from typing import NamedTuple
 
 
@@ -18,7 +21,7 @@ Node = tuple[str, int]  # sort, number
 
 
 def write(pattern: RawPattern, sorts: dict[str, str]) -> str:
-    closing = {"(": ")", "{": "}", "[": "]"}
+    closing = {"(": ")", "{": "}", "[": "]", "<": ">"}
 
     def face(f: RawFace) -> str:
         inside = " ".join(x if sorts[x] == "node" else f"{x}:{sorts[x]}" for x in f.letters)
@@ -29,7 +32,7 @@ def write(pattern: RawPattern, sorts: dict[str, str]) -> str:
 
 def read(text: str) -> tuple[RawPattern, dict[str, str]]:
     faces, sorts = [], {}
-    for bracketed, single in re.findall(r"([({\[][^)}\]]*[)}\]])|(\S+)", text):
+    for bracketed, single in re.findall(r"([({\[<][^)}\]>]*[)}\]>])|(\S+)", text):
         words = bracketed[1:-1].split() if bracketed else [single]
         letters = []
         for word in words:
@@ -52,7 +55,7 @@ def entries(pattern: RawPattern, sorts: dict[str, str], num_nodes: dict[str, int
 
 
 def _face(nodes: list[Node], kind: str) -> tuple:
-    return tuple(sorted(nodes)) if kind in "{[" else tuple(nodes)
+    return tuple(sorted(nodes)) if kind in "{[<" else tuple(nodes)
 
 
 def generators(num_nodes: dict[str, int]) -> list[dict[Node, Node]]:
@@ -70,21 +73,40 @@ def relabelled(entry: tuple, pattern: RawPattern, g: dict[Node, Node]) -> tuple:
     return tuple(_face([g[v] for v in nodes], f.kind) for f, nodes in zip(pattern, entry, strict=True))
 
 
+def sign(nodes: Sequence[Node]) -> int:
+    """The sign of the permutation that sorts a list of different nodes."""
+    return (-1) ** sum(one > other for one, other in combinations(nodes, 2))
+
+
+def reversal(entry: tuple, pattern: RawPattern, g: dict[Node, Node]) -> int:
+    """By which sign a relabelling brings the reference orientation of an entry to that of the relabelled one."""
+    return prod(sign([g[v] for v in nodes]) for f, nodes in zip(pattern, entry, strict=True) if f.kind == "<")
+
+
 def num_orbits_on_pairs(source: RawPattern, target: RawPattern, sorts: dict[str, str], num_nodes: dict[str, int]) -> int:
-    """The number of orbits of the relabellings on pairs of an input and an output entry: union by generators."""
-    pairs = list(product(entries(source, sorts, num_nodes), entries(target, sorts, num_nodes)))
-    parent = {pair: pair for pair in pairs}
+    """The number of orbits of the relabellings on pairs of an input and an output entry that carry a function with the right signs.
 
-    def root(pair: tuple) -> tuple:
-        while parent[pair] != pair:
-            parent[pair] = parent[parent[pair]]
-            pair = parent[pair]
-        return pair
-
-    for g in generators(num_nodes):
-        for x, y in pairs:
-            parent[root((x, y))] = root((relabelled(x, source, g), relabelled(y, target, g)))
-    return sum(root(pair) == pair for pair in pairs)
+    The signs are followed along generators; where they come back to a pair reversed, the function is 0 on its orbit.
+    """
+    steps = generators(num_nodes)
+    signs: dict[tuple, int] = {}
+    count = 0
+    for start in product(entries(source, sorts, num_nodes), entries(target, sorts, num_nodes)):
+        if start in signs:
+            continue
+        signs[start] = 1
+        found, is_consistent = [start], True
+        while found:
+            x, y = found.pop()
+            for g in steps:
+                pair = relabelled(x, source, g), relabelled(y, target, g)
+                its = signs[x, y] * reversal(x, source, g) * reversal(y, target, g)
+                if pair not in signs:
+                    signs[pair] = its
+                    found.append(pair)
+                is_consistent &= signs[pair] == its
+        count += is_consistent
+    return count
 
 
 def all_relabellings(num_nodes: int) -> list[tuple[int, ...]]:

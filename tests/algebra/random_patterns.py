@@ -13,7 +13,7 @@ def raw_patterns(draw: st.DrawFn, names: str) -> tuple[RawPattern, dict[str, str
     faces = []
     for _ in range(draw(st.integers(1, 3))):
         inside = draw(st.lists(st.sampled_from(letters), min_size=1, max_size=3, unique=True))
-        kind = "n" if len(inside) == 1 else draw(st.sampled_from("({["))
+        kind = "n" if len(inside) == 1 else draw(st.sampled_from("({[<"))
         faces.append(RawFace(kind, tuple(inside)))
     used = {x for face in faces for x in face.letters}
     return tuple(faces), {x: s for x, s in sorts.items() if x in used}

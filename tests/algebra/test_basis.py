@@ -1,5 +1,6 @@
 """The two bases and the product of maps, against their definitions by exhaustion."""
 
+from collections.abc import Callable
 from itertools import product
 from math import comb
 
@@ -8,7 +9,7 @@ import pytest
 from incidence.algebra import EquivariantMap, Pattern, orbit_to_pool, pool_to_orbit
 from incidence.algebra.maps import Operation
 from incidence.errors import IncidenceError
-from tests.algebra import brute_force
+from tests.algebra import brute_force, definition
 
 MAPS = [
     "i j -> i j",
@@ -19,6 +20,11 @@ MAPS = [
     "i, {i j} -> i, {i j}",
     "i:a j:b -> i:a",
     "{i:a j:a k:b} -> {i:a k:b}",
+    "i, <i j>, <i j k> -> i, <i j>, <i j k>",
+    "<i j k> <i j l> -> <i j>",
+    "<i j> {i j} -> (i j)",
+    "i <i j k> -> {i j} <i j k>",
+    "<i:a j:a k:b> -> <i:a j:a> k:b",
 ]
 
 
@@ -56,10 +62,10 @@ def class_sets(pattern: str, entry: tuple) -> dict[tuple, frozenset]:
     return {key: frozenset(nodes) for key, nodes in sets.items()}
 
 
-def matrix_of(m: EquivariantMap, operation: Operation, num_nodes: dict[str, int]) -> dict[tuple, int]:
-    """B_A(y, x) as the product of binomials of overlaps, from the definition."""
+def matrix_of(m: EquivariantMap, operation: Operation, num_nodes: dict[str, int], value: Callable = definition.value) -> dict[tuple, int]:
+    """B_A(y, x) from the definition of pooling and broadcasting; values belong to class sets in ascending order."""
     texts = str(m.inputs[operation.source.tensor]), str(m.outputs[operation.target.tensor])
-    sides = []
+    sides, odd = [], []
     for text, orbit in zip(texts, (operation.source.orbit, operation.target.orbit), strict=True):
         raw, sorts = brute_force.read(text)
         keys = [(c.faces, c.sort) for c in orbit.classes]
@@ -70,15 +76,33 @@ def matrix_of(m: EquivariantMap, operation: Operation, num_nodes: dict[str, int]
             if {key: len(nodes) for key, nodes in sets.items()} == sizes:
                 found.append((entry, [sets[key] for key in keys]))
         sides.append(found)
-    matrix = {}
-    for (x, xs), (y, ys) in product(*sides):
-        value = 1
-        for i, row in enumerate(operation.overlap):
-            for j, a in enumerate(row):
-                value *= comb(len(xs[i] & ys[j]), a)
-        if value:
-            matrix[y, x] = value
-    return matrix
+        odd.append([sum(raw[d].kind == "<" for d, _ in faces) % 2 == 1 for faces, _ in keys])
+    values = {(y, x): value(xs, ys, *odd, operation.overlap) for (x, xs), (y, ys) in product(*sides)}
+    return {place: value for place, value in values.items() if value}
+
+
+@pytest.mark.parametrize("text", MAPS)
+def test_operations_are_the_combinations_of_orbit_indicators_that_the_change_of_basis_says(text):
+    m = EquivariantMap(text)
+    num_nodes = dict.fromkeys(m.sorts, 4)
+    indicators = [matrix_of(m, operation, num_nodes, definition.indicator) for operation in m.operations]
+    for k, operation in enumerate(m.operations):
+        total: dict[tuple, int] = {}
+        for c, factor in pool_to_orbit(m, k).items():
+            total |= {place: factor * value for place, value in indicators[c].items()}  # their supports are disjoint
+        assert total == matrix_of(m, operation, num_nodes)
+
+
+@pytest.mark.parametrize("text", [text for text in MAPS if "," not in text])
+def test_the_operations_of_the_map_back_are_the_transposed_ones(text):
+    m = EquivariantMap(text)
+    back = EquivariantMap(" -> ".join(reversed(text.split(" -> "))))
+    num_nodes = dict.fromkeys(m.sorts, 3)
+    transposed = {(o.target.number, o.source.number, tuple(zip(*o.overlap, strict=True))): o for o in back.operations}
+    for operation in m.operations:
+        other = transposed[operation.source.number, operation.target.number, operation.overlap]
+        expected = {(x, y): value for (y, x), value in matrix_of(m, operation, num_nodes).items()}
+        assert matrix_of(back, other, num_nodes) == expected
 
 
 def multiply(second: dict[tuple, int], first: dict[tuple, int]) -> dict[tuple, int]:
@@ -89,7 +113,7 @@ def multiply(second: dict[tuple, int], first: dict[tuple, int]) -> dict[tuple, i
     for (z, y), value in second.items():
         for x, other in by_middle.get(y, []):
             total[z, x] = total.get((z, x), 0) + value * other
-    return total
+    return {place: value for place, value in total.items() if value}
 
 
 @pytest.mark.parametrize(
@@ -103,6 +127,13 @@ def multiply(second: dict[tuple, int], first: dict[tuple, int]) -> dict[tuple, i
         ("{i:a j:a k:b} -> {i:a k:b}", "{i:a k:b} -> i:a", {"a": 3, "b": 2}),
         ("i -> ", " -> i", {"node": 3}),
         ("{i j k} -> {i j k}", "{i j k} -> {i j}", {"node": 3}),
+        ("i, <i j>, <i j k> -> i, <i j>, <i j k>", "i, <i j>, <i j k> -> i, <i j>, <i j k>", {"node": 5}),
+        ("i j -> <i j>", "<i j> -> i j", {"node": 4}),
+        ("{i j} -> <i j>", "<i j> -> {i j}", {"node": 4}),
+        ("<i j k> -> {i j} <i j k>", "{i j} <i j k> -> <i j>", {"node": 4}),
+        ("(i j k) -> <i j k>", "<i j k> -> (i j)", {"node": 4}),
+        ("<i j> <j k> -> i <i j>", "i <i j> -> <i j>", {"node": 4}),
+        ("<i:a j:a k:b> -> <i:a j:a> k:b", "<i:a j:a> k:b -> (i:a j:a)", {"a": 3, "b": 2}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

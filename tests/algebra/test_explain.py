@@ -105,7 +105,7 @@ def test_data_is_complete_and_plain():
         "pattern": "{i:a j:a}",
         "name": "bond",
         "num_orbits": 1,
-        "orbits": [{"text": "{i j}", "size": 2, "symmetry": 2, "classes": [{"sort": "a", "size": 2, "faces": [[0, -1]]}]}],
+        "orbits": [{"text": "{i j}", "size": 2, "symmetry": 2, "classes": [{"sort": "a", "size": 2, "faces": [[0, -1]], "is_odd": False}]}],
     }
     assert data["dimension_at"] == [{"num_nodes": {"a": 2}, "dimension": 3}]
     assert data["is_complete"]

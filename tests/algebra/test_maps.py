@@ -135,7 +135,17 @@ def test_dimension_at_equals_the_orbits_on_pairs_found_by_exhaustion(source, tar
     assert EquivariantMap(text).dimension_at(num_nodes) == expected
 
 
-@pytest.mark.parametrize("text", ["[i j] [i k] -> i", "[i j k] -> {i j}", "[i j] (k l) -> [i j]", "{i:a j:b} -> [i:a k:a]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[i j] [i k] -> i",
+        "[i j k] -> {i j}",
+        "[i j] (k l) -> [i j]",
+        "{i:a j:b} -> [i:a k:a]",
+        "[i j] <j k> -> <i j>",
+        "<i j k> (k l) -> <i j>",
+    ],
+)
 def test_mixed_faces_agree_with_exhaustion(text):
     (source, source_sorts), (target, target_sorts) = map(brute_force.read, text.split(" -> "))
     sorts = source_sorts | target_sorts
@@ -247,7 +257,10 @@ def test_any_operation_of_a_huge_block_is_found_by_counting():
     assert m.operations[10**8 : 10**8 + 1] == [m.operations[10**8]]
 
 
-@pytest.mark.parametrize("text", ["(i j k) -> (i j k)", "{i j k} {i l} -> {i j}", "i {j ...} -> {i ...}", "i:a {j:a k:b} -> {j:a k:b}"])
+@pytest.mark.parametrize(
+    "text",
+    ["(i j k) -> (i j k)", "{i j k} {i l} -> {i j}", "i {j ...} -> {i ...}", "i:a {j:a k:b} -> {j:a k:b}", "<i j k> {k l} -> <i j> k"],
+)
 def test_operations_found_by_counting_are_those_listed(text):
     m = EquivariantMap(text, max_overlap=2)
     for pair in m.pairs:
@@ -259,6 +272,7 @@ def test_more_operations_than_len_can_say_are_counted_still():
     nodes = " ".join(f"i{n}" for n in range(19))
     operations = EquivariantMap(f"{nodes} -> {nodes}").operations
     assert operations
+    assert not EquivariantMap("<i j> -> ").operations
     with pytest.raises(TooLargeError, match="more than len"):
         len(operations)
     with pytest.raises(TooLargeError, match="a slice of"):

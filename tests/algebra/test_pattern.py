@@ -108,11 +108,12 @@ def test_sorts_and_signatures_are_those_of_the_text():
 
 
 def test_kinds_of_faces_are_one_table():
-    assert {k: (kind.is_ordered, kind.is_distinct) for k, kind in KINDS.items()} == {
-        "": (True, True),
-        "(": (True, True),
-        "{": (False, True),
-        "[": (False, False),
+    assert {k: (kind.is_ordered, kind.is_distinct, kind.is_oriented) for k, kind in KINDS.items()} == {
+        "": (True, True, False),
+        "(": (True, True, False),
+        "{": (False, True, False),
+        "[": (False, False, False),
+        "<": (False, True, True),
     }
 
 
@@ -121,6 +122,12 @@ BAD_PATTERNS = [
     ("i {i j", 2, "this `{` is never closed", "add `}`"),
     ("(i j", 0, "this `(` is never closed", "add `)`"),
     ("i j)", 3, "this `)` closes nothing", "open it with `(`"),
+    ("i j>", 3, "this `>` closes nothing", "open it with `<`, or remove it; the arrow is `->`"),
+    ("<i ...>", 3, "`...` in an oriented face", "write a tensor for each size, `i, <i j>, <i j k>`"),
+    ("[<i j>]", 1, "brackets inside brackets", "there is no oriented face with repeats"),
+    ("<[i j]>", 1, "brackets inside brackets", "there is no oriented face with repeats"),
+    ("<{i j}>", 1, "brackets inside brackets", "side by side"),
+    ("⟨i j⟩", 0, "unexpected character `⟨`", "did you mean the plain `<`?"),
     ("{i j]", 4, "`]` does not close the `{`", "close it with `}`"),
     ("{i (j k)}", 3, "brackets inside brackets", "close the `{` first"),
     ("((i j))", 1, "brackets inside brackets", "side by side"),
@@ -171,8 +178,12 @@ BAD_MAPS = [
     ("u:user -> u", 10, "`u` is written with the sort `user` in one place and without", "write `u:user`"),
     ("i:a -> i:b", 7, "`i` has the sort `a` elsewhere and `b` here", "throughout a map"),
     ("i, {i j -> i", 3, "this `{` is never closed", "add `}`"),
-    ("i > j", 2, "unexpected character `>`", "did you mean the plain `->`?"),
-    ("i => j", 3, "unexpected character `>`", "did you mean the plain `->`?"),
+    ("i > j", 2, "this `>` closes nothing", "the arrow is `->`"),
+    ("i => j", 3, "this `>` closes nothing", "the arrow is `->`"),
+    ("<i j> > i", 6, "this `>` closes nothing", "the arrow is `->`"),
+    ("<i j -> i", 0, "this `<` is never closed", "add `>`"),
+    ("{i, j -> i", 0, "this `{` is never closed", "add `}`"),
+    ("<i, j> -> i", 2, "a comma inside brackets", "separated by spaces"),
     ("{i, j} -> i", 2, "a comma inside brackets", "separated by spaces"),
     ("(i,j) -> i", 2, "a comma inside brackets", "separated by spaces"),
     ("i:user-id -> i", 6, "a stray `-`", "names and sorts take `_`"),
@@ -216,7 +227,7 @@ def test_a_pattern_is_text(value):
         Pattern(value)
 
 
-@given(st.text(alphabet="ij:u=,->(){}[]. …i2_\n", max_size=40))
+@given(st.text(alphabet="ij:u=,->(){}[]<. …i2_\n", max_size=40))
 @example("{" * 3000)
 @settings(max_examples=300)
 def test_any_text_either_parses_and_round_trips_or_is_refused_with_a_place(text):

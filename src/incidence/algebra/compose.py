@@ -7,7 +7,8 @@ $\sum_k \prod \binom{s_{jj'}}{k_{jj'}} g(k)$, it becomes a sum over sets $K_{ijj
 $X_i \cap Z_l$: so the coefficient of $B_C$ collects the arrays of sizes $\kappa_{ijj'l}$ with $\sum_{jj'} \kappa = C$. They are the
 overlap matrices between the cells of A and the cells of B.
 
-Sorts do not meet, so several sorts multiply.
+Sorts do not meet, so several sorts multiply. With oriented faces, operations are sums of operations without signs, and so are products
+(`alternating.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from itertools import product
 from math import comb, factorial, prod
 from typing import TYPE_CHECKING
 
+from incidence.algebra.alternating import gather, split, spread
 from incidence.algebra.orbit import Class
 from incidence.algebra.overlap import Matrix, overlap_matrices
 from incidence.algebra.polynomial import Polynomial
@@ -65,9 +67,22 @@ class Product:
         if a.target[:2] != b.source[:2]:
             return {}
         x, y, z = a.source.orbit.classes, a.target.orbit.classes, b.target.orbit.classes
-        terms = _pool_product(self._sorts, x, y, z, a.overlap, b.overlap)
+        terms = _product(self._sorts, x, y, z, a.overlap, b.overlap)
         start = next(k.start for k in self.map.pairs if (k.source[:2], k.target[:2]) == (a.source[:2], b.target[:2]))
         return {start + k: terms[c] for k, c in enumerate(overlap_matrices(x, z)) if c in terms}
+
+
+def _product(
+    sorts: tuple[str, ...], x: tuple[Class, ...], y: tuple[Class, ...], z: tuple[Class, ...], a: Matrix, b: Matrix
+) -> dict[Matrix, Polynomial]:
+    """The coefficients of the product of two operations: of the products of all their summands."""
+    zero = Polynomial.constant(sorts, 0)
+    total: dict[Matrix, Polynomial] = {}
+    for (one, sign), (other, its_sign) in product(spread(x, y, a), spread(y, z, b)):
+        for matrix, value in _pool_product(sorts, split(x), split(y), split(z), one, other).items():
+            c, ordered = gather(x, z, matrix)
+            total[c] = total.get(c, zero) + value * (sign * its_sign * ordered)
+    return {matrix: value for matrix, value in total.items() if value}
 
 
 def _pool_product(
@@ -92,8 +107,8 @@ def _pool_product(
                 kept[j] += size
             elif size % 2:
                 ways = -ways
-        for (i, k), split in parts.items():
-            ways *= _multinomial(c[i][k], split)
+        for (i, k), pieces in parts.items():
+            ways *= _multinomial(c[i][k], pieces)
         for i, cx in enumerate(x):
             left = [a[i][j] - sum(sizes[row]) for row, (p, j) in enumerate(from_a) if p == i]
             ways *= _multinomial((cx.size or 0) - sum(c[i]), left)

@@ -166,9 +166,13 @@ def paper_count(equivariant_map: EquivariantMap | str) -> PaperCount:
         ('reordering identifies several partitions in one orbit', 'some orbit has a non-trivial symmetry H')
     """
     equivariant_map = as_map(equivariant_map)
-    if equivariant_map.is_open or len(equivariant_map.sorts) > 1:
-        open_faces, sorts = "the paper does not treat open faces", "the paper's formulas are for one sort of nodes"
-        return PaperCount(equivariant_map.dimension, None, None, (open_faces if equivariant_map.is_open else sorts,))
+    for is_so, reason in (
+        (equivariant_map.is_open, "the paper does not treat open faces"),
+        (equivariant_map.is_oriented, "the paper does not treat oriented faces"),
+        (len(equivariant_map.sorts) > 1, "the paper's formulas are for one sort of nodes"),
+    ):
+        if is_so:
+            return PaperCount(equivariant_map.dimension, None, None, (reason,))
     patterns = equivariant_map.inputs + equivariant_map.outputs
     merged = any(sum(kappa(p).values()) > len(p.orbits) for p in patterns)
     symmetric = any(orbit.symmetry > 1 for p in patterns for orbit in p.orbits)

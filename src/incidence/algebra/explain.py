@@ -28,6 +28,11 @@ _LEGEND = (
     "entries, each once, however many ways there are to write it.",
 )
 
+_ORIENTED_LEGEND = (
+    "Values of an oriented face change sign when two of its nodes are exchanged:",
+    "x[<j i>] = -x[<i j>]. Faces are written in the order in which no sign is left.",
+)
+
 Nodes = int | Mapping[str, int] | Iterable[int | Mapping[str, int]]
 """A number of nodes, of every sort or for each sort; or several."""
 
@@ -88,7 +93,10 @@ class Explanation:
 
     def text(self, show_all: bool = False) -> str:
         """The explanation as text of at most 80 columns; long lists are cut with a count unless all is asked for."""
-        return "\n".join([*self._head(), "", *self._table(show_all), "", *_LEGEND, "", *self._details(show_all)]).rstrip()
+        return "\n".join([*self._head(), "", *self._table(show_all), "", *self._legend(), "", *self._details(show_all)]).rstrip()
+
+    def _legend(self) -> tuple[str, ...]:
+        return _LEGEND + _ORIENTED_LEGEND * self.map.is_oriented
 
     def _head(self) -> Iterator[str]:
         m = self.map
@@ -240,7 +248,7 @@ class Explanation:
             rows.append(f"<tr><th colspan=3 style='text-align:left'>{escape(pair['pair'])}: {pair['count']}</th></tr>{lines}")
         shown = sum(len(b["operations"]) for b in data["blocks"])
         rest = "".join(f"<p>{escape(line)}</p>" for line in self._cut(shown, self._num_operations, "operation", MAX_LISTED))
-        legend = escape(" ".join(_LEGEND))
+        legend = escape(" ".join(self._legend()))
         return f"<div><p>{head}</p><p>{legend}</p><table>{''.join(rows)}</table>{rest}</div>"
 
 

@@ -3,7 +3,7 @@ r"""Text to syntax: the grammar of patterns and maps (docs/math.md section 1), a
     map      := side "->" side
     side     := tensor ("," tensor)*
     tensor   := [name "="] face*                    (no face at all: one value per structure)
-    face     := letter | "(" letter+ ")" | "{" letter+ ["..."] "}" | "[" letter+ "]"
+    face     := letter | "(" letter+ ")" | "{" letter+ ["..."] "}" | "[" letter+ "]" | "<" letter+ ">"
     letter   := an ASCII letter with optional digits [":" sort]
 
 The grammar is regular, so the parser is a loop: no input can make it recurse. Every refusal is a `PatternError` that points
@@ -48,28 +48,31 @@ class Kind:
         opening, closing: The brackets; empty for a plain letter.
         is_ordered: Whether positions matter.
         is_distinct: Whether all nodes of the face differ.
-        may_be_open: Whether `...` may end it (a face of any size).
         title: What the kind is called in messages.
+        may_be_open: Whether `...` may end it (a face of any size).
+        is_oriented: Whether tensors change sign when two nodes of the face are exchanged (docs/math.md section 16).
     """
 
     opening: str
     closing: str
     is_ordered: bool
     is_distinct: bool
-    may_be_open: bool
     title: str
+    may_be_open: bool = False
+    is_oriented: bool = False
 
 
-NODE = Kind("", "", is_ordered=True, is_distinct=True, may_be_open=False, title="a node")
+NODE = Kind("", "", is_ordered=True, is_distinct=True, title="a node")
 
 # A new bracket is one new entry here; the tokens, the parser and the orbits read this table.
 KINDS = {
     kind.opening: kind
     for kind in (
         NODE,
-        Kind("(", ")", is_ordered=True, is_distinct=True, may_be_open=False, title="a directed face"),
-        Kind("{", "}", is_ordered=False, is_distinct=True, may_be_open=True, title="an undirected face"),
-        Kind("[", "]", is_ordered=False, is_distinct=False, may_be_open=False, title="a symmetric face"),
+        Kind("(", ")", is_ordered=True, is_distinct=True, title="a directed face"),
+        Kind("{", "}", is_ordered=False, is_distinct=True, title="an undirected face", may_be_open=True),
+        Kind("[", "]", is_ordered=False, is_distinct=False, title="a symmetric face"),
+        Kind("<", ">", is_ordered=False, is_distinct=True, title="an oriented face", is_oriented=True),
     )
 }
 _CLOSING = {kind.closing: kind for kind in KINDS.values() if kind.closing}
@@ -92,7 +95,7 @@ class Face(NamedTuple):
 
 
 def make_face(kind: Kind, letters: tuple[Letter, ...], is_open: bool = False) -> Face:
-    """A face in its normal form: `i`, `(i)`, `{i}` and `[i]` mean the same."""
+    """A face in its normal form: `i`, `(i)`, `{i}`, `[i]` and `<i>` mean the same."""
     return Face(NODE if len(letters) == 1 and not is_open else kind, letters, is_open)
 
 
@@ -116,7 +119,8 @@ class _Token(NamedTuple):
 
 
 _TOKEN = re.compile(rf"\s+|->|\.\.\.|[A-Za-z_][A-Za-z0-9_]*|[{_OPENED}{_CLOSED}:=,]")
-_COMMA_INSIDE = re.compile(rf"[{_OPENED}][^{_OPENED}{_CLOSED},>]*(,)[^{_OPENED}{_CLOSED}>]*[{_CLOSED}]")  # the first of a face
+_COMMA_INSIDE = re.compile(rf"[{_OPENED}][^{_OPENED}{_CLOSED},]*(,)[^{_OPENED}{_CLOSED}]*[{_CLOSED}](?<!->)")  # the first of a face
+_LONE_CLOSING = re.compile(r"<[^<>]*>|(>)")
 _LETTER = re.compile(r"[A-Za-z][0-9]*")
 _WORD = re.compile(r"[A-Za-z_]")
 
@@ -131,7 +135,7 @@ def is_letter(text: str) -> bool:
     return _LETTER.fullmatch(text) is not None
 
 
-_LOOKALIKES = {"→": "->", "⟶": "->", "↦": "->", ">": "->", "…": "...", "≔": "="}
+_LOOKALIKES = {"→": "->", "⟶": "->", "↦": "->", "…": "...", "≔": "=", "⟨": "<", "⟩": ">"}
 _STRAY = {
     ".": "write `...`, in one piece",
     "-": "the arrow is `->`, in one piece; names and sorts take `_`",
@@ -186,7 +190,7 @@ class _Parser:
             hint = "letters, names and sorts start with a-z or A-Z: `i`, `i2`"
             self.fail(position, f"`{character}` is not a letter", hint)
         plain = _LOOKALIKES.get(character) or unicodedata.normalize("NFKC", character)
-        hint = "letters are a-z and A-Z with optional digits; faces are `i`, `(i j)`, `{i j}`, `[i j]`, `{i ...}`"
+        hint = "letters are a-z and A-Z with optional digits; faces are `i`, `(i j)`, `{i j}`, `[i j]`, `<i j>`, `{i ...}`"
         if plain != character and _TOKEN.fullmatch(plain):
             hint = f"did you mean the plain `{plain}`?"
         elif not character.isascii():
@@ -200,6 +204,9 @@ class _Parser:
         sides = _split(self.tokens, "->")
         arrows = [t for t in self.tokens if t.text == "->"]
         if is_map and not arrows:
+            lone = next((match.start(1) for match in _LONE_CLOSING.finditer(self.text) if match[1]), None)
+            if lone is not None:
+                self.fail(lone, "this `>` closes nothing", "the arrow is `->`, in one piece")
             self.fail(len(self.text), "a map needs an arrow", "write `tensors -> tensors`, for example `i j -> i j`")
         if is_map and len(arrows) > 1:
             self.fail(arrows[1].start, "a second `->`", "a map has one arrow; compose two maps with `compose`")
@@ -249,8 +256,9 @@ class _Parser:
         if first.text in KINDS:
             return self.bracket(KINDS[first.text], first, rest)
         if first.text in _CLOSING:
-            opening = _CLOSING[first.text].opening
-            self.fail(first.start, f"this `{first.text}` closes nothing", f"open it with `{opening}`, or remove it")
+            arrow = "; the arrow is `->`" if first.text == ">" else ""
+            hint = f"open it with `{_CLOSING[first.text].opening}`, or remove it{arrow}"
+            self.fail(first.start, f"this `{first.text}` closes nothing", hint)
         return make_face(NODE, (self.letter(first, rest),))
 
     def bracket(self, kind: Kind, first: _Token, rest: deque[_Token]) -> Face:
@@ -279,6 +287,8 @@ class _Parser:
     def refuse_inside(self, kind: Kind, first: _Token, token: _Token, is_open: bool) -> None:
         if token.text in KINDS:
             hint = f"close the `{first.text}` first; faces stand side by side, as in `i {{i j}}`"
+            if {first.text, token.text} == {"<", "["}:
+                hint = "there is no oriented face with repeats, as its tensors would be 0 there: write `<i j>`, or `[i j]` without signs"
             self.fail(token.start, "brackets inside brackets", hint)
         if token.text in _CLOSING:
             self.fail(token.start, f"`{token.text}` does not close the `{first.text}`", f"close it with `{kind.closing}`")
@@ -287,7 +297,8 @@ class _Parser:
 
     def refuse_open(self, kind: Kind, token: _Token, letters: list[Letter]) -> None:
         if not kind.may_be_open:
-            self.fail(token.start, f"`...` in {kind.title}", f"only `{{ }}` takes `...`; {kind.title} has a fixed size")
+            sizes = ": write a tensor for each size, `i, <i j>, <i j k>`" if kind.is_oriented else ""
+            self.fail(token.start, f"`...` in {kind.title}", f"only `{{ }}` takes `...`; {kind.title} has a fixed size{sizes}")
         if not letters:
             self.fail(token.start, "`...` without a letter", "an open face starts with a letter: `{i ...}`")
         sorts = sorted({letter.sort for letter in letters})

@@ -150,6 +150,11 @@ class EquivariantMap:
         """Whether some face is of mixed size (`...`)."""
         return any(pattern.is_open for pattern in self.inputs + self.outputs)
 
+    @property
+    def is_oriented(self) -> bool:
+        """Whether some face is oriented."""
+        return any(pattern.is_oriented for pattern in self.inputs + self.outputs)
+
     @cached_property
     def dimension(self) -> int:
         """The number of independent operations for many nodes; counted, not listed."""
@@ -194,14 +199,19 @@ class EquivariantMap:
 
     @cached_property
     def enough_nodes(self) -> Mapping[str, int]:
-        """For each sort, the least number of nodes from which on `dimension` is exact."""
-        letters = [[Counter(pattern.sorts.values()) for pattern in side] for side in (self.inputs, self.outputs)]
-        return MappingProxyType({sort: sum(max(count[sort] for count in side) for side in letters) for sort in self.sorts})
+        """For each sort, the least number of nodes from which on `dimension` is exact; 0 where there are no operations."""
+        enough = dict.fromkeys(self.sorts, 0)
+        with bounded():
+            for (p, q), _ in self._pattern_pairs():
+                needs = count_by_sort(p, q, self.max_overlap)
+                if all(needs.values()):
+                    enough.update({sort: max(enough[sort], *(n for n, _ in counts)) for sort, counts in needs.items()})
+        return MappingProxyType(enough)
 
     @cached_property
     def num_biases(self) -> int:
-        """The number of independent biases: one for each output orbit (with open faces: for each family)."""
-        return sum(num_orbits(pattern) for pattern in self.outputs)
+        """The number of independent biases: one for each output orbit that has one (with open faces: for each family)."""
+        return sum(num_orbits(pattern, with_bias=True) for pattern in self.outputs)
 
     @cached_property
     def pairs(self) -> tuple[OrbitPair, ...]:
@@ -217,7 +227,7 @@ class EquivariantMap:
     @cached_property
     def num_pairs(self) -> int:
         """The number of pairs of an input and an output orbit."""
-        return sum(map(num_orbits, self.inputs)) * self.num_biases
+        return sum(map(num_orbits, self.inputs)) * sum(map(num_orbits, self.outputs))
 
     def iter_pairs(self) -> Iterator[OrbitPair]:
         """The pairs one after the other, however many there are."""
@@ -276,9 +286,10 @@ def as_map(value: EquivariantMap | str) -> EquivariantMap:
     raise IncidenceError(f"a map is an EquivariantMap or its text; got {type(value).__name__}.")
 
 
-def num_orbits(pattern: Pattern) -> int:
-    """The number of orbits of a pattern, counted without listing: a product over the sorts."""
-    return prod(sum(profiles(pattern.restrict(sort)).values()) for sort in set(pattern.sorts.values()))
+def num_orbits(pattern: Pattern, with_bias: bool = False) -> int:
+    """The number of orbits of a pattern, or of those that have a bias, counted without listing: a product over the sorts."""
+    by_sort = (profiles(pattern.restrict(sort)).items() for sort in set(pattern.sorts.values()))
+    return prod(sum(n for profile, n in counts if not (with_bias and any(c.is_odd for c in profile))) for counts in by_sort)
 
 
 class Operations(Sequence[Operation]):
@@ -293,7 +304,7 @@ class Operations(Sequence[Operation]):
         return self._map.dimension
 
     def __bool__(self) -> bool:
-        return True
+        return self._map.dimension > 0
 
     def __iter__(self) -> Iterator[Operation]:
         if self._map.dimension > MAX_LISTED:
@@ -304,9 +315,9 @@ class Operations(Sequence[Operation]):
     def _between(self, start: int, stop: int) -> Iterator[Operation]:
         pairs = self._map.pairs
         for pair in pairs[max(bisect_right(pairs, start, key=lambda pair: pair.start) - 1, 0) :]:
-            first, last = max(start, pair.start), min(stop, pair.start + pair.count)
-            if first >= last:
+            if pair.start >= stop:
                 return
+            first, last = max(start, pair.start), min(stop, pair.start + pair.count)
             classes = pair.source.orbit.classes, pair.target.orbit.classes
             if last - first > 1 and first - pair.start <= _STRIDE:
                 listed: Iterable[Matrix] = islice(overlaps(*classes, self._map.max_overlap), first - pair.start, last - pair.start)

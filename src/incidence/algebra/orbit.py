@@ -15,15 +15,28 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import groupby, product
 from math import factorial, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from incidence.algebra.grammar import Kind, Signature, write_faces
+from incidence.algebra.signs import is_odd
 from incidence.errors import IncidenceError, TooLargeError
 
 if TYPE_CHECKING:
     from incidence.algebra.pattern import Pattern
 
-__all__ = ["MAX_ORBITS", "Class", "Orbit", "Profile", "num_partitions", "orbits", "placements", "profiles", "sorted_profile"]
+__all__ = [
+    "MAX_ORBITS",
+    "Class",
+    "Extent",
+    "Orbit",
+    "Profile",
+    "num_partitions",
+    "orbits",
+    "placements",
+    "profile_of",
+    "profiles",
+    "sorted_profile",
+]
 
 MAX_ORBITS = 50_000
 """Patterns with more orbits than this are refused: 9 plain nodes have 21,147."""
@@ -38,11 +51,13 @@ class Class:
         faces: The signature: pairs (face, position), position -1 in an unordered face.
         sort: The sort of the nodes.
         size: How many nodes; None for an *open* class, whose faces are all open and which has any number.
+        is_odd: Whether it lies in an odd number of oriented faces, so that values change sign when two of its nodes are exchanged.
     """
 
     faces: Signature
     sort: str
     size: int | None
+    is_odd: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -88,6 +103,11 @@ class Orbit:
         """Whether this is a family of orbits, one for each size of its open classes."""
         return any(c.is_open for c in self.classes)
 
+    @property
+    def has_bias(self) -> bool:
+        """Whether a constant on the orbit commutes with relabelling: no two nodes of it can be exchanged against the sign."""
+        return all(c.size == 1 for c in self.classes if c.is_odd)
+
     @cached_property
     def order_key(self) -> tuple[int, tuple[tuple[Signature, str, int], ...]]:
         """Orbits are ordered by size, then classes."""
@@ -112,14 +132,15 @@ class Orbit:
         return tuple(named[i] for i in range(len(self.classes)))
 
     def write(self, node_names: Sequence[Sequence[str]]) -> str:
-        """The faces in the given names of nodes, which stand class by class."""
-        words: list[list[tuple[int, str]]] = [[] for _ in self.kinds]
+        """The faces in the given names of nodes, which stand class by class; oriented faces in the orientation of these lists."""
+        words: list[list[tuple[int, int, str]]] = [[] for _ in self.kinds]
+        # In an unordered face, where all positions are -1, the letters of the pattern come in their order; in an oriented one, the
+        # classes in theirs.
+        rank = {letter[0]: number for number, letter in enumerate(self.letters)}
         for i in self._reading_order():
             for (face, position), name in product(self.classes[i].faces, node_names[i]):
-                words[face].append((position, name))
-        # In an unordered face, where all positions are -1, the letters of the pattern come in their order.
-        rank = {letter[0]: number for number, letter in enumerate(self.letters)}
-        inside = ([name for _, name in sorted(w, key=lambda x: (x[0], rank.get(x[1], len(rank))))] for w in words)
+                words[face].append((position, i if self.kinds[face][0].is_oriented else rank.get(name, len(rank)), name))
+        inside = ([name for *_, name in sorted(w, key=lambda x: x[:2])] for w in words)
         return write_faces((kind, w, is_open) for (kind, is_open), w in zip(self.kinds, inside, strict=True))
 
     def _reading_order(self) -> list[int]:
@@ -131,7 +152,23 @@ class Orbit:
 
 
 State = tuple[tuple[Signature, str], ...]  # a sorted multiset of nodes, each a signature and a sort
-Profile = tuple[int | None, ...]  # the sorted sizes of the classes of one sort, open ones (None) last
+
+
+class Extent(NamedTuple):
+    """What counting needs of a class: its size (None if open), and whether it is odd with two nodes or more.
+
+    With one node, where nothing can be exchanged, being odd makes no difference.
+    """
+
+    size: int | None
+    is_odd: bool = False
+
+    def without(self, nodes: int) -> Extent:
+        """The class with some nodes less."""
+        return self if self.size is None else Extent(self.size - nodes, self.is_odd and self.size - nodes > 1)
+
+
+Profile = tuple[Extent, ...]  # of the classes of one sort, sorted, open ones last
 
 
 def orbits(pattern: Pattern) -> tuple[Orbit, ...]:
@@ -143,7 +180,7 @@ def orbits(pattern: Pattern) -> tuple[Orbit, ...]:
     states = _states(pattern, pattern.fixed_letters)
     opened = _open_signatures(pattern)
     letters = tuple((name, pattern.signatures[name], pattern.sorts[name]) for name in pattern.letters)
-    found = (Orbit(pattern.kinds, _classes(state, opened), letters) for state in states)
+    found = (Orbit(pattern.kinds, _classes(pattern, state, opened), letters) for state in states)
     return tuple(sorted(found, key=lambda orbit: orbit.order_key))
 
 
@@ -166,7 +203,7 @@ def profiles(pattern: Pattern) -> Counter[Profile]:
     free = {name for name in pattern.letters if all(alone[d] for d, _ in pattern.signatures[name])}
     letters = tuple(name for name in pattern.fixed_letters if name not in free)
     opened = _open_signatures(pattern)
-    counts = Counter(sorted_profile(c.size for c in _classes(state, opened)) for state in _states(pattern, letters))
+    counts = Counter(profile_of(_classes(pattern, state, opened)) for state in _states(pattern, letters))
     for _ in free:
         step: Counter[Profile] = Counter()
         for profile, ways in counts.items():
@@ -177,16 +214,21 @@ def profiles(pattern: Pattern) -> Counter[Profile]:
 
 
 def _with_free_letter(profile: Profile) -> Iterator[Profile]:
-    yield sorted_profile((*profile, 1))
-    for i, size in enumerate(profile):
+    yield sorted_profile((*profile, Extent(1)))
+    for i, extent in enumerate(profile):
         rest = profile[:i] + profile[i + 1 :]
-        left = (None,) if size is None else (size - 1,) * (size > 1)
-        yield sorted_profile((*rest, *left, 1))
+        left = () if extent.size == 1 else (extent.without(1),)
+        yield sorted_profile((*rest, *left, Extent(1)))
 
 
-def sorted_profile(sizes: Iterable[int | None]) -> Profile:
-    """Sizes of classes as a profile."""
-    return tuple(sorted(sizes, key=lambda size: (size is None, size or 0)))
+def profile_of(classes: Iterable[Class]) -> Profile:
+    """The profile of classes of one sort."""
+    return sorted_profile(Extent(c.size, c.is_odd).without(0) for c in classes)
+
+
+def sorted_profile(extents: Iterable[Extent]) -> Profile:
+    """Extents as a profile."""
+    return tuple(sorted(extents, key=lambda extent: (extent.size is None, extent.size or 0, extent.is_odd)))
 
 
 def _states(pattern: Pattern, letters: tuple[str, ...]) -> dict[State, int]:
@@ -259,8 +301,8 @@ def _open_signatures(pattern: Pattern) -> tuple[tuple[Signature, str], ...]:
     )
 
 
-def _classes(state: State, opened: tuple[tuple[Signature, str], ...]) -> tuple[Class, ...]:
-    fixed = [Class(signature, sort, len(list(group))) for (signature, sort), group in groupby(state)]
+def _classes(pattern: Pattern, state: State, opened: tuple[tuple[Signature, str], ...]) -> tuple[Class, ...]:
+    fixed = [Class(signature, sort, len(list(group)), is_odd(pattern.kinds, signature)) for (signature, sort), group in groupby(state)]
     return tuple(sorted([*fixed, *(Class(s, sort, None) for s, sort in opened)], key=lambda c: (c.faces, c.sort)))
 
 

@@ -3,7 +3,8 @@ r"""Pairs of orbits to operations: overlap matrices, listed and counted (docs/ma
 The pairs (input entry, output entry) of two orbits fall into one orbit of the relabellings for each *overlap matrix*
 $a_{ij} = |X_i \cap Y_j|$: row sums at most the sizes of the input classes, column sums at most those of the output classes,
 zero where the sorts differ. Open classes (docs/math.md section 11) have no bound of their own; instead at most `max_overlap` matched
-nodes may lie in an open class of either side.
+nodes may lie in an open class of either side. With oriented faces (docs/math.md section 16) two nodes that can be exchanged must not
+change the sign: at most one node matched between an odd and an even class, and at most one of an odd class unmatched.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import comb, factorial, prod
 
-from incidence.algebra.orbit import Class, Profile, profiles, sorted_profile
+from incidence.algebra.orbit import Class, Extent, Profile, profile_of, profiles, sorted_profile
 from incidence.algebra.pattern import Pattern
 from incidence.errors import TooLargeError
 
@@ -45,12 +46,15 @@ def overlaps(source: Sequence[Class], target: Sequence[Class], max_overlap: int 
     """All overlap matrices of two orbits in row-major lexicographic order.
 
     Example:
-        >>> [edge] = Pattern("{i j}").orbits
-        >>> list(overlaps(edge.classes, edge.classes))
-        [((0,),), ((1,),), ((2,),)]
+        >>> [edge], [oriented] = Pattern("{i j}").orbits, Pattern("<i j>").orbits
+        >>> list(overlaps(edge.classes, edge.classes)), list(overlaps(oriented.classes, oriented.classes))
+        ([((0,),), ((1,),), ((2,),)], [((1,),), ((2,),)])
     """
+    has_odd = any(c.is_odd for c in target)
 
     def matrix(i: int, left: tuple[Class, ...], budget: int) -> Iterator[Matrix]:
+        if has_odd and not num_overlaps(source[i:], left, budget):
+            return  # odd classes are to be matched but for one node, so most beginnings could lead nowhere
         if i == len(source):
             yield ()
             return
@@ -61,25 +65,28 @@ def overlaps(source: Sequence[Class], target: Sequence[Class], max_overlap: int 
     return matrix(0, tuple(target), max_overlap)
 
 
-def _choices(row: int | None, cols: Sequence[int | None], budget: int) -> Iterator[tuple[tuple[int, ...], int]]:
-    """All rows of an overlap matrix in lexicographic order, from the sizes of classes; and what is left of the bound on open classes."""
+def _choices(row: Extent, cols: Sequence[Extent], budget: int) -> Iterator[tuple[tuple[int, ...], int]]:
+    """All rows of an overlap matrix in lexicographic order, from the extents of classes; and what is left of the bound on open classes."""
 
     def choose(j: int, left: int, budget: int) -> Iterator[tuple[tuple[int, ...], int]]:
         if j == len(cols):
-            yield (), budget
+            if left <= 1 or not row.is_odd:
+                yield (), budget
             return
-        size = cols[j]
-        is_open = row is None or size is None
-        for a in range(min(left, left if size is None else size, budget if is_open else left) + 1):
+        size, is_odd = cols[j]
+        is_open = row.size is None or size is None
+        most = min(left, left if size is None else size, budget if is_open else left, 1 if is_odd != row.is_odd else left)
+        for a in range(most + 1):
             for rest, remaining in choose(j + 1, left - a, budget - a * is_open):
                 yield (a, *rest), remaining
 
-    return choose(0, budget if row is None else row, budget)
+    return choose(0, budget if row.size is None else row.size, budget)
 
 
 def _rows(source: Class, target: tuple[Class, ...], budget: int) -> Iterator[tuple[tuple[int, ...], tuple[Class, ...], int]]:
     """All first rows in lexicographic order, each with what is left of the columns and of the bound on open classes."""
-    for row, remaining in _choices(source.size, [c.size if c.sort == source.sort else 0 for c in target], budget):
+    cols = [Extent(c.size if c.sort == source.sort else 0, c.is_odd) for c in target]
+    for row, remaining in _choices(Extent(source.size, source.is_odd), cols, budget):
         after = tuple(c if c.size is None or not a else replace(c, size=c.size - a) for c, a in zip(target, row, strict=True))
         yield row, after, remaining
 
@@ -117,22 +124,23 @@ Counts = Counter[tuple[int, int]]
 
 @lru_cache(maxsize=65536)
 def _count(rows: Profile, cols: Profile, max_overlap: int) -> Counts:
-    """Counts the overlap matrices of two lists of class sizes of one sort."""
-    if set(rows) | set(cols) <= {1}:  # partial matchings; the paper's tau, by size
+    """Counts the overlap matrices of two profiles of one sort."""
+    if set(rows) | set(cols) <= {Extent(1)}:  # partial matchings; the paper's tau, by size
         m, n = len(rows), len(cols)
         return Counter({(k, 0): comb(m, k) * comb(n, k) * factorial(k) for k in range(min(m, n) + 1)})
-    return sum(_states(rows, cols, max_overlap).values(), Counter())
+    finished = (counts for left, counts in _states(rows, cols, max_overlap).items() if not any(c.is_odd for c in left))
+    return sum(finished, Counter())
 
 
 @lru_cache(maxsize=65536)
 def _states(rows: Profile, cols: Profile, max_overlap: int) -> dict[Profile, Counts]:
-    """The counts row by row, by what is left in the columns; lists of sizes share the work for their common beginning."""
+    """The counts row by row, by what is left in the columns; profiles share the work for their common beginning."""
     if not rows:
         return {cols: Counter({(0, 0): 1})}
     states: dict[Profile, Counts] = {}
     for left, counts in _states(rows[:-1], cols, max_overlap).items():
         for row, remaining in _choices(rows[-1], left, max_overlap):
-            after = sorted_profile(None if size is None else size - a for size, a in zip(left, row, strict=True))
+            after = sorted_profile(map(Extent.without, left, row))
             into, matched, opened = states.setdefault(after, Counter()), sum(row), max_overlap - remaining
             for (a, t), ways in counts.items():
                 if t + opened <= max_overlap:
@@ -169,8 +177,8 @@ def num_overlaps(source: Sequence[Class], target: Sequence[Class], max_overlap: 
     """The number of overlap matrices of two orbits, counted without listing them."""
     with bounded():
         by_sort = [
-            _count(*(sorted_profile(c.size for c in side if c.sort == sort) for side in (source, target)), max_overlap)
-            for sort in sorted({c.sort for c in source})
+            _count(*(profile_of(c for c in side if c.sort == sort) for side in (source, target)), max_overlap)
+            for sort in sorted({c.sort for c in (*source, *target)})
         ]
     return num_within(by_sort, max_overlap)
 
@@ -199,7 +207,7 @@ def count_by_sort(source: Pattern, target: Pattern, max_overlap: int) -> dict[st
         needs: Counter[tuple[int, int]] = Counter()
         for rows, ways in profiles(source.restrict(sort)).items():
             for cols, ways_too in profiles(target.restrict(sort)).items():
-                nodes = sum(size or 0 for size in rows + cols)
+                nodes = sum(extent.size or 0 for extent in rows + cols)
                 _spend(1)
                 # The count is symmetric; rows are stepped through and columns are the state, so the shorter list is the state.
                 longer, shorter = (rows, cols) if len(cols) <= len(rows) else (cols, rows)

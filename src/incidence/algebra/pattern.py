@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import pairwise
+from math import prod
 from types import MappingProxyType
 
 from incidence.algebra.grammar import Face, Kind, Letter, Signature, TensorSyntax, make_face, parse, write_faces, write_letter
 from incidence.algebra.orbit import Orbit, orbits
+from incidence.algebra.signs import is_odd, sorting_sign
 
 __all__ = ["Pattern"]
 
@@ -17,8 +20,8 @@ class Pattern:
     r"""The index structure of one tensor, for example `i {i j}`: a node and an edge that contains it.
 
     Patterns are values: immutable, hashable, and equal when they mean the same. The canonical form is the name, the kinds of
-    the faces, and the multiset of (sort, signature) of the letters (docs/math.md section 3), so neither the names of letters
-    nor the order inside `{ }` matters.
+    the faces, the multiset of (sort, signature) of the letters (docs/math.md section 3), and a sign (section 16): neither the
+    names of letters nor the order inside `{ }` matters, and the order inside `< >` up to sign.
 
     Args:
         text: The pattern as text, as syntax that was parsed, or another pattern.
@@ -86,6 +89,29 @@ class Pattern:
         return any(face.is_open for face in self.faces)
 
     @property
+    def is_oriented(self) -> bool:
+        """Whether some face is oriented: values change sign with the reference orientation of their entry."""
+        return any(face.kind.is_oriented for face in self.faces)
+
+    @cached_property
+    def sign(self) -> int:
+        """By which sign the values differ from those of the pattern with its oriented faces in canonical order; 1 without such faces.
+
+        It is 0 where two letters can be exchanged against the sign: then both spellings mean the same (docs/math.md section 16).
+
+        Example:
+            >>> [Pattern(text).sign for text in ("i <i j>", "i <j i>", "<i j>", "{i j}")]
+            [1, -1, 0, 1]
+        """
+        oriented = [face for face in self.faces if face.kind.is_oriented]
+        rank = {name: number for number, name in enumerate(self.canonical_letters)}
+        for one, other in pairwise(self.canonical_letters):
+            alike = (self.signatures[one], self.sorts[one]) == (self.signatures[other], self.sorts[other])
+            if alike and is_odd(self.kinds, self.signatures[one]):
+                return 0
+        return prod(sorting_sign([rank[letter.name] for letter in face.letters]) for face in oriented)
+
+    @property
     def order(self) -> int:
         """The number of faces."""
         return len(self.faces)
@@ -121,7 +147,7 @@ class Pattern:
     @cached_property
     def _key(self) -> tuple[object, ...]:
         letters = Counter((self.sorts[name], self.signatures[name]) for name in self.letters)
-        return self.name, tuple((kind.opening, is_open) for kind, is_open in self.kinds), frozenset(letters.items())
+        return self.name, tuple((kind.opening, is_open) for kind, is_open in self.kinds), frozenset(letters.items()), self.sign
 
     def __eq__(self, other: object) -> bool:
         return self is other or (self._key == other._key if isinstance(other, Pattern) else NotImplemented)

@@ -39,6 +39,8 @@ def read(operation: Operation) -> Reading:
         >>> from incidence.algebra import EquivariantMap
         >>> print(read(EquivariantMap("i j -> i j k").operations[-2]))
         y[i a j] = x[i j]: match i, j; copy along a
+        >>> print(read(EquivariantMap("<i j> -> i").operations[0]))
+        y[i] = sum_j x[<j i>]: boundary (divergence): signed sum over j; match i
     """
     source, target = operation.source.orbit, operation.target.orbit
     matched, summed = _split_source(source, operation)
@@ -46,8 +48,10 @@ def read(operation: Operation) -> Reading:
     into = [[n for row in matched for n in row[j]] for j in range(len(target.classes))]
     fresh = _names("abcdefgh", used)
     copied = [[next(fresh) for _ in range((c.size or len(i)) - len(i))] for c, i in zip(target.classes, into, strict=True)]
-    y = target.write([kept + new for kept, new in zip(into, copied, strict=True)])
-    x = source.write([[*(n for c in row for n in c), *left] for row, left in zip(matched, summed, strict=True)])
+    # With unmatched nodes first and the cells in order, values of oriented faces need no sign.
+    y = target.write([new + kept if c.is_odd else kept + new for c, kept, new in zip(target.classes, into, copied, strict=True)])
+    rows = [[n for c in row for n in c] for row in matched]
+    x = source.write([left + row if c.is_odd else row + left for c, row, left in zip(source.classes, rows, summed, strict=True)])
     over = [name for names in summed for name in names]
     is_pooled = bool(over) or any(c.is_open for c in source.classes)
     sign = f"sum_{','.join(over)} " if over else "sum " if is_pooled else ""
@@ -80,7 +84,8 @@ def _words(operation: Operation, over: list[str], into: list[list[str]], copied:
     if over or from_open:
         nodes = [("all " * (not kept)) + ", ".join(over)] if over else []
         faces = ["all faces" + f" that contain {', '.join(kept)}" * bool(kept)] if from_open else []
-        parts.append(f"sum over {' and '.join(nodes + faces)}")
+        signed = "signed " * any(kind.is_oriented for kind, _ in operation.source.orbit.kinds)
+        parts.append(f"{signed}sum over {' and '.join(nodes + faces)}")
     if kept and not (from_open and not over):
         parts.append(f"match {', '.join(kept)}")
     if along:
@@ -89,7 +94,31 @@ def _words(operation: Operation, over: list[str], into: list[list[str]], copied:
         parts.append("copy to all faces" + f" that contain {', '.join(kept)}" * bool(kept))
     if choices:
         parts.append(choices)
-    return "; ".join(parts) or "take the value"
+    familiar = _familiar(operation)
+    return f"{familiar}: " * bool(familiar) + ("; ".join(parts) or "take the value")
+
+
+_BY_SIZES = {(2, 1): " (divergence)", (1, 2): " (gradient)", (2, 3): " (curl)"}
+_BY_KINDS = {  # brackets of edges, and the number of matched nodes
+    ("<", "(", 2): "antisymmetric matrix",
+    ("(", "<", 2): "antisymmetric part",
+    ("<", "{", 1): "divergences of both ends",
+    ("{", "<", 1): "gradient of sums at nodes",
+}
+
+
+def _familiar(operation: Operation) -> str:
+    """The name of an operation between two faces, one of them oriented (docs/math.md section 16); empty where it has none."""
+    source, target = operation.source.orbit, operation.target.orbit
+    if not (len(source.kinds) == len(target.kinds) == 1 and any(c.is_odd for c in source.classes + target.classes)):
+        return ""
+    sizes, total = (source.size, target.size), sum(map(sum, operation.overlap))
+    if all(len(orbit.classes) == 1 and orbit.kinds[0][0].opening in "<" for orbit in (source, target)):  # a node counts as oriented
+        if abs(sizes[0] - sizes[1]) == 1:
+            return ("boundary" if sizes[0] > sizes[1] else "coboundary") + _BY_SIZES.get(sizes, "")
+        return "down Laplacian" if total < sizes[0] else ""
+    [(one, _)], [(other, _)] = source.kinds, target.kinds
+    return _BY_KINDS.get((one.opening, other.opening, total), "") if sizes == (2, 2) else ""
 
 
 def _choices(operation: Operation, kept: list[str]) -> str:
@@ -106,4 +135,5 @@ def _choices(operation: Operation, kept: list[str]) -> str:
     if ways == 1:
         return ""
     count = _NUMBER_WORDS[ways] if ways < len(_NUMBER_WORDS) else str(ways)
-    return f"add up the {count} choices of {', '.join(kept)}"
+    signs = ", with signs" * any(c.is_odd for c in operation.target.orbit.classes)
+    return f"add up the {count} choices of {', '.join(kept)}{signs}"

@@ -3,6 +3,9 @@ r"""Keys and words: the form in which overlap matrices meet data.
 A *key* is a plain set of nodes; its *level* is the sorts of its nodes, in order. An entry that contains a key tells it by a
 *word*: the class of the entry in which each node of the key lies. One key with an input word u and an output word w determines
 exactly one overlap matrix, $a_{ij} = \#\{p : u_p = i, w_p = j\}$; so all operations of a level are one matrix of words by words.
+
+With oriented faces an entry has only keys that leave out at most one node of each odd class, and the operation of two words stands in
+that matrix with a sign (docs/math.md section 16).
 """
 
 from __future__ import annotations
@@ -10,12 +13,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import combinations, product
 
 from incidence.algebra.orbit import Class
 from incidence.algebra.overlap import Matrix
 
-__all__ = ["Level", "Word", "levels", "num_open", "overlap_of", "words"]
+__all__ = ["Level", "Word", "levels", "num_open", "overlap_of", "sign_of", "words"]
 
 Level = tuple[str, ...]
 Word = tuple[int, ...]
@@ -27,16 +30,20 @@ def levels(classes: tuple[Class, ...], max_overlap: int) -> tuple[Level, ...]:
 
     Example:
         >>> from incidence.algebra import Pattern
-        >>> [orbit] = Pattern("{i:a j:a k:b}").orbits
+        >>> [[orbit], [oriented]] = Pattern("{i:a j:a k:b}").orbits, Pattern("<i:a j:a k:b>").orbits
         >>> levels(orbit.classes, 1)
         ((), ('a',), ('b',), ('a', 'a'), ('a', 'b'), ('a', 'a', 'b'))
+        >>> levels(oriented.classes, 1)
+        (('a',), ('a', 'a'), ('a', 'b'), ('a', 'a', 'b'))
     """
     fixed = Counter({c.sort: 0 for c in classes})
+    least = Counter({c.sort: 0 for c in classes})
     for c in classes:
         fixed[c.sort] += c.size or 0
+        least[c.sort] += _least(c)
     opened = {c.sort for c in classes if c.is_open}
     found = set()
-    for counts in product(*(range(n + (max_overlap if sort in opened else 0) + 1) for sort, n in fixed.items())):
+    for counts in product(*(range(least[sort], n + (max_overlap if sort in opened else 0) + 1) for sort, n in fixed.items())):
         beyond = sum(max(0, k - n) for k, n in zip(counts, fixed.values(), strict=True))
         if beyond <= max_overlap:
             found.add(tuple(sorted(sort for sort, k in zip(fixed, counts, strict=True) for _ in range(k))))
@@ -51,8 +58,13 @@ def words(classes: tuple[Class, ...], level: Level, max_overlap: int) -> tuple[W
         word
         for word in product(*choices)
         if num_open(classes, word) <= max_overlap
-        and all(n <= size for i, n in Counter(word).items() if (size := classes[i].size) is not None)
+        and all(_least(c) <= word.count(i) and (c.size is None or word.count(i) <= c.size) for i, c in enumerate(classes))
     )
+
+
+def _least(c: Class) -> int:
+    """How many nodes of a class a key has at least: at most one node of an odd class is left out."""
+    return (c.size or 1) - 1 if c.is_odd else 0
 
 
 def num_open(classes: Sequence[Class], word: Word) -> int:
@@ -69,3 +81,24 @@ def overlap_of(source: Word, target: Word, num_rows: int, num_cols: int) -> Matr
     """
     counts = Counter(zip(source, target, strict=True))
     return tuple(tuple(counts[i, j] for j in range(num_cols)) for i in range(num_rows))
+
+
+def sign_of(source_classes: Sequence[Class], target_classes: Sequence[Class], source: Word, target: Word) -> int:
+    r"""The sign $\tau(u, w)$ with which two words on one key determine their operation; 0 where they determine none.
+
+    Nodes of one odd class stand in the order of the key; the operation wants them in the order of the other side's classes.
+
+    Example:
+        >>> from incidence.algebra import Pattern
+        >>> [flow], [pair] = Pattern("<i j>").orbits, Pattern("(i j)").orbits
+        >>> [sign_of(flow.classes, pair.classes, (0, 0), word) for word in [(0, 1), (1, 0)]]
+        [1, -1]
+    """
+    swaps = 0
+    for q, r in combinations(range(len(source)), 2):
+        is_odd, is_odd_too = source_classes[source[q]].is_odd, target_classes[target[q]].is_odd
+        alike, alike_too = source[q] == source[r], target[q] == target[r]
+        if alike and alike_too and is_odd != is_odd_too:
+            return 0
+        swaps += (alike and is_odd and target[q] > target[r]) + (alike_too and is_odd_too and source[q] > source[r])
+    return -1 if swaps % 2 else 1
