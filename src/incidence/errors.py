@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
+from reprlib import Repr
 from typing import Any
 
-__all__ = ["IncidenceError", "MissingExtraError", "PatternError", "TooLargeError", "need"]
+__all__ = ["IncidenceError", "MissingExtraError", "PatternError", "TooLargeError", "need", "shown"]
 
 _WINDOW = 72  # characters of the text shown around the place of an error
 
@@ -34,6 +35,25 @@ def need(module: str, purpose: str, extra: str) -> Any:
         missing = error.name or module
         name = missing if missing.startswith("incidence.") else missing.partition(".")[0]
         raise MissingExtraError(f"{purpose} needs {name}, which is not installed: pip install 'incidence[{extra}]'.") from error
+
+
+class _Short(Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother, self.maxlong = 2, _WINDOW, _WINDOW, _WINDOW
+
+    def repr_int(self, x: int, level: int) -> str:
+        return super().repr_int(x, level) if x.bit_length() < 8 * _WINDOW else f"a number of {x.bit_length() * 30103 // 100000:,} digits"
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: in a line, whatever its size.
+
+    Example:
+        >>> print(shown([7, "text", 10**5000]))
+        [7, 'text', a number of 5,000 digits]
+    """
+    return _Short().repr(value)
 
 
 class PatternError(IncidenceError):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from incidence import geometry
-from incidence.errors import IncidenceError, MissingExtraError
+from incidence.errors import IncidenceError, MissingExtraError, TooLargeError
 from tests.geometry import mesh_writers as w
+from tests.little_memory import little_memory
 
 V = b"v 0 0 0\nv 1 0 0\nv 0 1 0\n"  # three points of OBJ
 P = b"0 0 0\n1 0 0\n0 1 0\n"
@@ -203,6 +204,13 @@ def test_packed_files_that_are_broken_are_refused(tmp_path):
         path.write_bytes(data)
         with pytest.raises(IncidenceError, match=r"a\.obj\.gz cannot be read: "):
             geometry.mesh(path)
+
+
+def test_a_file_that_unpacks_to_more_than_is_allowed_is_refused_before_it_does(tmp_path, monkeypatch):
+    (tmp_path / "a.obj.gz").write_bytes(gzip.compress(bytes(1 << 24)))
+    monkeypatch.setenv("INCIDENCE_MAX_GB", "0.01")
+    with little_memory(), pytest.raises(TooLargeError, match=r"a\.obj\.gz, unpacked, would take at least 0\.01 GB"):
+        geometry.mesh(tmp_path / "a.obj.gz")
 
 
 def test_stl_without_trimesh_says_what_to_install(monkeypatch):

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from incidence.algebra import EquivariantMap
-from incidence.errors import IncidenceError
-from incidence.structure import Structure, collate
+from incidence.errors import IncidenceError, TooLargeError
+from incidence.structure import Example, Structure, collate
+from tests.little_memory import little_memory
 from tests.nn.sparse_maps import ALL, IDS, structure_for
 
 T = torch.tensor
@@ -124,7 +125,7 @@ def write_pickle(path: Path) -> None:
 
 def write_objects(path: Path) -> None:
     with path.open("wb") as file:
-        np.savez(file, format=np.array(1), bomb=np.array([Bomb()], dtype=object))
+        np.savez(file, format=np.array([Bomb()], dtype=object))
 
 
 @pytest.mark.parametrize("write", [write_pickle, write_objects], ids=["pickle", "object array"])
@@ -174,6 +175,65 @@ def test_a_file_whose_arrays_make_no_structure_is_refused(arrays, tmp_path):
         np.savez(file, **arrays)
     with pytest.raises(IncidenceError, match=r"damaged|missing|closed|nodes are numbered|shape|structure"):
         Structure.load(tmp_path / "file")
+
+
+LARGE = np.zeros(1 << 24, dtype=np.uint8)  # packed, a thousandth of that
+
+
+@pytest.mark.parametrize("name", ["nobody asked", "nodes/node"])
+def test_an_archive_that_unpacks_to_more_than_is_allowed_is_refused_before_it_does(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("INCIDENCE_MAX_GB", "0.01")
+    np.savez_compressed(tmp_path / "file.npz", **{"format": np.array(1), **NODES, name: LARGE})
+    said = r"file\.npz, unpacked, would take at least 0\.0156 GB, and 0\.01 GB are allowed\. If that is meant, set INCIDENCE_MAX_GB to more"
+    with little_memory(), pytest.raises(TooLargeError, match=said):
+        Structure.load(tmp_path / "file.npz")
+
+
+def test_a_file_that_is_itself_as_large_as_its_arrays_needs_no_leave(tmp_path, monkeypatch):
+    structure = Structure(2, {"i j": [[0, 1], [1, 0]]})
+    structure.save(tmp_path / "file")
+    monkeypatch.setenv("INCIDENCE_MAX_GB", "1e-7")
+    assert Structure.load(tmp_path / "file") == structure
+
+
+def test_arrays_that_nobody_asks_for_are_not_read(tmp_path):
+    np.savez_compressed(tmp_path / "file.npz", **{"format": np.array(1), **NODES, "nobody asked": LARGE})
+    with little_memory():
+        assert Structure.load(tmp_path / "file.npz") == Structure(3)
+
+
+def write_declaring(path: Path, name: str, shape: str, data: bytes = b"") -> None:
+    """An archive of a structure, one of whose arrays has a header that declares a shape."""
+    with path.open("wb") as file:
+        np.savez(file, format=np.array(1), **NODES, **{key: value for key, value in EDGE.items() if key != name})
+    text = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(f"{name}.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data)
+
+
+SHAPES = {"10^15": f"(2, {10**15})", "10^8": f"(2, {10**8})", "negative": "(-2, -1)", "no number": "(2, 10**9)", "brackets": "(" * 9000}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_an_array_that_declares_other_numbers_than_it_has_is_refused_without_memory_for_them(shape, tmp_path):
+    write_declaring(tmp_path / "file", "tensor/0/0", shape, bytes(24))
+    with little_memory(1 << 25), pytest.raises(IncidenceError, match=r"file is damaged: (tensor/0/0 declares|tensor/0/0 has no header)"):
+        Structure.load(tmp_path / "file")
+
+
+def test_nodes_of_which_a_file_has_only_the_number_are_limited(tmp_path):
+    with (tmp_path / "file").open("wb") as file:
+        np.savez(file, format=np.array(1), **{"nodes/node": np.array([0, 10**15])})
+    with pytest.raises(IncidenceError, match=r"1,000,000,000,000,000 nodes, .* would take at least 7\.45e\+06 GB, and 2 GB are allowed"):
+        Structure.load(tmp_path / "file")
+
+
+def test_an_empty_tensor_that_declares_numbers_is_refused(tmp_path):
+    arrays = {"feature/0/key": "i", "feature/0/type": "float32", "target": "none", "is_batch": False}
+    with (tmp_path / "file").open("wb") as file:
+        np.savez(file, format=1, **NODES, **arrays, **{"feature/0/shape": [10**15], "feature/0/bytes": np.zeros(0, dtype=np.uint8)})
+    with pytest.raises(IncidenceError, match=r"feature/0 is no tensor"):
+        Example.load(tmp_path / "file")
 
 
 def test_a_file_of_a_later_format_asks_for_an_update(tmp_path):

@@ -430,6 +430,12 @@ def _flip(path: Path) -> None:
     path.write_bytes(data)
 
 
+def _large(path: Path) -> None:
+    """Packs a checkpoint together with what it never asked for."""
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data/large", bytes(1 << 24))
+
+
 class _Trap:
     """What a pickle may do."""
 
@@ -451,6 +457,7 @@ DAMAGES: dict[str, Any] = {
         lambda p: torch.save({"state_dict": _Trap(p.parent / "trap")}, p),
         r"last.ckpt is no checkpoint of a run: it has something other than tensors and plain values, and was not read\.$",
     ),
+    "more than is allowed": (_large, r"last\.ckpt, unpacked, would take at least 0\.01.* GB, and 0\.01 GB are allowed"),
     "a byte that flipped": (_flip, "last.ckpt is no checkpoint, or is damaged: .* does not match its checksum"),
     "no state": (_with(lambda s: s.pop("state_dict")), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'state_dict'"),
     "no loops": (_with(lambda s: s.pop("loops")), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'loops'"),
@@ -469,7 +476,8 @@ DAMAGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES.keys())
-def test_a_checkpoint_that_is_not_that_of_the_run_is_refused_and_nothing_changes(damage, message, copy):
+def test_a_checkpoint_that_is_not_that_of_the_run_is_refused_and_nothing_changes(damage, message, copy, monkeypatch):
+    monkeypatch.setenv("INCIDENCE_MAX_GB", "0.01")
     damage(copy / "checkpoints" / "last.ckpt")
     before = content(copy)
     with pytest.raises(IncidenceError, match=message):

@@ -194,7 +194,7 @@ class Example:
         return read_arrays(path, "an example written by `Example.save`", _FORMAT, cls._from_arrays)
 
     @classmethod
-    def _from_arrays(cls, arrays: dict[str, Any]) -> Example:
+    def _from_arrays(cls, arrays: Mapping[str, Any]) -> Example:
         kind, target = str(arrays["target"]), tensors_from(arrays, "target/")
         wanted: Any = {"entries": target, "whole": target.get(""), "none": None}[kind]
         if kind == "whole" and wanted is None:

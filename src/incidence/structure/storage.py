@@ -7,8 +7,9 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.limits import assert_size, assert_unzipped
 from incidence.structure.data import StructureData
 
 __all__ = ["arrays_of", "load", "parts_from", "read_arrays", "save", "tensor_arrays", "tensors_from", "whole_file", "write_arrays"]
@@ -79,38 +81,75 @@ _DAMAGE = (
 )
 
 
-def load(path: Any, read: Callable[[dict[str, Any]], T]) -> T:
+class Arrays(Mapping[str, Any]):
+    """The arrays of an archive, each read when it is asked for; what nobody asks for is not read."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __getitem__(self, key: str) -> Any:
+        """Reads an array, to its end, where its checksum is compared.
+
+        Raises:
+            ValueError: It is of Python objects, or declares other numbers than there are.
+        """
+        member = self._members[key]
+        with self._archive.open(member) as file:
+            try:
+                shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
+            except Exception:  # numpy gives a damaged header to Python's parser, which may raise anything
+                raise ValueError(f"{key} has no header of an array") from None
+            if prod(shape) * dtype.itemsize != member.file_size - file.tell():  # before there is memory for what it says
+                raise ValueError(f"{key} declares the shape {shape} of {dtype}, and has {member.file_size - file.tell():,} bytes")
+            file.seek(0)
+            return np.lib.format.read_array(file, allow_pickle=False)
+
+
+_HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+def load(path: Any, read: Callable[[Mapping[str, Any]], T]) -> T:
     """Reads a structure and checks it as if it were given anew."""
     return read_arrays(path, "a structure written by `Structure.save`", _FORMAT, read)
 
 
-def read_arrays(path: Any, what: str, newest: int, read: Callable[[dict[str, Any]], T]) -> T:
+def read_arrays(path: Any, what: str, newest: int, read: Callable[[Mapping[str, Any]], T]) -> T:
     """Reads what was written as arrays; whatever is wrong with the file becomes one sentence that names it."""
     path = Path(path)
     if not path.exists():
         raise IncidenceError(f"there is no file {path}.")
+    with _archive(path, what) as archive:
+        assert_unzipped(archive, path)
+        arrays = Arrays(archive)
+        try:
+            version = int(arrays["format"])
+        except _DAMAGE as error:
+            raise IncidenceError(f"{path} is not {what}, or it is damaged: {error}.") from None
+        if version != newest:
+            raise IncidenceError(f"{path} has format {version}; this version reads format {newest}. Update the library.")
+        try:
+            return read(arrays)
+        except IncidenceError as error:
+            raise IncidenceError(f"{path} is damaged: {error}") from None
+        except _DAMAGE as error:
+            raise IncidenceError(f"{path} is damaged: {error} is missing or of the wrong kind.") from None
+
+
+def _archive(path: Path, what: str) -> zipfile.ZipFile:
     try:
-        arrays = _arrays(path)
-        version = int(arrays["format"])
+        return zipfile.ZipFile(path)  # a single array or a pickle is no archive
     except _DAMAGE as error:
         raise IncidenceError(f"{path} is not {what}, or it is damaged: {error}.") from None
-    if version != newest:
-        raise IncidenceError(f"{path} has format {version}; this version reads format {newest}. Update the library.")
-    try:
-        return read(arrays)
-    except IncidenceError as error:
-        raise IncidenceError(f"{path} is damaged: {error}") from None
-    except _DAMAGE as error:
-        raise IncidenceError(f"{path} is damaged: {error} is missing or of the wrong kind.") from None
-
-
-def _arrays(path: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(path) as archive:  # a single array or a pickle is no archive
-        broken = archive.testzip()
-    if broken is not None:
-        raise ValueError(f"{broken} does not match its checksum")
-    with np.load(path, allow_pickle=False) as file:
-        return {key: file[key] for key in file.files}
 
 
 def _integers(array: Any, axes: int) -> Tensor:
@@ -119,13 +158,15 @@ def _integers(array: Any, axes: int) -> Tensor:
     return torch.from_numpy(array).long()
 
 
-def parts_from(arrays: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Tensor]]:
+def parts_from(arrays: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Tensor]]:
     """The pointers to nodes by sort, and the index and the pointers to entries by pattern, that `arrays_of` made arrays of."""
-    found = {key.removeprefix("nodes/"): _integers(a, 1) for key, a in arrays.items() if key.startswith("nodes/")}
+    found = {key.removeprefix("nodes/"): _integers(arrays[key], 1) for key in arrays if key.startswith("nodes/")}
     node_ptr = {sort: found[sort] for sort in sorted(found)}
     length = len(next(iter(node_ptr.values()), ()))
     if length < 2 or any(len(ptr) != length or int(ptr[0]) or bool((ptr.diff() < 0).any()) for ptr in node_ptr.values()):
         raise IncidenceError("its structures do not add up.")
+    num_nodes = sum(int(ptr[-1]) for ptr in node_ptr.values())
+    assert_size(num_nodes * 8, f"{num_nodes:,} nodes, of which it has no more than the number,")  # others are in it one by one
     index, entry_ptr = {}, {}
     for number in sorted({int(key.split("/")[1]) for key in arrays if key.startswith("tensor/")}):
         text = str(arrays[f"tensor/{number}/pattern"])
@@ -149,14 +190,15 @@ def tensor_arrays(place: str, key: str, x: Tensor) -> dict[str, Any]:
     }
 
 
-def tensors_from(arrays: dict[str, Any], prefix: str) -> dict[str, Tensor]:
+def tensors_from(arrays: Mapping[str, Any], prefix: str) -> dict[str, Tensor]:
     places = sorted({int(key.split("/")[1]) for key in arrays if key.startswith(prefix)})
     return {str(arrays[f"{prefix}{n}/key"]): _tensor(arrays, f"{prefix}{n}") for n in places}
 
 
-def _tensor(arrays: dict[str, Any], place: str) -> Tensor:
+def _tensor(arrays: Mapping[str, Any], place: str) -> Tensor:
     kind = getattr(torch, str(arrays[f"{place}/type"]), None)
     raw, shape = arrays[f"{place}/bytes"], arrays[f"{place}/shape"].tolist()
-    if not isinstance(kind, torch.dtype) or raw.dtype != np.uint8 or raw.ndim != 1:
+    is_empty = not raw.size
+    if not isinstance(kind, torch.dtype) or raw.dtype != np.uint8 or raw.ndim != 1 or is_empty != (0 in shape):
         raise IncidenceError(f"{place} is no tensor.")
-    return torch.from_numpy(raw).view(kind).view(shape) if raw.size else torch.zeros(shape, dtype=kind)
+    return torch.from_numpy(raw).view(kind).view(shape) if not is_empty else torch.zeros(shape, dtype=kind)

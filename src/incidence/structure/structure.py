@@ -179,7 +179,7 @@ class Structure(StructureData):
         return storage.load(path, cls._from_arrays)
 
     @classmethod
-    def _from_arrays(cls, arrays: dict[str, Any]) -> Structure:
+    def _from_arrays(cls, arrays: Mapping[str, Any]) -> Structure:
         """The structure that was written as these arrays, checked."""
         node_ptr, index, entry_ptr = storage.parts_from(arrays)
         tensors = as_tensors(index, None)

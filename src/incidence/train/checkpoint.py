@@ -14,6 +14,7 @@ import torch
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from incidence.errors import IncidenceError
+from incidence.limits import assert_unzipped
 from incidence.structure.storage import whole_file
 from incidence.train.folder import disk_trouble
 
@@ -53,12 +54,15 @@ def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:
     """The content of a checkpoint, which holds nothing but tensors and plain values, and must have what is needed."""
     try:
         with zipfile.ZipFile(path) as archive:
+            assert_unzipped(archive, path)
             broken = archive.testzip()  # torch does not look at the checksums
         if broken is not None:
             raise ValueError(f"{broken} does not match its checksum")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about what is refused in a moment
             content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except IncidenceError:
+        raise
     except pickle.UnpicklingError as error:  # torch would advise to execute it
         raise IncidenceError(
             f"{path} is no checkpoint of a run: it has something other than tensors and plain values, and was not read."

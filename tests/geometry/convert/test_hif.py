@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, TooLargeError
 from incidence.geometry.convert import read_hif, write_hif
 from incidence.structure import Example, Structure
 from tests.geometry.convert.random_examples import random_example, seeds
+from tests.little_memory import little_memory
 from tests.structure.random_structures import random_structure
 
 few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -106,11 +108,57 @@ def test_a_file_without_incidences_has_no_edges(tmp_path):
             "incidence 0 of a directed hypergraph has the direction `tail` or `head`; got None",
         ),
         ({"incidences": [*PAIRS, {"edge": "two", "node": "b"}]}, {}, "denote one entry"),
+        ({"incidences": [], "metadata": [1]}, {}, r"graph.json is no HIF file: `metadata` is an object; got \[1\]"),
+        ({"incidences": [], "metadata": {"types": "float"}}, {}, "`types` is an object; got 'float'"),
+        ({"incidences": [], "metadata": {"pattern": "{i"}}, {}, "its metadata has the pattern '{i', which is none"),
+        ({"incidences": [], "network-type": ["directed"]}, {}, r"`network-type` is a text; got \['directed'\]"),
+        ({"incidences": [], "nodes": 7}, {}, "`nodes` is a list; got 7"),
+        ({"incidences": [], "nodes": [{"node": 1, "attrs": [1]}]}, {}, r"`attrs` is an object; got \[1\]"),
+        (
+            {"incidences": [], "nodes": [{"node": 1, "weight": 10**400}]},
+            {},
+            "the nodes have a number that is too large, or not of their type",
+        ),
+        (
+            {"incidences": [], "nodes": [{"node": 1, "weight": float("nan")}]},
+            {},
+            "number 0 of the nodes has a value that is no finite number",
+        ),
+        ({"incidences": [], "metadata": {"types": {"nodes": "uint8"}}, "nodes": [{"node": 1, "weight": 300}]}, {}, "not of their type"),
     ],
 )
 def test_files_that_do_not_fit_are_refused(content, arguments, message, tmp_path):
     with pytest.raises(IncidenceError, match=message):
         read_hif(write(tmp_path, **content), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"incidences": [], "nodes": [{"node": 1}, {"node": 2, "weight": 1e999}]}', "number 0 of the nodes has other numbers"),
+        ('{"incidences": [], "nodes": [{"node": 1, "weight": 1e999}]}', "number 0 of the nodes has a value that is no finite number"),
+        ('{"incidences": ' + "[" * 200_000, "its lists or objects lie too deep in each other"),
+        ('{"incidences": [{"node": ' + "9" * 5000 + "}]}", "is no HIF file: Exceeds the limit"),
+    ],
+    ids=["some numbers", "infinite", "200,000 brackets", "5,000 digits"],
+)
+def test_numbers_and_brackets_beyond_all_bounds_are_refused(text, message, tmp_path):
+    (tmp_path / "graph.json").write_text(text)
+    with pytest.raises(IncidenceError, match=message):
+        read_hif(tmp_path / "graph.json")
+
+
+def test_a_file_that_unpacks_to_more_than_is_allowed_is_refused_before_it_does(tmp_path, monkeypatch):
+    (tmp_path / "graph.hif.json.gz").write_bytes(gzip.compress(b'{"incidences": [' + b" " * (1 << 24)))
+    monkeypatch.setenv("INCIDENCE_MAX_GB", "0.01")
+    with little_memory(), pytest.raises(TooLargeError, match=r"graph\.hif\.json\.gz, unpacked, would take at least 0\.01 GB"):
+        read_hif(tmp_path / "graph.hif.json.gz")
+
+
+def test_features_for_which_json_has_no_words_are_not_written(tmp_path):
+    with pytest.raises(IncidenceError, match="write_hif: the features have values that are no finite numbers"):
+        write_hif(Example(Structure(1, {"{i ...}": []}), {"i": torch.tensor([[torch.nan]])}), tmp_path / "file")
+    assert not list(tmp_path.iterdir())
 
 
 def test_files_that_are_something_else_are_refused(tmp_path):

@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import incidence as inc
-from incidence.errors import IncidenceError, MissingExtraError
+from incidence.errors import IncidenceError, MissingExtraError, TooLargeError
 from incidence.geometry.convert import Molecule, from_rdkit, read_sdf, to_rdkit, write_sdf
 from incidence.structure import Example, Structure
 from tests.data_folder import data_folder
+from tests.little_memory import little_memory
 
 chem = pytest.importorskip("rdkit.Chem")
 T = torch.tensor
@@ -120,6 +121,13 @@ def test_short_lines_line_ends_and_data_items_are_understood(end, last, tmp_path
 def test_a_compressed_file_is_read(tmp_path):
     (tmp_path / "water.sdf.gz").write_bytes(gzip.compress(WATER.encode()))
     assert len(list(read_sdf(tmp_path / "water.sdf.gz"))) == 1
+
+
+def test_a_file_that_unpacks_to_more_than_is_allowed_is_refused_before_it_does(tmp_path, monkeypatch):
+    (tmp_path / "a.sdf.gz").write_bytes(gzip.compress(bytes(1 << 24)))
+    monkeypatch.setenv("INCIDENCE_MAX_GB", "0.01")
+    with little_memory(), pytest.raises(TooLargeError, match=r"a\.sdf\.gz, unpacked, would take at least 0\.01 GB"):
+        list(read_sdf(tmp_path / "a.sdf.gz"))
 
 
 def test_a_file_without_molecules_is_not_written(tmp_path):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, shown
 from incidence.geometry.convert.exchange import assert_held, by_meaning, single
+from incidence.limits import assert_unpacked, parse_json
 from incidence.structure.example import Example
 from incidence.structure.storage import whole_file
 from incidence.structure.structure import Structure
@@ -22,6 +24,11 @@ __all__ = ["read_hif", "write_hif"]
 
 _TYPES = {"undirected": "{i ...}", "asc": "{i ...}", "directed": "{i ...} {j ...}"}
 _PAIRS = "i e:edge"
+_GZIP = b"\x1f\x8b"
+
+_WORDS = {"dict": "an object", "list": "a list", "str": "a text"}
+
+T = TypeVar("T")
 
 
 def read_hif(path: Any, pattern: str | None = None) -> Example:
@@ -51,27 +58,21 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
     path = Path(path)
     if not path.exists():
         raise IncidenceError(f"there is no file {path}.")
-    raw = path.read_bytes()
-    try:
-        content = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
-    except (ValueError, OSError, EOFError) as error:
-        raise IncidenceError(f"{path} is no HIF file: {error}.") from None
-    if not isinstance(content, dict) or not isinstance(content.get("incidences"), list):
-        raise IncidenceError(f"{path} is no HIF file: it must be an object with a list of `incidences`.")
-    kind = content.get("network-type", "undirected")
-    text = pattern or (content.get("metadata") or {}).get("pattern") or _TYPES.get(kind)
+    content = _content(path)
+    metadata, kind = _part(content, "metadata", dict, path), _part(content, "network-type", str, path) or "undirected"
+    text = pattern or _told_pattern(metadata, path) or _TYPES.get(kind)
     if text is None:
-        raise IncidenceError(f"{path}: the network-type is undirected, directed or asc; got {kind!r}.")
+        raise IncidenceError(f"{path}: the network-type is undirected, directed or asc; got {shown(kind)}.")
     nodes, edges = _records(content, "nodes", "node", path), _records(content, "edges", "edge", path)
     incidences = content["incidences"]
     for number, record in enumerate(incidences):
         if not isinstance(record, dict) or not all(isinstance(record.get(key), (str, int)) for key in ("node", "edge")):
-            raise IncidenceError(f"{path}: incidence {number} is a record with `node` and `edge`; got {record!r}.")
+            raise IncidenceError(f"{path}: incidence {number} is a record with `node` and `edge`; got {shown(record)}.")
         nodes.setdefault(record["node"], {})
         edges.setdefault(record["edge"], {})
     node_at, edge_at = ({name: k for k, name in enumerate(names)} for names in (nodes, edges))
     pairs = torch.tensor([(node_at[r["node"]], edge_at[r["edge"]]) for r in incidences], dtype=torch.long).view(-1, 2).T
-    types = (content.get("metadata") or {}).get("types") or {}
+    types = _part(metadata, "types", dict, path)
     features = {"i": _values(list(nodes.values()), path, "nodes", types)}
     of_edges, of_pairs = _values(list(edges.values()), path, "edges", types), _values(incidences, path, "incidences", types)
     if Pattern(text) == Pattern(_PAIRS):
@@ -84,47 +85,87 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
         empty = torch.bincount(pairs[1], minlength=len(edges)) == 0
         if bool(empty.any()):
             name = list(edges)[int(empty.nonzero()[0])]
-            raise IncidenceError(f"{path}: the edge {name!r} has no node, and a face has at least one. {hint}.")
+            raise IncidenceError(f"{path}: the edge {shown(name)} has no node, and a face has at least one. {hint}.")
         structure = Structure(len(nodes), {text: _faces(Pattern(text), pairs, incidences, path)})
         features[text] = of_edges
     return Example(structure, {key: x for key, x in features.items() if x is not None})
 
 
-def _records(content: dict[str, Any], what: str, key: str, path: Any) -> dict[Any, dict[str, Any]]:
+def _content(path: Path) -> dict[str, Any]:
+    """What the file says, unpacked if it is compressed."""
+    try:
+        raw = path.read_bytes()
+        if raw[:2] == _GZIP:
+            assert_unpacked(path)
+            raw = gzip.decompress(raw)
+    except (OSError, EOFError, zlib.error) as error:
+        raise IncidenceError(f"{path} is no HIF file: {error}.") from None
+    content = parse_json(raw, str(path), "HIF file")
+    if not isinstance(content, dict) or not isinstance(content.get("incidences"), list):
+        raise IncidenceError(f"{path} is no HIF file: it must be an object with a list of `incidences`.")
+    return content
+
+
+def _part(content: dict[str, Any], key: str, kind: type[T], path: Path) -> T:
+    """A part of an object, of the right kind; an empty one if it is not there."""
+    found = content.get(key)
+    if found is not None and not isinstance(found, kind):
+        wanted = _WORDS[kind.__name__]
+        raise IncidenceError(f"{path} is no HIF file: `{key}` is {wanted}; got {shown(found)}.")
+    return kind() if found is None else found
+
+
+def _told_pattern(metadata: dict[str, Any], path: Path) -> str:
+    """The pattern that `write_hif` noted, if any."""
+    text = _part(metadata, "pattern", str, path)
+    try:
+        return str(Pattern(text)) if text else ""
+    except IncidenceError:
+        raise IncidenceError(f"{path} is no HIF file: its metadata has the pattern {shown(text)}, which is none.") from None
+
+
+def _records(content: dict[str, Any], what: str, key: str, path: Path) -> dict[Any, dict[str, Any]]:
     """What is listed, in order, by its name."""
     found: dict[Any, dict[str, Any]] = {}
-    for number, record in enumerate(content.get(what) or []):
+    for number, record in enumerate(_part(content, what, list, path)):
         if not isinstance(record, dict) or not isinstance(record.get(key), (str, int)):
-            raise IncidenceError(f"{path}: number {number} of `{what}` is a record with `{key}`; got {record!r}.")
+            raise IncidenceError(f"{path}: number {number} of `{what}` is a record with `{key}`; got {shown(record)}.")
         if record[key] in found:
-            raise IncidenceError(f"{path}: the {key} {record[key]!r} is listed twice.")
+            raise IncidenceError(f"{path}: the {key} {shown(record[key])} is listed twice.")
         found[record[key]] = record
     return found
 
 
-def _numbers(record: dict[str, Any]) -> dict[str, list[float]]:
+def _numbers(record: dict[str, Any], path: Path) -> dict[str, list[float]]:
     """The numbers of a record by name: its weight, and numbers or lists of them among its attributes."""
     given = {"weight": record["weight"]} if "weight" in record else {}
-    given |= record.get("attrs") or {}
+    given |= _part(record, "attrs", dict, path)
     rows = {name: value if isinstance(value, list) else [value] for name, value in given.items()}
     return {name: row for name, row in rows.items() if row and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in row)}
 
 
-def _values(records: list[dict[str, Any]], path: Any, what: str, types: dict[str, str]) -> Tensor | None:
-    found = [_numbers(record) for record in records]
+def _values(records: list[dict[str, Any]], path: Path, what: str, types: dict[str, str]) -> Tensor | None:
+    found = [_numbers(record, path) for record in records]
     names = next((list(own) for own in found if own), [])
     if not names:
         return None
     widths = {name: len(next(own[name] for own in found if name in own)) for name in names}
     for number, own in enumerate(found):
         if any(len(own.get(name, [])) != width for name, width in widths.items()):
-            raise IncidenceError(f"{path}: number {number} of the {what} has other numbers than the rest, which have {', '.join(names)}.")
+            raise IncidenceError(f"{path}: number {number} of the {what} has other numbers than the rest, which have {shown(names)}.")
     kind = getattr(torch, str(types.get(what)), None)
     rows = [[value for name in names for value in own[name]] for own in found]
-    return torch.tensor(rows, dtype=kind if isinstance(kind, torch.dtype) else None)
+    try:
+        values = torch.tensor(rows, dtype=kind if isinstance(kind, torch.dtype) else None)
+    except (OverflowError, RuntimeError, TypeError, ValueError):  # of numbers that are too large, or of a type that is none of numbers
+        raise IncidenceError(f"{path}: the {what} have a number that is too large, or not of their type.") from None
+    if not bool(values.isfinite().all()):
+        number = int((~values.isfinite()).any(1).nonzero()[0])
+        raise IncidenceError(f"{path}: number {number} of the {what} has a value that is no finite number.")
+    return values
 
 
-def _faces(pattern: Pattern, pairs: Tensor, incidences: list[dict[str, Any]], path: Any) -> Any:
+def _faces(pattern: Pattern, pairs: Tensor, incidences: list[dict[str, Any]], path: Path) -> Any:
     if pattern.unnamed() == Pattern("{i ...}"):
         return pairs
     if pattern.unnamed() != Pattern("{i ...} {j ...}"):
@@ -132,7 +173,9 @@ def _faces(pattern: Pattern, pairs: Tensor, incidences: list[dict[str, Any]], pa
     sides = [record.get("direction") for record in incidences]
     bad = next((k for k, side in enumerate(sides) if side not in ("tail", "head")), None)
     if bad is not None:
-        raise IncidenceError(f"{path}: incidence {bad} of a directed hypergraph has the direction `tail` or `head`; got {sides[bad]!r}.")
+        raise IncidenceError(
+            f"{path}: incidence {bad} of a directed hypergraph has the direction `tail` or `head`; got {shown(sides[bad])}."
+        )
     is_tail = torch.tensor([side == "tail" for side in sides], dtype=torch.bool)
     return torch.zeros(0, 0, dtype=torch.long), pairs[:, is_tail], pairs[:, ~is_tail]
 
@@ -169,8 +212,12 @@ def write_hif(example: Example | Structure, path: Any) -> None:
         "nodes": _records_of(kept["nodes"], [{"node": k} for k in range(structure.counts["node"])]),
         "edges": _records_of(of_edges, [{"edge": k} for k in range(num_edges)]),
     }
+    try:
+        written = json.dumps(content, allow_nan=False)
+    except ValueError:
+        raise IncidenceError("write_hif: the features have values that are no finite numbers, for which JSON has no words.") from None
     with whole_file(path) as file:
-        file.write(json.dumps(content).encode())
+        file.write(written.encode())
 
 
 def _records_of(x: Tensor | None, named: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ import torch
 from incidence.errors import IncidenceError, need
 from incidence.geometry.convert.exchange import as_example
 from incidence.geometry.convert.rdkit import plain, to_rdkit
+from incidence.limits import assert_unpacked
 from incidence.structure.example import Example
 from incidence.structure.storage import whole_file
 
@@ -118,6 +119,8 @@ def _sound(found: Iterable[Molecule | IncidenceError], errors: list[IncidenceErr
 def records(path: Path) -> Iterator[Molecule | IncidenceError]:
     """The molecules of a file, or what is wrong with their records, in order."""
     number = 0
+    if path.suffix == ".gz":
+        assert_unpacked(path)
     # Latin-1 takes any byte; each record is then read as UTF-8, if it is that.
     opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="latin-1", newline=None) as file:

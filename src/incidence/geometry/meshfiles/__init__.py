@@ -20,6 +20,7 @@ import numpy as np
 from incidence.errors import IncidenceError, need
 from incidence.geometry.meshfiles.ply import read_ply
 from incidence.geometry.meshfiles.text import Soup, damaged, read_obj, read_off
+from incidence.limits import assert_unpacked
 
 __all__ = ["FORMATS", "Soup", "read_soup"]
 
@@ -83,9 +84,10 @@ def _from_path(path: Path) -> tuple[bytes, str, str]:
         what = "is a folder, not a file" if path.is_dir() else "does not exist" if not path.exists() else "is not a regular file"
         raise IncidenceError(f"{path} {what}: give the path of a mesh file.")
     try:
-        data = path.read_bytes()
         if path.suffix.lower() == ".gz":
-            return gzip.decompress(data), str(path), Path(path.stem).suffix
+            assert_unpacked(path)
+            return gzip.decompress(path.read_bytes()), str(path), Path(path.stem).suffix
+        data = path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
         raise IncidenceError(f"{path} cannot be read: {error}.") from None
     return data, str(path), path.suffix

@@ -1,0 +1,98 @@
+"""How much memory a small file or option may ask for: sizes are looked at before there is room for them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+from incidence.errors import IncidenceError, TooLargeError
+
+__all__ = ["MAX_GB", "assert_size", "assert_unpacked", "assert_unzipped", "max_bytes", "parse_json"]
+
+MAX_GB = "INCIDENCE_MAX_GB"
+"""The variable of the environment that raises the limit."""
+
+_DEFAULT = 2.0  # gigabytes
+_BYTES = 1 << 30  # of a gigabyte
+_DENSEST = 1032  # bytes that gzip packs into one, at most
+_CHUNK = 1 << 16  # bytes that are unpacked at once to be counted
+
+
+def max_bytes() -> int:
+    """The most that an archive may unpack to, or the weights of a network may take: 2 GB, or what `INCIDENCE_MAX_GB` says.
+
+    Raises:
+        IncidenceError: The variable is no number of gigabytes.
+
+    Example:
+        >>> max_bytes() // 2**30
+        2
+    """
+    text = os.environ.get(MAX_GB, str(_DEFAULT))
+    try:
+        most = float(text)
+    except ValueError:
+        most = -1.0
+    if not most > 0:
+        raise IncidenceError(f"the variable {MAX_GB} is a number of gigabytes, such as 8; got {text!r}.")
+    return int(min(most, 1e9) * _BYTES)
+
+
+def assert_size(size: int, what: str) -> None:
+    """Refuses what would take more bytes than are allowed.
+
+    Raises:
+        TooLargeError: It would; the message says how to allow it.
+    """
+    most = max_bytes()
+    if size > most:
+        wanted = f"{size / _BYTES:,.3g}" if size < 10**30 else "1e+21"
+        allowed = f"{most / _BYTES:.3g}"
+        raise TooLargeError(
+            f"{what} would take at least {wanted} GB, and {allowed} GB are allowed. If that is meant, set {MAX_GB} to more."
+        )
+
+
+def assert_unpacked(path: Path) -> None:
+    """Refuses a file that gzip unpacks to more bytes than are allowed; they are counted, and nothing is kept.
+
+    Raises:
+        TooLargeError: It does.
+        OSError, EOFError, zlib.error: It is damaged.
+    """
+    if path.stat().st_size * _DENSEST <= max_bytes():
+        return
+    size = 0
+    with gzip.open(path) as file:
+        while part := file.read(_CHUNK):
+            size += len(part)
+            assert_size(size, f"{path}, unpacked,")
+
+
+def assert_unzipped(archive: ZipFile, path: Path) -> None:
+    """Refuses an archive whose members take more bytes than are allowed, unless the file is as large itself.
+
+    Raises:
+        TooLargeError: They do.
+    """
+    size = sum(member.file_size for member in archive.infolist())  # no more than that is ever unpacked
+    if size > path.stat().st_size:
+        assert_size(size, f"{path}, unpacked,")
+
+
+def parse_json(text: str | bytes, name: str, what: str = "JSON") -> Any:
+    """What a JSON text says; messages name the file and what it should be.
+
+    Raises:
+        IncidenceError: It is no JSON, or its lists and objects lie too deep in each other.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise IncidenceError(f"{name} is no {what}: {error}.") from None
+    except RecursionError:
+        raise IncidenceError(f"{name} is no {what}: its lists or objects lie too deep in each other.") from None

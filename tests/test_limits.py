@@ -1,0 +1,74 @@
+"""Limits: they are stated, can be raised, and are asked before there is memory for anything."""
+
+import gzip
+
+import pytest
+
+from incidence.errors import IncidenceError, TooLargeError, shown
+from incidence.limits import assert_size, assert_unpacked, max_bytes, parse_json
+from tests.little_memory import little_memory
+
+
+@pytest.mark.parametrize(("text", "expected"), [("8", 8 << 30), ("0.5", 1 << 29), ("inf", 10**9 << 30)])
+def test_the_limit_is_what_the_environment_says(text, expected, monkeypatch):
+    monkeypatch.setenv("INCIDENCE_MAX_GB", text)
+    assert max_bytes() == expected
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1", "0", "nan"])
+def test_a_limit_that_is_no_number_of_gigabytes_is_refused(text, monkeypatch):
+    monkeypatch.setenv("INCIDENCE_MAX_GB", text)
+    with pytest.raises(IncidenceError, match=r"INCIDENCE_MAX_GB is a number of gigabytes, such as 8; got"):
+        max_bytes()
+
+
+def test_what_is_just_as_large_as_is_allowed_passes_and_a_byte_more_does_not(monkeypatch):
+    monkeypatch.delenv("INCIDENCE_MAX_GB", raising=False)
+    assert_size(2 << 30, "it")
+    with pytest.raises(
+        TooLargeError, match=r"it would take at least 2 GB, and 2 GB are allowed\. If that is meant, set INCIDENCE_MAX_GB to more"
+    ):
+        assert_size((2 << 30) + 1, "it")
+    with pytest.raises(TooLargeError, match=r"it would take at least 1e\+21 GB"):
+        assert_size(10**400, "it")
+
+
+def test_bytes_are_counted_as_they_unpack_and_none_is_kept(tmp_path, monkeypatch):
+    path = tmp_path / "file.gz"
+    path.write_bytes(gzip.compress(bytes(1 << 24)) + gzip.compress(bytes(1 << 24)))  # the size at its end is that of the second part
+    assert_unpacked(path)
+    monkeypatch.setenv("INCIDENCE_MAX_GB", str(((1 << 25) - 1) / (1 << 30)))
+    with little_memory(), pytest.raises(TooLargeError, match=r"file\.gz, unpacked, would take at least 0\.0312 GB"):
+        assert_unpacked(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 200_000, "is no JSON: its lists or objects lie too deep in each other"),
+        ("9" * 5000, "is no JSON"),
+        ("{", "is no JSON"),
+        (b"\xff\xfe\xfd", "is no JSON"),
+    ],
+    ids=["200,000 brackets", "5,000 digits", "half an object", "no text"],
+)
+def test_json_that_cannot_be_read_is_refused_in_a_sentence(text, said):
+    with pytest.raises(IncidenceError, match=f"the file {said}"):
+        parse_json(text, "the file")
+
+
+def nested(depth: int) -> list[object]:
+    found: list[object] = ["x" * 1000] * 10
+    for _ in range(depth):
+        found = [found] * 10
+    return found
+
+
+@pytest.mark.parametrize(
+    "value",
+    [nested(30), 10**5000, -(10**5000), "a" * 10**6, dict.fromkeys(range(10**4), "b" * 500)],
+    ids=["nested", "long", "negative", "text", "dict"],
+)
+def test_any_value_is_shown_in_a_line(value):
+    assert len(shown(value)) < 2_000
+    assert "\n" not in shown(value)
