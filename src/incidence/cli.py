@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -54,6 +55,12 @@ Next:  ./run incidence explain "i, {{i j}}, {{i j k}} -> i, {{i j}}, {{i j k}}"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code: 0, 1 if something was passed over, or 2 for input that was refused."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     words = [f" {w}" if w.startswith("->") else w for w in (sys.argv[1:] if argv is None else argv)]
     code = 0
     try:
@@ -74,6 +81,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """Tells a warning as a command does, without the place in the code."""
+    print(f"incidence: {message}", file=sys.stderr)
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

@@ -98,7 +98,7 @@ def test_a_data_set_without_splits_gets_one_by_chance():
 @pytest.mark.parametrize(
     ("what", "options", "problem"),
     [
-        (3, {}, "data is a name, a path, examples, graphs of PyG, or a DataSet; got <class 'int'>"),
+        (3, {}, "data is a name, a path, a data frame, examples, graphs of PyG, or a DataSet; got <class 'int'>"),
         ([], {}, "the data set 'examples' is empty"),
         ([1, 2], {}, "or a DataSet; got <class 'list'>"),
         (squares(2), {"target": "x"}, "a list of examples has one target: leave out --target"),

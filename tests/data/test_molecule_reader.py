@@ -83,13 +83,13 @@ def test_lines_of_smiles_are_molecules(tmp_path, name):
     errors: list[IncidenceError] = []
     found = list(READ(write(tmp_path / name, "CCO ethanol\r\n\nC(\tbroken\nc1ccccc1\n"), errors))
     assert [read.name for read in found] == [f"{name}:1 ethanol", f"{name}:3 c1ccccc1"]
-    assert [str(error) for error in errors] == [f"{tmp_path / name}, record 2: RDKit cannot read the SMILES 'C('."]
+    assert [str(error) for error in errors] == [f"{tmp_path / name}, line 3: RDKit cannot read the SMILES 'C('."]
 
 
 def test_tables_with_a_column_of_smiles_are_molecules(tmp_path):
     found = list(READ(write(tmp_path / "a.csv", 'name,Smiles\n"a, b",CCO \n')))
     assert [read.name for read in found] == ["a.csv:1 CCO"]
-    with pytest.raises(IncidenceError, match="has no column 'smiles'; it has: a, b"):
+    with pytest.raises(IncidenceError, match=r"which column has the SMILES is not clear, it is none of: a, b\. Say which with --smiles"):
         list(READ(write(tmp_path / "b.csv", "a,b\n1,2\n")))
 
 
@@ -166,7 +166,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
         list(READ(tmp_path / "a.sdf"))
     with pytest.raises(IncidenceError, match=r"is no file of molecules: those end in \.sdf"):
         list(READ(write(tmp_path / "a.pdf", "")))
-    with pytest.raises(IncidenceError, match="has no record"):
+    with pytest.raises(IncidenceError, match=r"a\.smi has no rows"):
         list(READ(write(tmp_path / "a.smi", "\n"), []))
     with pytest.raises(IncidenceError, match="has no record"):
         list(READ(write(tmp_path / "b.sdf", ""), []))
@@ -183,5 +183,5 @@ def test_bonds_by_distance_need_positions(tmp_path):
     errors: list[IncidenceError] = []
     assert list(READ(write(tmp_path / "a.smi", "CC\n"), errors, bonds="distance")) == []
     assert [str(error).partition(" Give")[0] for error in errors] == [
-        f"{tmp_path / 'a.smi'}, record 1: bonds are found from positions in space, and the molecule has none."
+        f"{tmp_path / 'a.smi'}, line 1: bonds are found from positions in space, and the molecule has none."
     ]

@@ -229,8 +229,38 @@ def test_titles_and_lines_that_are_no_utf8_stop_nothing(runs, tmp_path, capsys):
     names = [row["name"].removeprefix(f"{tmp_path}/") for row in table(out.read_text())]
     assert names == ["latin.sdf:1 caf\xe9", "latin.sdf:2 m1", "bad.smi:1 one", "bad.smi:3 th\xe9", "bad.csv:1 CCO", "bad.csv:3 CCN"]
     told = capsys.readouterr().err
-    assert "bad.smi, record 2: RDKit cannot read the SMILES 'C\xe9'" in told
-    assert "bad.csv, record 2: RDKit" in told
+    assert "bad.smi, line 2: RDKit cannot read the SMILES 'C\xe9'" in told
+    assert "bad.csv, line 3: RDKit" in told
+
+
+MOLECULES = "id,smiles,value,note\n" + "".join(f"m{k},{'C' * (1 + k % 7)}O,{k % 5},=note {k}\n" for k in range(20))
+
+
+@pytest.mark.filterwarnings("default:.*passed over")
+def test_names_and_columns_travel_from_a_table_to_predictions_and_back(tmp_path, capsys):
+    path = tmp_path / "mine.csv"
+    path.write_text(MOLECULES + "m20,C(,1,broken\nm21,CN,,without a value\n")
+    run = tmp_path / "run"
+    assert main(["train", "--data", str(path), "--target", "value", "--task", "regression", "--out", str(run), "--epochs", "1"]) == 0
+    assert f"incidence: mine: 1 of 22 were passed over, as they cannot be read:\n  {path}, line 22: RDKit" in capsys.readouterr().err
+    rows = table((run / "predictions.csv").read_text())
+    assert list(rows[0]) == ["part", "name", "id", "smiles", "note", "target value", "predicted value"]
+    assert sorted(row["id"] for row in rows) == sorted(f"m{k}" for k in range(22) if k != 20)
+    assert [(row["part"], row["target value"], row["name"]) for row in rows if row["id"] == "m21"] == [("other", "", "mine.csv:22 CN")]
+    assert all(row["note"].startswith("'=note") for row in rows if row["id"] != "m21")
+    assert main(["predict", str(run), str(path)]) == 1
+    again = table(capsys.readouterr().out)
+    assert list(again[0]) == ["name", "id", "smiles", "value", "note", "predicted value"]
+    predicted = {row["id"]: float(row["predicted value"]) for row in rows}
+    assert {row["id"]: float(row["predicted value"]) for row in again} == pytest.approx(predicted, rel=1e-4)
+
+
+def test_sdf_titles_and_properties_stand_beside_predictions(runs, tmp_path, capsys):
+    main(["predict", str(runs["molecule"]), str(files(tmp_path)["molecule"])])
+    rows = table(capsys.readouterr().out)
+    assert list(rows[0]) == ["name", "value", "predicted value"]
+    assert [row["name"].rpartition(":")[2] for row in rows] == ["1 m0", "2 m1", "3 m2"]
+    assert [row["value"] for row in rows] == ["0", "1", "2"]
 
 
 def test_what_no_reader_foresaw_is_the_error_of_one_file(runs, tmp_path, monkeypatch):

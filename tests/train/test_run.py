@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import load_file
 
 import incidence as inc
-from incidence.data import Task, load
+from incidence.data import Split, load
 from incidence.errors import IncidenceError
 from incidence.models import PRESETS
 from incidence.train import Config, Interrupted, RunFolder, resume, train
@@ -112,11 +112,17 @@ def test_entries_of_one_structure_are_split(tmp_path):
     assert all(row["target"] == names[whole.target["i"][int(row["entry"])]] for row in table)
 
 
+def in_parts(examples):
+    """Forty examples: the first thirty for training, the last five for testing."""
+    every = torch.arange(40)
+    return replace(load(examples), splits=(Split(every[:30], every[30:35], every[35:]),))
+
+
 def test_targets_that_are_missing_do_not_count(tmp_path):
     """Values of the same examples with and without others that have no target."""
     examples = graphs(40)
     bare = [e if k % 2 else e.replace(target=torch.tensor([torch.nan])) for k, e in enumerate(examples)]
-    run = train({**SMALL, "data": saved(tmp_path / "d.npz", bare), "out": str(tmp_path / "run")})
+    run = train({**SMALL, "out": str(tmp_path / "run")}, in_parts(bare))
     scored = run.evaluation.parts["train"]
     known = ~scored.target.isnan()
     assert 0 < int(known.sum()) < len(known)
@@ -125,19 +131,15 @@ def test_targets_that_are_missing_do_not_count(tmp_path):
 
 
 def test_training_without_any_target_is_refused(tmp_path):
-    test = load(saved(tmp_path / "d.npz", graphs(40))).splits[0].test.tolist()
-    bare = [e if k in test else e.replace(target=torch.tensor([torch.nan])) for k, e in enumerate(graphs(40))]
+    bare = [e.replace(target=torch.tensor([torch.nan])) if k < 30 else e for k, e in enumerate(graphs(40))]
     with pytest.raises(IncidenceError, match=r"none of the training examples of .* has a target"):
-        train({**SMALL, "data": saved(tmp_path / "d.npz", bare), "out": str(tmp_path / "run")})
+        train({**SMALL, "out": str(tmp_path / "run")}, in_parts(bare))
     assert not (tmp_path / "run").exists()
 
 
 def test_a_part_without_any_target_has_no_metric(tmp_path):
-    examples = graphs(40)
-    run = train({**SMALL, "data": saved(tmp_path / "a.npz", examples), "out": str(tmp_path / "a")})
-    split = run.prepared.data.splits[0]
-    bare = [e.replace(target=torch.tensor([torch.nan])) if k in split.test.tolist() else e for k, e in enumerate(examples)]
-    run = train({**SMALL, "data": saved(tmp_path / "b.npz", bare), "out": str(tmp_path / "b")})
+    bare = [e.replace(target=torch.tensor([torch.nan])) if k >= 35 else e for k, e in enumerate(graphs(40))]
+    run = train({**SMALL, "out": str(tmp_path / "b")}, in_parts(bare))
     page(run)
     assert "test rmse nan" in summary(run)
     assert json.loads((tmp_path / "b" / "metrics.json").read_text())["test"]["rmse"] is None
@@ -283,7 +285,7 @@ def test_a_prediction_can_be_traced_to_its_example(numbers, tmp_path):
 
 def test_metrics_that_are_not_finite_are_null():
     far = Scored(torch.ones(1, 1), torch.ones(1, 1), {"rmse": float("inf")}, {"rmse": float("nan")}, [(0, 0)])
-    assert Evaluation(Task("regression", ("x",)), {"test": far}).metrics() == {"test": {"rmse": None, "baseline": {"rmse": None}}}
+    assert Evaluation(load(graphs(3)), {"test": far}).metrics() == {"test": {"rmse": None, "baseline": {"rmse": None}}}
 
 
 @pytest.mark.parametrize(("logger", "kinds"), [("tensorboard", {"tensorboard"}), ("both", {"csv", "tensorboard"})])

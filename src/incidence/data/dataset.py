@@ -49,6 +49,10 @@ class Task:
         assert target is not None  # as `sound` has seen
         return target
 
+    def is_known(self, target: Tensor) -> Tensor:
+        """Where there is a target at all."""
+        return target >= 0 if self.kind == "classification" else ~target.isnan()
+
     def only(self, example: Example, rows: Tensor | None) -> Example:
         """The same example with the target of some entries alone, or with none at all."""
         target = self.rows(example)
@@ -92,7 +96,10 @@ class DataSet:
         is_transductive: Whether there is one structure, and splits number the entries of its target.
         metric: The metric that the literature reports: `rmse`, `mae`, `accuracy`.
         augment: Changes the examples of a training batch a little, with a generator; None if there is no such thing.
-        names: Of the examples, so that predictions can be traced; none if they have no names.
+        names: Of the examples, so that predictions can be traced; none if they have no names. Of data that is learned within, the names of
+            the entries of the target.
+        columns: What else the data tells of each of them, as text by column: predictions stand beside it.
+        passed_over: What could not be read, and why; it is left out.
     """
 
     name: str
@@ -106,6 +113,8 @@ class DataSet:
     metric: str = "rmse"
     augment: Callable[[list[Example], torch.Generator], list[Example]] | None = None
     names: Sequence[str] = ()
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    passed_over: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """A line, however large the data is."""
@@ -142,18 +151,22 @@ class DataSet:
         Raises:
             IncidenceError: A split has a validation part already, or the share is none.
         """
-        count = len(self.task.rows(self.examples[0])) if self.is_transductive else len(self.examples)
-        splits = self.splits or (_random_split(count, seed, has_validation=validation is None),)
+        splits = self.splits or (_random_split(self._rows_with_target(), seed, has_validation=validation is None),)
         if validation is None:
             return replace(self, splits=splits)
         if not 0 <= validation < 1:
             raise IncidenceError(f"the part for validation is a number from 0 up to 1; got {validation}.")
         if any(len(split.validation) for split in splits):
             raise IncidenceError(f"{self.name!r} has a validation part of its own, so none is drawn: leave out --validation.")
-        classes = torch.zeros(count, dtype=torch.long)
+        classes = torch.zeros(self.num_rows, dtype=torch.long)
         if self.task.kind == "classification" and (not self.task.at or self.is_transductive):
             classes = torch.cat([self.task.rows(example).reshape(-1) for example in self.examples])
         return replace(self, splits=tuple(_held_out(split, classes, validation, seed) if validation else split for split in splits))
+
+    def _rows_with_target(self) -> Tensor:
+        known = [self.task.is_known(self.task.rows(example)) for example in self.examples]
+        rows = known[0].reshape(self.num_rows, -1).any(1) if self.is_transductive else torch.stack([one.any() for one in known])
+        return rows.nonzero()[:, 0]
 
     def parts(self, split: Split | int = 0) -> Parts:
         """The three parts of a split, or of the split of that number, packed together so that a plan is made once."""
@@ -164,11 +177,42 @@ class DataSet:
         packed = pack(list(self.examples))
         return Parts(*([packed[k] for k in rows.tolist()] for rows in split))
 
+    def others(self, split: Split) -> Tensor:
+        """The rows that belong to no part, such as those that have no target."""
+        is_left = torch.ones(self.num_rows, dtype=torch.bool)
+        is_left[torch.cat(list(split))] = False
+        return is_left.nonzero()[:, 0]
 
-def _random_split(count: int, seed: int, has_validation: bool) -> Split:
-    """A tenth for testing, and a tenth for validation unless that is drawn later; at least one if there are three."""
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-    tenth = max(round(count / 10), int(count >= 3))
+    def rest(self, split: Split) -> list[Example]:
+        """The examples that belong to no part; of data that is learned within, the only one with the targets of no part."""
+        rows = self.others(split)
+        if self.is_transductive:
+            return [self.task.only(self.examples[0], rows)] if len(rows) else []
+        return [self.examples[k] for k in rows.tolist()]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows splits number: the examples, or the entries of the target of the only one."""
+        return len(self.task.rows(self.examples[0])) if self.is_transductive else len(self.examples)
+
+    @property
+    def label_columns(self) -> list[str]:
+        """What a row of predictions is called by: the columns of `label`."""
+        is_entry = bool(self.task.at) and not (self.is_transductive and self.names)
+        return [*(["name"] if self.names else ["example"]), *(["entry"] if is_entry else []), *self.columns]
+
+    def label(self, example: int, entry: int = 0) -> list[object]:
+        """What a prediction for an example, or for an entry of it, is called by: its name or number, and what else the data tells."""
+        row = entry if self.is_transductive else example
+        is_entry = bool(self.task.at) and not (self.is_transductive and self.names)
+        name = self.names[row] if self.names else example
+        return [name, *([entry] if is_entry else []), *(texts[row] for texts in self.columns.values())]
+
+
+def _random_split(rows: Tensor, seed: int, has_validation: bool) -> Split:
+    """A tenth of the rows for testing, and a tenth for validation unless that is drawn later; at least one if there are three."""
+    order = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))]
+    tenth = max(round(len(rows) / 10), int(len(rows) >= 3))
     held = tenth if has_validation else 0
     return Split(order[held + tenth :].sort().values, order[:held].sort().values, order[held : held + tenth].sort().values)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -14,11 +15,15 @@ from incidence.data.examples_file import from_examples
 from incidence.data.folders import read_folder
 from incidence.data.pyg import PREFIX, from_pyg_data, from_pyg_name, is_pyg
 from incidence.data.readers import assert_options, options_of
+from incidence.data.tables import is_frame
+from incidence.data.tabular import from_frames
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
 
 __all__ = ["DATA_SETS", "Source", "load", "register"]
+
+_SHOWN = 5  # of what was passed over
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ def load(
 
     Args:
         what: The name of a data set; `pyg:` and one of PyG; the path of a file or folder (see docs/datasets.md for the layouts); a data set
-            of PyG, or graphs of it; an `Example` or a list of them; or a `DataSet`.
+            of PyG, or graphs of it; a data frame of pandas or polars, or several by name; an `Example` or a list of them; or a `DataSet`.
         target: What is to be predicted, if there are several things: a column or a property, or several in a list or divided by commas; of
             PyG the number of a column.
         folder: Where the files of a named data set are.
@@ -80,10 +85,11 @@ def load(
         reader: The name of the reader of files, if their suffixes do not tell.
         validation: Which share of the training data is kept apart for validation, where the data does not tell that part.
         seed: Of splits that are drawn.
-        options: Others of the data, or of the reader of files.
+        options: Others of the data, of its layout, or of the reader of files; `smiles` is the column of a table that has SMILES.
 
     Raises:
-        IncidenceError: There is no such data, it is damaged, it does not fit its task, or it does not take an option.
+        IncidenceError: There is no such data, it is damaged, it does not fit its task, or it does not take an option. Single molecules that
+            cannot be read are passed over with a warning.
 
     Example:
         >>> data = load("solubility", validation=0.1)
@@ -119,11 +125,23 @@ def load(
             have = f"{', '.join(sorted(DATA_SETS))}, and `{PREFIX}CLASS/NAME` for those of PyG"
             raise IncidenceError(f"{fspath(what)!r} is no data set and no file or folder. Data sets: {have}.")
         data = read_folder(Path(what).expanduser(), target, reader=reader, task=task, **options)
+    elif is_frame(what) or (isinstance(what, Mapping) and what and all(map(is_frame, what.values()))):
+        data = from_frames(what, target, reader=reader, task=task, **options)
     elif is_pyg(what):
         data = call(from_pyg_data, "data of PyG", what)
     elif isinstance(what, Example) or (isinstance(what, (list, tuple)) and all(isinstance(one, Example) for one in what)):
         parts = [what] if isinstance(what, Example) else what
         data = call(from_examples, "a list of examples", [one for part in parts for one in (uncollate(part) if part.is_batch else [part])])
     else:
-        raise IncidenceError(f"data is a name, a path, examples, graphs of PyG, or a DataSet; got {type(what)!r}.")
+        raise IncidenceError(f"data is a name, a path, a data frame, examples, graphs of PyG, or a DataSet; got {type(what)!r}.")
+    if data.passed_over and data is not what:
+        warnings.warn(_told(data), stacklevel=2)
     return sound(data).with_parts(validation, seed)
+
+
+def _told(data: DataSet) -> str:
+    """What was passed over, in a few lines."""
+    count, more = len(data.passed_over), len(data.passed_over) - _SHOWN
+    rest = [f"and {more} more, all in `data.passed_over`"] if more > 0 else []
+    total = f"{count} of {count + len(data.examples)}"
+    return "\n  ".join([f"{data.name}: {total} were passed over, as they cannot be read:", *data.passed_over[:_SHOWN], *rest])

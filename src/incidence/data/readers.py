@@ -89,16 +89,16 @@ def reader_for(paths: Sequence[Path], name: str | None = None) -> str:
     return fit[0]
 
 
-def read_file(name: str, path: Path, options: Mapping[str, Any]) -> list[Read]:
-    """The examples of a file, all of which must be read without an error."""
+def read_file(name: str, path: Path, options: Mapping[str, Any], errors: list[IncidenceError] | None = None) -> list[Read]:
+    """The examples of a file, all of which must be read without an error unless there is a list that takes those of single records."""
     if not path.is_file():
         raise IncidenceError(f"there is no file {path}.")
     assert_options(reader(name).read, f"the reader {name!r}", options)
-    errors: list[IncidenceError] = []
-    found = list(reader(name).read(path, errors, **options))
-    if errors:
-        raise errors[0]
-    if not found:
+    met: list[IncidenceError] = [] if errors is None else errors
+    found = list(reader(name).read(path, met, **options))
+    if errors is None and met:
+        raise met[0]
+    if not found and not met:
         raise IncidenceError(f"{path} has no example.")
     return found
 

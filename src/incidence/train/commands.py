@@ -31,7 +31,7 @@ _TRAIN_EXAMPLES = """\
 examples:
   incidence train                                          the data in the package
   incidence train --data meshes/ --validation 0.1          your own: a folder per class
-  incidence train --data molecules.sdf --target SOL --model molecule-rings
+  incidence train --data molecules.csv --smiles smiles --target expt   (SDF, .smi as well)
   incidence train --data pyg:TUDataset/MUTAG --folder DATA a data set of PyG
   incidence train --model "i, {i j}, ring={i ...}" --hidden 64 --depth 4
   incidence train --config settings.yaml --devices 2       two processes
@@ -42,7 +42,7 @@ Data sets, models and layouts of folders: `incidence train --list`.
 """
 _PREDICT = """\
 Predicts with a trained network, for files like those it was trained on: molecules
-(.sdf, .mol), meshes (.obj, .off, .ply, .stl), graphs (.edges, .txt, .csv, .tsv: a line
+(.csv, .smi, .sdf), meshes (.obj, .off, .ply, .stl), graphs (.edges, .txt, .csv, .tsv: a line
 for each edge; .g6), or examples that the library saved (.npz). A file that cannot
 be read is named, and the rest goes on; the exit code is then 1. Values of nodes, edges
 or faces have a row each, with the nodes in the column `nodes`.
@@ -55,7 +55,7 @@ _LAYOUTS = """\
 Your own data (--data PATH):
   folder/targets.csv, columns file,target[,split]     files of any kind beside it
   folder/CLASS/FILE or folder/CLASS/{train,test}/FILE  a class for each folder
-  molecules.sdf with --target PROPERTY                 or several: A,B
+  molecules.csv [--smiles COLUMN] [--target COLUMN]    SMILES with targets, or several: A,B; .smi, .sdf as well
   examples.npz, written by Example.save
 Options of a data set, a reader or a lift: --data-options labels=7"""
 

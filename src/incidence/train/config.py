@@ -61,6 +61,7 @@ class Config:
     folder: str | None = _option(None, "data", "where the files of a named data set are")
     target: str | None = _option(None, "data", "which value to predict, where the data has several; your own data: also A,B")
     task: str | None = _option(None, "data", "for your own data, if it is not clear", ("regression", "classification"))
+    smiles: str | None = _option(None, "data", "the column of a table that has SMILES, if it is not clear")
     reader: str | None = _option(None, "data", "of your own files, if their suffix does not tell: graph, molecule, mesh, example")
     data_options: tuple[str, ...] | None = _option(None, "data", "others of the data, its reader or its lift, as in labels=7 cutoff=4")
     split: int = _option(0, "data", "which split or fold, counted from 0", least=0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
-from math import isfinite, nan
+from functools import partial
+from math import isfinite, isnan, nan
 from typing import Any
 
 import torch
@@ -16,9 +16,9 @@ from incidence.data.dataset import DataSet, Parts, Split, Task
 from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
-from incidence.train.folder import csv_text
+from incidence.train.folder import apart, csv_text
 
-__all__ = ["Evaluation", "Scored", "evaluate", "is_known", "metrics_of", "update"]
+__all__ = ["Evaluation", "Scored", "evaluate", "metrics_of", "update"]
 
 
 def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollection:
@@ -34,17 +34,12 @@ def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollec
     return torchmetrics.MetricCollection(numbers, compute_groups=False)
 
 
-def is_known(target: Tensor, task: Task) -> Tensor:
-    """Where there is a target at all."""
-    return target >= 0 if task.kind == "classification" else ~target.isnan()
-
-
 def update(metrics: torchmetrics.MetricCollection, predicted: Tensor, target: Tensor, task: Task) -> None:
     """Adds rows to metrics, where there is a target."""
     if task.kind == "classification":
         predicted = predicted.argmax(-1)
     target = target.reshape(predicted.shape)
-    known = is_known(target, task)
+    known = task.is_known(target)
     predicted, target = predicted[known], target[known].to(predicted.dtype)
     if len(target):
         metrics.update(predicted, target)
@@ -66,11 +61,16 @@ class Scored:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of the parts of a data set, by name."""
+    """The scores of the parts of a data set, by name; and predictions for what belongs to none."""
 
-    task: Task
+    data: DataSet
     parts: dict[str, Scored]
-    names: Sequence[str] = ()
+    other: Scored | None = None
+
+    @property
+    def task(self) -> Task:
+        """What is predicted."""
+        return self.data.task
 
     def metrics(self) -> dict[str, Any]:
         """All numbers, for a file; None for a metric that is no finite number, as JSON has no other way to say so."""
@@ -85,15 +85,16 @@ class Evaluation:
         names, is_class = self.task.names, self.task.kind == "classification"
         values = ["target", "predicted", *(f"p({name})" for name in names)]
         numbers = [f"{what} {name}" for what in ("target", "predicted") for name in names]
-        place = ["name" if self.names else "example", *(["entry"] if self.task.at else [])]
-        rows: list[list[object]] = [["part", *place, *(values if is_class else numbers)]]
-        for part, scored in self.parts.items():
+        made = ["part", *(values if is_class else numbers)]
+        rows: list[list[object]] = [["part", *apart(self.data.label_columns, made), *made[1:]]]
+        for part, scored in {**self.parts, **({} if self.other is None else {"other": self.other})}.items():
             for (example, entry), y, target in zip(scored.places, scored.predicted.tolist(), scored.target.tolist(), strict=True):
-                rows.append([part, self.names[example] if self.names else example, *([entry] if self.task.at else [])])
+                rows.append([part, *self.data.label(example, entry)])
                 if is_class:
                     rows[-1] += [names[target] if target >= 0 else "", names[y.index(max(y))], *(f"{p:.6g}" for p in y)]
                 else:
-                    rows[-1] += [f"{value:.7g}" for value in (*(target if isinstance(target, list) else [target]), *y)]
+                    told = target if isinstance(target, list) else [target]
+                    rows[-1] += ["" if isnan(value) else f"{value:.7g}" for value in (*told, *y)]
         return csv_text(rows)
 
 
@@ -108,23 +109,27 @@ def _baseline(task: Task, train: Tensor, count: int, metric: str) -> Tensor:
 
 
 def evaluate(predictor: Predictor, data: DataSet, split: Split, parts: Parts, batch_size: int = 64) -> Evaluation:
-    """Scores every part of a split of the data that has examples; entries without a target are left out."""
-    task, scored = data.task, {}
+    """Scores every part of a split of the data that has examples, and predicts what belongs to no part."""
     predictor.eval()
-    known = _targets(parts.train, task)
-    for name, examples in parts._asdict().items():
-        if examples:
-            target = known if name == "train" else _targets(examples, task)
-            batches = (collate(examples[k : k + batch_size]) for k in range(0, len(examples), batch_size))
-            predicted = torch.cat([predictor.predict(batch.features, batch.structure) for batch in batches])  # (rows, out_channels)
-            numbers = [0] if data.is_transductive else getattr(split, name).tolist()
-            places = [(k, n) for k, e in zip(numbers, examples, strict=True) for n in range(len(task.rows(e)) if task.at else 1)]
-            if task.at:
-                kept = is_known(target, task).reshape(len(target), -1).any(1)
-                predicted, target, places = predicted[kept], target[kept], list(compress(places, kept.tolist()))
-            blind = {m: _score(task, _baseline(task, known, len(target), m), target)[m] for m in map(str, metrics_of(task))}
-            scored[name] = Scored(predicted, target, _score(task, predicted, target), blind, places)
-    return Evaluation(task, scored, data.names)
+    score = partial(_scored, predictor, data, _targets(parts.train, data.task), batch_size)
+    found = zip(Split._fields, parts, split, strict=True)
+    left = data.rest(split)
+    other = score(left, data.others(split)) if left else None
+    return Evaluation(data, {name: score(examples, rows) for name, examples, rows in found if examples}, other)
+
+
+def _scored(predictor: Predictor, data: DataSet, trained: Tensor, batch_size: int, examples: Sequence[Example], rows: Tensor) -> Scored:
+    """The predictions of one part, whose rows are known by number; of entries of many examples, those alone that have a target."""
+    task, target = data.task, _targets(examples, data.task)
+    batches = (collate(examples[k : k + batch_size]) for k in range(0, len(examples), batch_size))
+    predicted = torch.cat([predictor.predict(batch.features, batch.structure) for batch in batches])  # (rows, out_channels)
+    numbers = [0] if data.is_transductive else rows.tolist()
+    places = [(k, n) for k, e in zip(numbers, examples, strict=True) for n in range(len(task.rows(e)) if task.at else 1)]
+    if task.at:
+        kept = rows if data.is_transductive else task.is_known(target).reshape(len(target), -1).any(1).nonzero()[:, 0]
+        predicted, target, places = predicted[kept], target[kept], [places[k] for k in kept.tolist()]
+    blind = {m: _score(task, _baseline(task, trained, len(target), m), target)[m] for m in map(str, metrics_of(task))}
+    return Scored(predicted, target, _score(task, predicted, target), blind, places)
 
 
 def _targets(examples: Sequence[Example], task: Task) -> Tensor:
@@ -134,7 +139,7 @@ def _targets(examples: Sequence[Example], task: Task) -> Tensor:
 
 def _score(task: Task, predicted: Tensor, target: Tensor) -> dict[str, float]:
     metrics = metrics_of(task)
-    if not is_known(target, task).any():
+    if not task.is_known(target).any():
         return dict.fromkeys(map(str, metrics.keys()), nan)
     update(metrics, predicted, target, task)
     return {name: float(value) for name, value in metrics.compute().items()}

@@ -27,7 +27,7 @@ from incidence.models import Predictor, make
 from incidence.structure.storage import whole_file
 from incidence.train.config import Config, read_config
 
-__all__ = ["ModelSpec", "RunFolder", "csv_text", "disk_trouble", "short", "write"]
+__all__ = ["ModelSpec", "RunFolder", "apart", "csv_text", "disk_trouble", "short", "write"]
 
 _HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
 _FORMAT = 1
@@ -228,6 +228,16 @@ def csv_text(rows: Iterable[Sequence[object]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_inert(cell) for cell in row] for row in rows)
     return text.getvalue()
+
+
+def apart(own: Sequence[str], made: Sequence[str]) -> list[str]:
+    """The names of a user's columns beside those that are made, such that no two are the same.
+
+    Example:
+        >>> apart(["name", "part", "smiles"], ["part", "predicted"])
+        ['name', 'input part', 'smiles']
+    """
+    return [f"input {name}" if name in made else name for name in own]
 
 
 def _inert(cell: object) -> object:

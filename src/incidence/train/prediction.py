@@ -15,7 +15,7 @@ from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.train.evaluate import Evaluation, evaluate
-from incidence.train.folder import ModelSpec, RunFolder, csv_text
+from incidence.train.folder import ModelSpec, RunFolder, apart, csv_text
 from incidence.train.prepare import prepare
 
 __all__ = ["Prediction", "evaluate_run", "predict", "table"]
@@ -27,11 +27,15 @@ _TROUBLE = (OSError, EOFError, ValueError, LookupError, ArithmeticError, Runtime
 
 
 class Prediction(NamedTuple):
-    """What a model says about one example: a row of numbers, or of probabilities, for each entry of its output, and its nodes."""
+    """What a model says about one example: a row of numbers, or of probabilities, for each entry of its output, and its nodes.
+
+    What else the file says about the example, by column, is in `properties`.
+    """
 
     name: str
     rows: list[list[float]]
     nodes: list[str]
+    properties: Mapping[str, str] = {}
 
 
 def predict(run: Path, files: Iterable[Path], errors: list[IncidenceError]) -> tuple[Task, list[Prediction]]:
@@ -96,7 +100,7 @@ def _predict(predictor: Predictor, task: Task, some: Sequence[Read], errors: lis
         errors.append(IncidenceError(f"{some[0].name}: {error}"))
         return []
     sizes = batch.structure.entry_ptr(task.at).diff().tolist() if task.at else [1] * len(some)
-    return [Prediction(r.name, part.tolist(), _nodes(r, task.at)) for r, part in zip(some, rows.split(sizes), strict=True)]
+    return [Prediction(r.name, part.tolist(), _nodes(r, task.at), r.properties) for r, part in zip(some, rows.split(sizes), strict=True)]
 
 
 def _nodes(read: Read, at: str) -> list[str]:
@@ -112,13 +116,17 @@ def _nodes(read: Read, at: str) -> list[str]:
 
 
 def table(task: Task, found: Sequence[Prediction]) -> str:
-    """Predictions as the text of a CSV file."""
+    """Predictions as the text of a CSV file, beside what the files say: a column that has the name of a prediction is that of the file."""
     is_class, entry = task.kind == "classification", ["entry", "nodes"] if task.at else []
-    rows: list[list[object]] = [["name", *entry, *(["class", *(f"p({name})" for name in task.names)] if is_class else task.names)]]
-    for name, values, nodes in found:
-        for number, (row, entry_nodes) in enumerate(zip(values, nodes, strict=True)):
+    own = list(dict.fromkeys(key for one in found for key in one.properties))
+    values = ["class", *(f"p({name})" for name in task.names)] if is_class else list(task.names)
+    made = [f"predicted {name}" if name in own else name for name in values]
+    rows: list[list[object]] = [["name", *entry, *apart(own, ["name", *entry, *made]), *made]]
+    for name, predicted, nodes, properties in found:
+        told = [properties.get(key, "") for key in own]
+        for number, (row, entry_nodes) in enumerate(zip(predicted, nodes, strict=True)):
             best = [task.names[row.index(max(row))]] if is_class else []
-            rows.append([name, *([number, entry_nodes] if task.at else []), *best, *(f"{value:.6g}" for value in row)])
+            rows.append([name, *([number, entry_nodes] if task.at else []), *told, *best, *(f"{value:.6g}" for value in row)])
     return csv_text(rows)
 
 

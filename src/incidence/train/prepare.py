@@ -25,6 +25,8 @@ from incidence.train.folder import ModelSpec
 __all__ = ["Prepared", "new_predictor", "prepare"]
 
 _TOGETHER = 1024
+_LAYOUT = ("smiles",)
+"""Options that say what the user's own tables have."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
     parts: dict[str, Any] = {"validation": config.validation, "seed": config.data_seed}
     if data is None:
         of_data = {key: value for key, value in options.items() if key not in LIFT_OPTIONS}
+        of_data |= {key: value for key in _LAYOUT if (value := getattr(config, key)) is not None}
         data = load(config.data, config.target, folder=config.folder, reader=config.reader, task=config.task, **of_data, **parts)
     else:
         data = load(data, **parts)

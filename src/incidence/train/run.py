@@ -21,7 +21,7 @@ from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.train import checkpoint
 from incidence.train.config import Config
-from incidence.train.evaluate import Evaluation, evaluate, is_known
+from incidence.train.evaluate import Evaluation, evaluate
 from incidence.train.folder import RunFolder, disk_trouble, short, write
 from incidence.train.launch import is_first
 from incidence.train.module import Training
@@ -170,7 +170,7 @@ class _Job:
 
     def __init__(self, folder: RunFolder, prepared: Prepared, is_shown: bool, start: Path | None = None) -> None:
         config, task, train = prepared.config, prepared.data.task, prepared.parts.train
-        if not any(bool(is_known(task.rows(e), task).any()) for e in train):
+        if not any(bool(task.is_known(task.rows(e)).any()) for e in train):
             raise IncidenceError(f"none of the training examples of {config.data!r} has a target: there is nothing to learn from.")
         world = config.devices * config.machines
         if len(train) < world:

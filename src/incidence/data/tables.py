@@ -1,0 +1,207 @@
+"""Tables of text: CSV files and their kin, and data frames, as named columns with the place of every row."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from incidence.data.readers import legible
+from incidence.errors import IncidenceError
+
+__all__ = ["SUFFIXES", "Table", "is_frame", "is_table", "join_parts", "open_text", "read_table", "readable", "table_of"]
+
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+"""Of files that are tables, whatever is in them."""
+_DELIMITERS = ",\t;"
+
+Line = tuple[int, list[str]]
+"""The number of a line, and its words."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under named columns.
+
+    Attributes:
+        source: What messages call it: a path, or `the DataFrame`.
+        columns: The texts of every column, without blanks around them; a value that is missing is an empty text.
+        places: Where every row is, as messages say it: `line 17`, or `row 3` of a frame.
+        has_names: Whether the columns were named, rather than called `column 1`, `column 2`, ... here.
+        word: What messages call a column.
+    """
+
+    source: str
+    columns: Mapping[str, Sequence[str]]
+    places: Sequence[str]
+    has_names: bool = True
+    word: str = "column"
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, name: str) -> Sequence[str]:
+        """A column by name, or by number where there are no names.
+
+        Raises:
+            IncidenceError: There is none.
+        """
+        return self.columns[self.named(name)]
+
+    def named(self, name: str) -> str:
+        """The name of a column as the table has it."""
+        if name in self.columns:
+            return name
+        if not self.has_names and f"column {name}" in self.columns:
+            return f"column {name}"
+        close = get_close_matches(name, self.columns, n=1)
+        guess = f" Did you mean `{close[0]}`?" if close else ""
+        raise IncidenceError(f"{self.source} has no {self.word} `{name}`; it has: {', '.join(self.columns)}.{guess}")
+
+    def row(self, number: int) -> dict[str, str]:
+        """One row, by the names of the columns."""
+        return {name: texts[number] for name, texts in self.columns.items()}
+
+    def only(self, rows: Sequence[int]) -> Table:
+        """Some of the rows."""
+        columns = {name: [texts[k] for k in rows] for name, texts in self.columns.items()}
+        return replace(self, columns=columns, places=[self.places[k] for k in rows])
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table by its name."""
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def read_table(path: Path, has_names: Callable[[list[str], list[list[str]]], bool] = lambda first, others: True) -> Table:
+    """A table from a file, plain or compressed with gzip, divided by commas, tabs or semicolons, whichever its first line has most of.
+
+    Files of SMILES (`.smi`) may be divided by blanks.
+
+    Args:
+        path: The file.
+        has_names: Tells from the first line, and some of those that follow, whether it names the columns.
+
+    Raises:
+        IncidenceError: It cannot be read, has no rows, or a line has another number of values than the first.
+    """
+    with open_text(path) as file:
+        lines = list(_lines(file, is_smiles=".smi" in path.suffixes))
+    if not lines:
+        raise IncidenceError(f"{path} has no rows: its first line names the columns, and every other one is a row.")
+    is_named = has_names(lines[0][1], [words for _, words in islice(lines, 1, 30)])
+    names = _names(path, lines[0][1] if is_named else [""] * len(lines[0][1]))
+    rows = lines[1:] if is_named else lines
+    if not rows:
+        raise IncidenceError(f"{path} has no rows: its first line names the columns, and every other one is a row.")
+    for number, words in rows:
+        if len(words) != len(names):
+            raise IncidenceError(f"{path}, line {number}: there are {len(words)} values for {len(names)} columns.")
+    columns = {name: [words[k] for _, words in rows] for k, name in enumerate(names)}
+    return Table(str(path), columns, [f"line {number}" for number, _ in rows], is_named)
+
+
+def join_parts(tables: Mapping[str, Table]) -> Table:
+    """Tables with the same columns one below the other, with a column `split` that has their names.
+
+    Raises:
+        IncidenceError: Their columns differ.
+    """
+    (first, *_), names = tables.values(), list(tables)
+    for name, table in tables.items():
+        if set(table.columns) != set(first.columns):
+            one, other = ", ".join(first.columns), ", ".join(table.columns)
+            raise IncidenceError(f"the parts of a table have the same columns; `{names[0]}` has {one} and `{name}` has {other}.")
+    columns = {key: [text for table in tables.values() for text in table[key]] for key in first.columns}
+    columns["split"] = [name for name, table in tables.items() for _ in table.places]
+    places = [f"{place} of {table.source}" for table in tables.values() for place in table.places]
+    return Table(first.source, columns, places, first.has_names)
+
+
+def _names(path: Path, words: Sequence[str]) -> list[str]:
+    names = [word or f"column {k}" for k, word in enumerate(words, 1)]
+    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    if twice is not None:
+        raise IncidenceError(f"{path}: two columns are called `{twice}`. Rename one of them.")
+    return names
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turns what a damaged file makes libraries raise into one sentence."""
+    try:
+        yield
+    except IncidenceError:
+        raise
+    except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
+        raise IncidenceError(f"{path} cannot be read ({error}): get the file again, or save it as text in UTF-8.") from error
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """A text file, plain or compressed with gzip."""
+    opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open
+    with readable(path), opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        yield file
+
+
+def _lines(file: IO[str], is_smiles: bool) -> Iterator[Line]:
+    """The words of every line that has some."""
+    start = file.read(1 << 16)
+    file.seek(0)
+    if "\0" in start:
+        raise ValueError("it has bytes that are 0")
+    first = next((line.strip() for line in start.splitlines() if line.strip()), "")
+    if is_smiles and "\t" not in first and (" " in first or not any(mark in first for mark in _DELIMITERS)):
+        yield from _blank_lines(file)
+        return
+    reader, width = csv.reader(file, delimiter="\t" if is_smiles and "\t" in first else max(_DELIMITERS, key=first.count)), 0
+    for words in reader:
+        if any(word.strip() for word in words):
+            width = width or len(words) * is_smiles  # a molecule there may do without a name
+            yield reader.line_num, [legible(word).strip() for word in words] + [""] * (width - len(words))
+
+
+def _blank_lines(file: IO[str]) -> Iterator[Line]:
+    """Lines that are divided by blanks: if they do not all have as many words, into a SMILES and a name, which may be none."""
+    lines = [(number, legible(line).split()) for number, line in enumerate(file, 1) if line.strip()]
+    widths = {len(words) for _, words in lines}
+    for number, words in lines:
+        yield number, words if len(widths) == 1 else [words[0], " ".join(words[1:])]
+
+
+def is_frame(what: Any) -> bool:
+    """Whether something is a data frame, of pandas or polars: who has one has imported its library."""
+    return all(hasattr(what, name) for name in ("columns", "to_dict", "__len__", "__getitem__")) and not isinstance(what, type)
+
+
+def table_of(frame: Any, source: str = "the DataFrame") -> Table:
+    """A table from a data frame.
+
+    Raises:
+        IncidenceError: It has no rows, or two columns of one name.
+    """
+    names = [str(name) for name in frame.columns]
+    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    if twice is not None or not len(frame):
+        what = "has no rows" if twice is None else f"has two columns `{twice}`: rename one of them"
+        raise IncidenceError(f"{source} {what}.")
+    columns = {str(name): [_text(value) for value in frame[name].to_list()] for name in frame.columns}
+    return Table(source, columns, [f"row {label}" for label in getattr(frame, "index", range(len(frame)))])
+
+
+def _text(value: Any) -> str:
+    try:
+        is_missing = value is None or bool(value != value)  # None, NaN, NaT
+    except TypeError:  # pandas does not know whether NA is NA
+        is_missing = True
+    if isinstance(value, float) and not is_missing and value.is_integer():  # whole numbers are floats in pandas as soon as one is missing
+        return str(int(value))
+    return "" if is_missing else str(value).strip()

@@ -1,0 +1,54 @@
+"""Tables as data sets: which kind of data they have, by what was asked for and by what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from incidence.data.building import Asked, from_properties
+from incidence.data.dataset import DataSet
+from incidence.data.molecules.reader import read_records
+from incidence.data.molecules.records import smiles_records
+from incidence.data.molecules.smiles import find_smiles, read_smiles, smiles_column
+from incidence.data.readers import assert_options, reader
+from incidence.data.tables import Table, table_of
+from incidence.data.targets import wanted_names
+from incidence.errors import IncidenceError
+
+__all__ = ["from_frames", "from_tables", "read_any"]
+
+
+def read_any(path: Path, smiles: str | None = None) -> Table:
+    """A table from a file, whatever is in it."""
+    return read_smiles(path, smiles)
+
+
+def from_frames(what: Any, target: object = None, *, reader: str | None = None, task: str | None = None, **options: Any) -> DataSet:
+    """A data set from a data frame, or several by name."""
+    frames = what if isinstance(what, Mapping) else {"": what}
+    tables = {str(name): table_of(frame, f"the DataFrame {name!r}" if name else "the DataFrame") for name, frame in frames.items()}
+    source = next(iter(tables.values())).source if len(tables) == 1 else "the DataFrames"
+    return from_tables(tables, Asked(source, "frame", reader, wanted_names(target), task, options))
+
+
+def from_tables(tables: Mapping[str, Table], asked: Asked) -> DataSet:
+    """A data set from tables by name.
+
+    Raises:
+        IncidenceError: It is not clear what they have; the message says what was looked for.
+    """
+    if len(tables) == 1:
+        [table] = tables.values()
+        if asked.options.get("smiles") is not None or find_smiles(table):
+            return _molecules(table, asked)
+    raise IncidenceError(f"{asked.source}: what the tables have is not clear.")
+
+
+def _molecules(table: Table, asked: Asked) -> DataSet:
+    """A row for each molecule, with a SMILES and targets; rows that RDKit cannot read are passed over."""
+    assert_options(reader("molecule").read, "the reader 'molecule'", asked.options)
+    column, errors = smiles_column(table, asked.options.get("smiles")), list[IncidenceError]()
+    options = {key: value for key, value in asked.options.items() if key in ("hydrogens", "lengths")}
+    reads = list(read_records(smiles_records(table, column), asked.path.name or asked.name, table.source, errors, **options))
+    return from_properties(asked, reads, "molecule", lambda _: [column], errors=errors)

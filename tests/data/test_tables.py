@@ -1,0 +1,118 @@
+"""Tables of text: files with names of columns or none, divided by whatever, and data frames; which column is the target."""
+
+import gzip
+
+import pytest
+
+from incidence.data.tables import Table, is_frame, join_parts, read_table, table_of
+from incidence.data.targets import choose_targets
+from incidence.errors import IncidenceError
+
+
+def write(path, text):
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_a_table_is_divided_by_what_its_first_line_has_most_of(tmp_path, name, mark):
+    text = f'\ufeffname{mark}y\r\n\r\n"a{mark} b"{mark} 1.5 \r\nc{mark}\r\n'
+    table = read_table(write(tmp_path / name, text))
+    assert table.columns == {"name": [f"a{mark} b", "c"], "y": ["1.5", ""]}
+    assert table.places == ["line 3", "line 4"]
+    assert table.row(0) == {"name": f"a{mark} b", "y": "1.5"}
+    assert table.only([1]).columns == {"name": ["c"], "y": [""]}
+    assert len(table) == 2
+
+
+def test_columns_without_names_are_numbered(tmp_path):
+    table = read_table(write(tmp_path / "a.csv", "1,2\n3,4\n"), lambda first, others: first != ["1", "2"] or others != [["3", "4"]])
+    assert table.columns == {"column 1": ["1", "3"], "column 2": ["2", "4"]}
+    assert table["2"] == ["2", "4"]
+    assert read_table(write(tmp_path / "b.csv", ",y\n0,4\n")).columns == {"column 1": ["0"], "y": ["4"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "a.csv has no rows"),
+        ("a,b\n", "a.csv has no rows"),
+        ("a,b\n1,2\n\n1\n", "a.csv, line 4: there are 1 values for 2 columns"),
+        ("a,a\n1,2\n", "two columns are called `a`"),
+        ("a,b\n1,\0\n", "a.csv cannot be read .it has bytes that are 0.: get the file again"),
+    ],
+)
+def test_tables_that_are_none_are_refused(tmp_path, text, problem):
+    with pytest.raises(IncidenceError, match=problem):
+        read_table(write(tmp_path / "a.csv", text))
+
+
+def test_a_column_that_is_not_there_is_refused_with_one_that_is_meant(tmp_path):
+    table = read_table(write(tmp_path / "a.csv", "rating,user\n1,2\n"))
+    with pytest.raises(IncidenceError, match=r"has no column `ratings`; it has: rating, user\. Did you mean `rating`"):
+        table["ratings"]
+
+
+def test_parts_of_a_table_are_joined():
+    parts = {"train": Table("a", {"x": ["1", "2"]}, ["line 2", "line 3"]), "test": Table("b", {"x": ["3"]}, ["line 2"])}
+    whole = join_parts(parts)
+    assert whole.columns == {"x": ["1", "2", "3"], "split": ["train", "train", "test"]}
+    assert whole.places == ["line 2 of a", "line 3 of a", "line 2 of b"]
+    with pytest.raises(IncidenceError, match="the same columns; `train` has x and `test` has y"):
+        join_parts({**parts, "test": Table("b", {"y": ["3"]}, ["line 2"])})
+
+
+def test_a_data_frame_is_a_table():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"id": [1, None, 3], "name": ["a ", None, "c"], 5: [0.25, float("nan"), 1e300]}, index=["p", "q", "r"])
+    frame["flag"] = pandas.array([True, None, False], dtype="boolean")
+    table = table_of(frame)
+    assert is_frame(frame)
+    assert not is_frame({"columns": 1})
+    assert table.columns == {
+        "id": ["1", "", "3"],
+        "name": ["a", "", "c"],
+        "5": ["0.25", "", str(int(1e300))],
+        "flag": ["True", "", "False"],
+    }
+    assert table.places == ["row p", "row q", "row r"]
+    with pytest.raises(IncidenceError, match="the DataFrame has no rows"):
+        table_of(frame[:0])
+    with pytest.raises(IncidenceError, match="the DataFrame has two columns `id`: rename one"):
+        table_of(pandas.concat([frame[["id"]], frame[["id"]]], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("columns", "chosen"),
+    [
+        ({"y": ["1", "2"]}, "y"),
+        ({"kind": ["a", "a"]}, "kind"),
+        ({"id": ["0", "1", "2"], "value": ["5", "5", "7"]}, "value"),
+        ({"id": ["x", "y", "z"], "value": ["5", "", "7"]}, "value"),
+        ({"note": ["x", "x", "z"], "value": ["5", "nan", "7"]}, "value"),
+        ({"one": ["5", "6", "8"], "Label": ["5", "5", "7"]}, "Label"),
+        ({"one": ["5", "6", "8"], "split": ["train", "test", "test"]}, "one"),
+    ],
+    ids=["the only one", "text, too", "not a count", "not names", "the only numbers", "called so", "not the split"],
+)
+def test_the_target_is_found_where_it_is_clear(columns, chosen):
+    table = Table("a.csv", {"used": ["1", "5", "1"][: len(next(iter(columns.values())))], **columns}, ["line 2"] * 3)
+    assert choose_targets(table, (), ["used"]) == (chosen,)
+
+
+def test_several_targets_are_named_by_a_text_or_a_list():
+    table = Table("a.csv", {"a": ["1"], "b": ["2"], "a,b": ["3"], "used": ["4"]}, ["line 2"])
+    assert choose_targets(table, ("b, a",)) == ("b", "a")
+    assert choose_targets(table, ("a,b",)) == ("a,b",)
+    assert choose_targets(table, ("a", "a,b")) == ("a", "a,b")
+    with pytest.raises(IncidenceError, match="the column `used` is no target, as it has another use"):
+        choose_targets(table, ("used",), ["used"])
+
+
+def test_a_target_that_is_not_clear_is_asked_for():
+    table = Table("a.csv", {"a": ["1", "3"], "b": ["2", "5"]}, ["line 2", "line 3"])
+    with pytest.raises(IncidenceError, match=r"what is to be predicted could be any of: a, b\. Say which column with --target"):
+        choose_targets(table, ())
+    with pytest.raises(IncidenceError, match="what is to be predicted is none of: a, b"):
+        choose_targets(table, (), ["a", "b"])
