@@ -288,3 +288,54 @@ def test_targets_that_differ_in_shape_make_no_batch():
 def test_collate_takes_a_list_that_is_not_empty(items):
     with pytest.raises(IncidenceError, match=r"collate takes a list|collate needs at least one"):
         collate(items)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 5), st.integers(0, 99), st.sampled_from(TARGETS))
+def test_an_induced_example_keeps_the_rows_of_the_entries_that_are_left(n, seed, target):
+    example = make(n, seed, target)
+    marked = example.replace(features={k: torch.arange(len(x))[:, None].float() for k, x in example.features.items()})
+    kept = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[: (n + 1) // 2]
+    left = marked.induced({"node": kept, "user": [1]})
+    assert left.structure == marked.structure.induced({"node": kept, "user": [1]})
+    assert left.features["i"][:, 0].tolist() == left.features["pos=i"][:, 0].tolist() == kept.tolist()
+    assert left.features["v:user"].tolist() == [[1.0]]
+    assert left.features[""].shape == (1, 1)
+    old, new = marked.structure["bond"], left.structure["bond"]
+    rows = left.features["bond"][:, 0].long()
+    assert torch.equal(old[:, rows], kept[new])  # the same entry, by its nodes
+    if target == "entries":
+        assert torch.equal(left.target["i"], example.target["i"][kept])
+        assert torch.equal(left.target["bond"], example.target["bond"][rows])
+    elif target != "none":
+        assert torch.equal(left.target, example.target)
+
+
+def test_a_selection_of_entries_takes_their_features_and_targets_along():
+    example = make(5, 3, "entries")
+    count = example.structure.num_entries("bond")
+    left = example.select("bond", [count - 1, 0])
+    assert left.structure == example.structure.select("bond", [count - 1, 0])
+    assert torch.equal(left.features["bond"], example.features["bond"][[count - 1, 0]])
+    assert torch.equal(left.target["bond"], example.target["bond"][[count - 1, 0]])
+    assert torch.equal(left.features["i"], example.features["i"])
+    assert torch.equal(left.features["{i j}"], example.features["{i j}"])
+
+
+def test_a_selection_of_masked_nodes_leaves_other_features_of_nodes_alone():
+    example = Example(Structure(3, {"some=i": [[0, 2]]}), {"i": torch.rand(3, 1), "some": T([[1.0], [2.0]])})
+    left = example.select("some", [1])
+    assert left.features["i"].shape == (3, 1)
+    assert left.features["some"].tolist() == [[2.0]]
+    assert example.induced([2, 1]).features["some"].tolist() == [[2.0]]
+
+
+def test_an_example_goes_to_the_host_and_to_a_gpu(monkeypatch):
+    example = make(2)
+    assert example.cpu() == example
+    asked = []
+    monkeypatch.setattr(Example, "to", lambda self, device, non_blocking=False: asked.append((device, non_blocking)))
+    example.cuda()
+    example.cuda(1, non_blocking=True)
+    example.cuda("cuda:2")
+    assert asked == [(torch.device("cuda"), False), (torch.device("cuda", 1), True), (torch.device("cuda:2"), False)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import isclass, signature
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ from incidence.data.dataset import DataSet, Split
 from incidence.data.examples_file import from_examples, with_floats
 from incidence.data.graphs import EDGES, node_features
 from incidence.errors import IncidenceError, need
-from incidence.geometry.convert.pyg import from_pyg
+from incidence.geometry.convert.pyg import read_graphs, warn_of_unused
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
 
 __all__ = ["PREFIX", "from_pyg_data", "from_pyg_name", "is_pyg"]
 
 PREFIX = "pyg:"
+_MASKS = ("train_mask", "val_mask", "test_mask")
 _TROUBLE = (OSError, EOFError, RuntimeError, BadZipFile)  # what PyG raises without a network
 
 
@@ -70,6 +71,7 @@ def from_pyg_data(
     *,
     name: str = "pyg",
     edges: str | None = None,
+    features: Mapping[str, str] | None = None,
     task: str | None = None,
     target: int | None = None,
     splits: Sequence[tuple[Tensor, Tensor, Tensor]] = (),
@@ -83,6 +85,7 @@ def from_pyg_data(
         dataset: The data set, a `Data` with `y`, or a list of them.
         name: What it is called.
         edges: How `edge_index` is read, as in `convert.from_pyg`.
+        features: Further attributes and what they belong to, as in `convert.from_pyg`; a warning names those that are not used.
         task: `classification` or `regression`; integers as `y` are classes, if not given.
         target: The column of `y` that is to be predicted; all, if not given.
         splits: Numbers of examples for training, validation and testing; several splits make a cross validation.
@@ -98,7 +101,9 @@ def from_pyg_data(
         (('class 0', 'class 1'), torch.Size([2, 2]))
     """
     items = [dataset] if is_pyg([dataset]) else list(dataset)
-    read = [one for part in from_pyg(items, edges=edges) for one in (uncollate(part) if part.is_batch else [part])] if items else []
+    warn_of_unused(items, {*_MASKS, *(features or ())}, stacklevel=5)
+    parts = read_graphs(items, edges, features) if items else []
+    read = [one for part in parts for one in (uncollate(part) if part.is_batch else [part])]
     examples = [_column(_complete(example), target, name) for example in read]
     told = [Split(*(torch.as_tensor(part) for part in split)) for split in splits]
     if not told and len(examples) == 1:
@@ -130,7 +135,7 @@ def _column(example: Example, target: int | None, name: str) -> Example:
 
 def _masks(data: Any) -> list[Split]:
     """The splits that masks tell; a mask may have a column for each."""
-    train, held, test = (data.get(f"{part}_mask") for part in ("train", "val", "test"))
+    train, held, test = map(data.get, _MASKS)
     if train is None or test is None:
         return []
     tables = [mask[:, None] if mask.ndim == 1 else mask for mask in (train, torch.zeros_like(train) if held is None else held, test)]

@@ -16,9 +16,25 @@ from incidence.structure.entries import Bucket, buckets, count_entries
 from incidence.structure.ragged import code, no_entries, rank
 from incidence.structure.validate import as_index, as_rows, as_tensors, assert_entries, assert_names
 
-__all__ = ["add_tensors", "as_labels", "as_mask", "canonical", "induced", "is_equal", "locate", "masked", "relabel", "select", "with_index"]
+__all__ = [
+    "Rows",
+    "add_tensors",
+    "as_labels",
+    "as_mask",
+    "canonical",
+    "induced",
+    "is_equal",
+    "locate",
+    "masked",
+    "relabel",
+    "select",
+    "with_index",
+]
 
 S = TypeVar("S", bound=StructureData)
+
+Rows = dict[Pattern | str, Tensor]
+"""For tensors that lost entries, and for sorts that lost nodes, the rows that are left, in order."""
 
 
 def canonical(structure: S) -> tuple[S, dict[str, Tensor]]:
@@ -133,12 +149,12 @@ def rename(pattern: Pattern, parts: tuple[Tensor, ...], maps: Mapping[str, Tenso
     return letters, *members
 
 
-def induced(structure: S, nodes: Any) -> S:
-    """The entries all of whose nodes are kept, over those nodes numbered anew; one structure only."""
+def induced(structure: S, nodes: Any) -> tuple[S, Rows]:
+    """The entries all of whose nodes are kept, over those nodes numbered anew, and which rows these were; one structure only."""
     if structure.num_structures != 1:
         raise IncidenceError("induced is for one structure: index the batch first, as in batch[0].induced(nodes).")
-    maps = {sort: torch.arange(n, device=structure.device) for sort, n in structure.counts.items()}
-    counts = dict(structure.counts)
+    rows: Rows = {sort: torch.arange(n, device=structure.device) for sort, n in structure.counts.items()}
+    maps, counts = {sort: rows[sort] for sort in structure.counts}, dict(structure.counts)
     for sort, which in _per_sort(structure, nodes, "induced").items():
         kept = which.nonzero()[:, 0] if which.dtype == torch.bool else which
         if which.is_floating_point() or (which.dtype == torch.bool and which.shape != (counts[sort],)):
@@ -147,7 +163,7 @@ def induced(structure: S, nodes: Any) -> S:
             raise IncidenceError(f"induced needs different nodes of 0 to {counts[sort] - 1} of sort `{sort}`.")
         maps[sort] = torch.full((counts[sort],), -1, dtype=torch.long, device=structure.device)
         maps[sort][kept.long()] = torch.arange(len(kept), device=structure.device)
-        counts[sort] = len(kept)
+        counts[sort], rows[sort] = len(kept), kept.long()
     index, entry_ptr = {}, {}
     for pattern, parts in structure._index.items():
         moved = rename(pattern, parts, maps)
@@ -156,14 +172,15 @@ def induced(structure: S, nodes: Any) -> S:
             is_kept &= (moved[0] >= 0).all(0)
         for members in moved[1:]:
             is_kept[members[1, members[0] < 0]] = False
-        index[pattern] = _permute_entries(pattern, moved, is_kept.nonzero()[:, 0])
-        entry_ptr[pattern] = torch.tensor([0, int(is_kept.sum())], device=structure.device)
+        rows[pattern] = is_kept.nonzero()[:, 0]
+        index[pattern] = _permute_entries(pattern, moved, rows[pattern])
+        entry_ptr[pattern] = torch.tensor([0, len(rows[pattern])], device=structure.device)
     node_ptr = {sort: torch.tensor([0, n], device=structure.device) for sort, n in counts.items()}
-    return structure._of(node_ptr, index, entry_ptr)
+    return structure._of(node_ptr, index, entry_ptr), rows
 
 
-def select(structure: S, text: str | Pattern, which: Any) -> S:
-    """The same structure with only some entries of one tensor, in the given order."""
+def select(structure: S, text: str | Pattern, which: Any) -> tuple[S, Rows]:
+    """The same structure with only some entries of one tensor, in the given order, and which rows these were."""
     pattern = structure.resolve(text)
     if pattern not in structure._index:
         raise IncidenceError(f"`{pattern}` has no index here: all its entries are present. Use `induced` to drop nodes.")
@@ -179,7 +196,7 @@ def select(structure: S, text: str | Pattern, which: Any) -> S:
     home = structure.batch(pattern)[rows]
     if bool((home.diff() < 0).any()):
         raise IncidenceError("select must keep the entries of a batch in the order of its structures.")
-    return _with_rows(structure, pattern, rows)
+    return _with_rows(structure, pattern, rows), {pattern: rows.long()}
 
 
 def _with_rows(structure: S, pattern: Pattern, rows: Tensor, name: str | None = None) -> S:

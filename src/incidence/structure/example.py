@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.structure import edit
 from incidence.structure.batch import cut, numbers, uncollate
 from incidence.structure.ragged import spans, starts_of
 from incidence.structure.storage import arrays_of, read_arrays, tensor_arrays, tensors_from, write_arrays
@@ -165,6 +166,40 @@ class Example:
     def pin_memory(self) -> Example:
         """The example in page-locked memory, for faster copies to a GPU."""
         return self._map(lambda part: part.pin_memory())
+
+    def cpu(self) -> Example:
+        """The example in the memory of the host."""
+        return self.to("cpu")
+
+    def cuda(self, device: torch.device | str | int | None = None, non_blocking: bool = False) -> Example:
+        """The example on a GPU: the current one, or that of a number."""
+        return self.to(torch.device("cuda", device) if isinstance(device, int) else torch.device(device or "cuda"), non_blocking)
+
+    def induced(self, nodes: object) -> Example:
+        """The entries all of whose nodes are kept, with their features and targets; see `Structure.induced`.
+
+        Example:
+            >>> path = Example(Structure(3, {"{i j}": [[0, 1], [1, 2]]}), {"{i j}": torch.tensor([[5.0], [7.0]])})
+            >>> path.induced([1, 2]).features
+            {'{i j}': tensor([[7.]])}
+        """
+        return self._left(*edit.induced(self._structure, nodes))
+
+    def select(self, text: str | Pattern, which: object) -> Example:
+        """The same example with only some entries of one tensor, their features and targets: a mask or row numbers."""
+        return self._left(*edit.select(self._structure, text, which))
+
+    def _left(self, structure: Structure, rows: edit.Rows) -> Example:
+        """What is left of the features and targets of entries, when some rows are."""
+
+        def keep(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+            meant = {key: self._structure.resolve(key) for key in tensors}
+            sorts = {key: next(iter(p.sorts.values()), "") for key, p in meant.items()}  # that of a lone node, which has no index
+            left = {key: rows.get(p, None if p in self._structure.patterns else rows.get(sorts[key])) for key, p in meant.items()}
+            return {key: x if left[key] is None else x[left[key]] for key, x in tensors.items()}
+
+        target = keep(self._target) if isinstance(self._target, dict) else self._target
+        return Example._of(structure, keep(self._features), target, self._is_batch)
 
     def canonical(self) -> Example:
         """The same example in the preferred order of entries; features and targets go along."""

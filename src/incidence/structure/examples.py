@@ -10,7 +10,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, need
 from incidence.structure import batch as structures
 from incidence.structure.example import Example, Target
 from incidence.structure.structure import Structure
@@ -24,8 +24,12 @@ _DTYPE = attrgetter("dtype")
 def collate(items: Sequence[Structure]) -> Structure: ...
 @overload
 def collate(items: Sequence[Example]) -> Example: ...
+@overload
+def collate(items: Sequence[Any]) -> Any: ...
 def collate(items: Any) -> Any:
     """Puts structures, or examples, side by side into one: nodes and entries are numbered through; batches collate again.
+
+    Graphs of PyG are read by `geometry.convert.from_pyg` first.
 
     Plans that every structure has are carried over by shifting their numbers. The features of examples are joined by rows; targets for the
     entries of a pattern too, and targets for whole structures are stacked. It is what a `DataLoader` takes as `collate_fn`.
@@ -41,7 +45,10 @@ def collate(items: Any) -> Any:
         tensor([5, 7])
     """
     items = list(items) if isinstance(items, Iterable) else items
-    if not isinstance(items, list) or not any(issubclass(kind, Example) for kind in set(map(type, items))):
+    kinds = set(map(type, items)) if isinstance(items, list) else set()
+    if any(map(_is_of_pyg, kinds)):
+        return need("incidence.geometry.convert.pyg", "collate of data of PyG", "convert").collate_graphs(items)
+    if not any(issubclass(kind, Example) for kind in kinds):
         return structures.collate(items)
     for number, item in enumerate(items):
         if not isinstance(item, Example):
@@ -49,6 +56,11 @@ def collate(items: Any) -> Any:
     batch = structures.collate([e._structure for e in items])
     features = _join_rows(items, [e._features for e in items], "features")
     return Example._of(batch, features, _join_targets(items), True)
+
+
+def _is_of_pyg(kind: type) -> bool:
+    """Whether a class is one of PyG's, which is not loaded for that."""
+    return any(base.__module__.startswith("torch_geometric.") for base in kind.__mro__)
 
 
 def _join_rows(examples: Sequence[Example], tensors: Sequence[dict[str, Tensor]], what: str) -> dict[str, Tensor]:

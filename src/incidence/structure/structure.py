@@ -132,11 +132,11 @@ class Structure(StructureData):
 
     def induced(self, nodes: object) -> Structure:
         """The entries all of whose nodes are kept, over those nodes numbered anew, in the given order."""
-        return edit.induced(self, nodes)
+        return edit.induced(self, nodes)[0]
 
     def select(self, text: str | Pattern, which: object) -> Structure:
         """The same structure with only some entries of one tensor: a mask or row numbers."""
-        return edit.select(self, text, which)
+        return edit.select(self, text, which)[0]
 
     def masked(self, text: str | Pattern, keep: object, name: str | None = None) -> Structure:
         """The same structure with only the entries of one tensor that a mask keeps, such as one that depends on features.

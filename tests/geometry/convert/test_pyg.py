@@ -9,6 +9,7 @@ import incidence as inc
 from incidence.errors import IncidenceError
 from incidence.geometry import lifting
 from incidence.geometry.convert import from_pyg, to_pyg
+from incidence.geometry.convert.hetero import letters_of
 from incidence.structure import Example, Structure
 from tests.geometry.convert.random_examples import seeds, with_features
 from tests.structure.random_structures import random_structure
@@ -18,6 +19,7 @@ T = torch.tensor
 TARGETS = ["none", "whole", "number", "i", "entries"]
 PATTERNS = ["{i j}", "(i j)", "[i j]", "i j", "{i ...}", "{i j k}", "bond={i j}", "i {i ...}", "(i j) (j k)", "ring={i ...}", "{i j k l}"]
 few = settings(max_examples=30, deadline=None)
+pytestmark = pytest.mark.filterwarnings("ignore:these attributes of the data are not used")
 
 
 @few
@@ -69,13 +71,114 @@ def test_hetero_data_is_read_by_its_relations():
     graph["user"].y = T([0, 1, 0])
     example = from_pyg(graph)
     assert {str(p) for p in example.structure.patterns} == {
-        "rates=i:user j:movie",
-        "knows=(i:user j:user)",
-        "user_likes_movie=i:user j:movie",
-        "user_likes_user=(i:user j:user)",
+        "rates=u:user m:movie",
+        "knows=(u:user u2:user)",
+        "user_likes_movie=u:user m:movie",
+        "user_likes_user=(u:user u2:user)",
     }
-    assert example.features["rates=i:user j:movie"].tolist() == [[5.0], [3.0]]
-    assert example.target["i:user"].tolist() == [0, 1, 0]
+    assert example.features["rates=u:user m:movie"].tolist() == [[5.0], [3.0]]
+    assert example.target["u:user"].tolist() == [0, 1, 0]
+
+
+def test_the_keys_of_hetero_data_form_a_map_that_a_network_reads():
+    graph = data.HeteroData()
+    graph["movie"].x, graph["user"].x, graph["m"].x = torch.rand(2, 3), torch.rand(3, 4), torch.rand(1, 2)
+    graph["movie"].pos = torch.rand(2, 3)
+    graph["user", "rates", "movie"].edge_index, graph["user", "rates", "movie"].edge_attr = T([[0, 2], [1, 0]]), T([5.0, 3.0])
+    graph["user", "knows", "user"].edge_index, graph["user", "knows", "user"].edge_attr = T([[0], [1]]), T([1.0])
+    graph["m", "to", "user"].edge_index, graph["m", "to", "user"].edge_attr = T([[0], [1]]), T([1.0])
+    graph["m", "to", "user"].edge_pattern = "u:m m:user"  # letters that are others elsewhere
+    example = from_pyg(graph)
+    keys = ["m:movie", "movie_pos=m:movie", "u:user", "a:m", "rates=u:user m:movie", "knows=(u:user u2:user)", "a:m u:user"]
+    assert list(example.features) == keys
+    layer = inc.nn.Linear(f"{', '.join(keys)} -> u:user", {key: x.shape[1] for key, x in example.features.items()}, 5)
+    assert layer(example.features, example.structure).shape == (3, 5)
+
+
+def test_every_sort_has_a_letter_of_its_own_however_many_there_are():
+    letters = letters_of([f"sort{k}" for k in range(60)])
+    assert len(set(letters.values())) == 60
+    assert list(letters.values())[:5] == ["s", "o", "r", "t", "a"]
+    inc.EquivariantMap(f"{', '.join(f'{x}:{sort}' for sort, x in letters.items())} -> ")
+
+
+def attributes() -> list:
+    return [data.Data(x=torch.zeros(2, 1), z=torch.zeros(2), name="one"), data.Data(x=torch.zeros(2, 1), idx=3)]
+
+
+def test_attributes_that_are_not_used_are_named_in_one_warning(monkeypatch):
+    monkeypatch.setattr("incidence.geometry.convert.pyg._TOLD", set())
+    with pytest.warns(UserWarning, match=r"^these attributes of the data are not used: z, name, idx \(say with features= what") as seen:
+        from_pyg(attributes())
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+    graph = data.HeteroData()
+    graph["user"].x, graph["user"].train_mask = torch.zeros(2, 1), torch.ones(2)
+    with pytest.warns(UserWarning, match="not used: train_mask of user"):
+        from_pyg(graph)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_warning_comes_once_and_only_about_what_is_not_used(monkeypatch):
+    monkeypatch.setattr("incidence.geometry.convert.pyg._TOLD", set())
+    graph = data.Data(x=torch.zeros(2, 1), z=torch.zeros(2))
+    assert set(from_pyg(graph, features={"z": "charge=i"}).features) == {"i", "charge=i"}
+    assert not from_pyg(to_pyg(from_pyg(graph, features={"z": "charge=i"}))).target
+    with pytest.warns(UserWarning, match="not used: z "):
+        from_pyg(graph)
+    assert set(from_pyg(graph).features) == {"i"}
+
+
+@few
+@given(st.lists(st.integers(0, 4), min_size=8, max_size=10), st.sampled_from(["none", "one", "row", "vector", "number"]), seeds)
+def test_many_graphs_are_read_together_as_one_by_one(sizes, kind, seed):
+    graphs = targets(kind, [random_graph(n, seed + k) for k, n in enumerate(sizes)])
+    for options in ({"target": ""}, {"target": "", "edges": "(i j)"}, {"target": "", "features": {"u": "", "z": "charge=i"}}):
+        assert from_pyg(graphs, **options) == [from_pyg(graph, **options) for graph in graphs]
+
+
+def test_many_graphs_with_labelled_nodes_are_read_together_as_one_by_one():
+    graphs = targets("nodes", [random_graph(n, n) for n in range(9)])
+    assert from_pyg(graphs) == [from_pyg(graph, target="i") for graph in graphs]
+
+
+def test_among_many_graphs_those_that_differ_keep_what_they_have():
+    graphs = [random_graph(3, k) for k in range(9)]
+    graphs[4].x, graphs[5].pos = graphs[4].x.double(), torch.rand(3, 3)
+    assert from_pyg(graphs) == [from_pyg(graph) for graph in graphs]
+    graphs[7].edge_index = T([[0, 0], [1, 1]])
+    graphs[7].edge_attr = torch.zeros(2, 1)
+    with pytest.raises(IncidenceError, match=r"the edge \(0, 1\) comes more than once"):
+        from_pyg(graphs)
+
+
+# ---- loaders
+
+
+@few
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=5), st.sampled_from(["none", "one", "row", "vector", "number"]), seeds)
+def test_graphs_of_pyg_collate_as_examples_do(sizes, kind, seed):
+    graphs = targets(kind, [random_graph(n, seed + k) for k, n in enumerate(sizes)])
+    assert inc.collate(graphs) == inc.collate(from_pyg(graphs))
+
+
+def test_batches_and_node_types_of_pyg_collate_too():
+    batch = data.Batch.from_data_list([random_graph(n, n) for n in (3, 1)])
+    assert inc.collate([batch, random_graph(2, 5)]) == inc.collate([from_pyg(batch), from_pyg(random_graph(2, 5))])
+    graph = data.HeteroData()
+    graph["user"].x, graph["movie"].x = torch.rand(2, 3), torch.rand(1, 2)
+    graph["user", "rates", "movie"].edge_index = T([[1], [0]])
+    assert inc.collate([graph, graph]) == inc.collate([from_pyg(graph)] * 2)
+    with pytest.raises(IncidenceError, match="number 1 of the list is a Example among graphs of PyG: use from_pyg first"):
+        inc.collate([graph, from_pyg(graph)])
+
+
+def test_the_loader_of_pyg_gives_examples_with_our_collate():
+    loaders = pytest.importorskip("torch_geometric.loader")
+    graphs = targets("one", [random_graph(n, n) for n in (3, 1, 4)])
+    loader = loaders.DataLoader(graphs, batch_size=2)
+    loader.collate_fn = inc.collate
+    assert list(loader) == [inc.collate(from_pyg(graphs[:2])), inc.collate(from_pyg(graphs[2:]))]
 
 
 def test_batches_of_hetero_data_are_batches():
@@ -364,7 +467,7 @@ def hetero(**edges: object) -> object:
 
 
 def test_hetero_data_that_does_not_fit_is_refused():
-    with pytest.raises(IncidenceError, match=r"two edge types are `\(i:user j:user\)` here. Rename a relation"):
+    with pytest.raises(IncidenceError, match=r"two edge types are `\(u:user u2:user\)` here. Rename a relation"):
         from_pyg(hetero(one="(i:user j:user)", two="(i:user j:user)"))
     nobody = data.HeteroData()
     nobody["user"].name = "nobody"

@@ -12,11 +12,27 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import is_directed
+from incidence.structure.batch import collate
 from incidence.structure.example import Example
 from incidence.structure.ragged import rank
 from incidence.structure.structure import Structure
 
-__all__ = ["as_array", "as_example", "as_rows", "assert_held", "attribute", "both_ways", "by_meaning", "once", "single", "stacked"]
+__all__ = [
+    "Homes",
+    "as_array",
+    "as_example",
+    "as_rows",
+    "assert_held",
+    "attribute",
+    "both_ways",
+    "by_graph",
+    "by_meaning",
+    "once",
+    "single",
+    "stacked",
+    "two_ways",
+    "with_graphs",
+]
 
 
 def as_example(given: Any, who: str) -> Example:
@@ -111,13 +127,32 @@ def once(pattern: Pattern, pairs: Tensor, num_nodes: int, values: Mapping[str, T
     Returns:
         The index of the pattern, and the rows of features that go with it.
     """
-    if is_directed(pattern) or not pairs.shape[1]:
-        return pairs, dict(values)
+    first, last = two_ways(pattern, pairs, num_nodes, who)
+    for name, x in values.items():
+        there, back = x[first], x[last]
+        differ = ((there != back) & ~((there != there) & (back != back))).any(1)  # a missing value agrees with another
+        if bool(differ.any()):
+            u, v = pairs[:, int(first[differ].min())].tolist()
+            raise IncidenceError(
+                f"{who}: {name} of the edge ({u}, {v}) differs from that of ({v}, {u}), so the edges are no `{pattern}`. "
+                f"Make them equal, or read the edges as `(i j)`."
+            )
+    return pairs[:, first], {name: x[first] for name, x in values.items()}
+
+
+def two_ways(pattern: Pattern, pairs: Tensor, num_nodes: int, who: str) -> tuple[Tensor, Tensor]:
+    """For every entry the pairs that tell it, in the order of the first: two for an undirected edge that comes in both directions.
+
+    Returns:
+        The number of the first pair of every entry, and that of the last, which is the same where there is but one.
+    """
+    place = torch.arange(pairs.shape[1], device=pairs.device)
+    if is_directed(pattern) or not len(place):
+        return place, place
     low, high = pairs.amin(0), pairs.amax(0)
     if int(low.min()) < 0 or int(high.max()) >= num_nodes:
-        return pairs, dict(values)  # a structure says where
+        return place, place  # a structure says where
     number, count = rank(low * num_nodes + high)
-    place = torch.arange(len(number), device=pairs.device)
     first = torch.full((count,), len(number), device=pairs.device).scatter_reduce(0, number, place, "amin")
     last = torch.zeros(count, dtype=torch.long, device=pairs.device).scatter_reduce(0, number, place, "amax")
     times = torch.bincount(number)
@@ -129,17 +164,8 @@ def once(pattern: Pattern, pairs: Tensor, num_nodes: int, values: Mapping[str, T
             f"{who}: the edge ({u}, {v}) comes more than once in one direction, and an entry of `{pattern}` comes once. "
             f"Join parallel edges first (PyG: data.coalesce(); NetworkX: nx.Graph(multigraph); scipy: matrix.sum_duplicates())."
         )
-    for name, x in values.items():
-        there, back = x[first], x[last]
-        differ = ((there != back) & ~((there != there) & (back != back))).any(1)  # a missing value agrees with another
-        if bool(differ.any()):
-            u, v = pairs[:, int(first[differ].min())].tolist()
-            raise IncidenceError(
-                f"{who}: {name} of the edge ({u}, {v}) differs from that of ({v}, {u}), so the edges are no `{pattern}`. "
-                f"Make them equal, or read the edges as `(i j)`."
-            )
-    kept = first.sort()[0]
-    return pairs[:, kept], {name: x[kept] for name, x in values.items()}
+    first, order = first.sort()
+    return first, last[order]
 
 
 def both_ways(pattern: Pattern, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,3 +175,26 @@ def both_ways(pattern: Pattern, index: Tensor) -> tuple[Tensor, Tensor]:
         return index, entry
     apart = index[0] != index[1]
     return torch.cat([index, index[:, apart].flip(0)], dim=1), torch.cat([entry, entry[apart]])
+
+
+Homes = Mapping[str, Tensor] | None
+"""For every sort the structure of each node, of a batch."""
+
+
+def with_graphs(counts: Mapping[str, int], index: Mapping[str, Any], homes: Homes, num_graphs: int) -> Structure:
+    """A structure; of a batch with the graphs at its end that have no nodes, of which nodes do not tell."""
+    made = Structure(counts, index, batch=homes)
+    if homes is None or made.num_structures == num_graphs:
+        return made
+    nothing = {str(p): torch.zeros(len(p.letters), 0, dtype=torch.long, device=made.device) for p in made.patterns}
+    empty = Structure(dict.fromkeys(made.counts, 0), nothing, device=made.device)
+    return collate([made, *[empty] * (num_graphs - made.num_structures)])
+
+
+def by_graph(pairs: Tensor, values: Mapping[str, Tensor], homes: Homes, sort: str) -> tuple[Tensor, dict[str, Tensor]]:
+    """Pairs of nodes and their features by the graph of the first node, which has a sort."""
+    home = homes[sort] if homes else pairs[0, :0]
+    if not len(home):
+        return pairs, dict(values)
+    order = home[pairs[0].clamp(0, len(home) - 1)].sort(stable=True)[1]
+    return pairs[:, order], {key: x[order] for key, x in values.items()}

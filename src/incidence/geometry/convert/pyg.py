@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from incidence.algebra.grammar import is_letter
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import is_edge
-from incidence.geometry.convert.exchange import as_example, as_rows, both_ways, once
-from incidence.structure import Example, Structure, collate
+from incidence.geometry.convert.exchange import Homes, as_example, as_rows, both_ways, by_graph, once, with_graphs
+from incidence.geometry.convert.hetero import read_sorts, write_sorts
+from incidence.structure import Example, Structure, collate, uncollate
 
-__all__ = ["from_pyg", "to_pyg"]
+__all__ = ["collate_graphs", "from_pyg", "read_graphs", "to_pyg", "warn_of_unused"]
 
 _KNOWN_FEATURES = {"x": "i", "pos": "pos=i", "hyperedge_attr": "{i ...}"}
 _KNOWN_INDEX = {"hyperedge_index": "{i ...}", "face": "{i j k}"}
-
-Homes = Mapping[str, Tensor] | None
-"""For every sort the graph of each node, of a batch."""
+_OF_PYG = ("edge_index", "edge_attr", "y", "num_nodes", "batch", "ptr", "n_id")
+_READ = frozenset((*_KNOWN_FEATURES, *_KNOWN_INDEX, *_OF_PYG, "edge_pattern", "target_of"))
+_TOLD: set[tuple[str, ...]] = set()  # the attributes that warnings were about
+_MANY = 8  # graphs, from which on it is faster to read a batch of them
 
 
 def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str] | None = None, target: str | None = None) -> Any:
@@ -31,7 +32,8 @@ def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str]
     `Data` and `HeteroData` whose nodes have `batch`, the graph of every node, are batches too.
     Nodes and edges keep their order; those of a batch stand by graph. `x` are the features of `i`, `edge_attr` of the edges, `pos` of
     `pos=i`, `hyperedge_attr` of `{i ...}`; `hyperedge_index` is `{i ...}`, `face` is `{i j k}`. `HeteroData` gives sorts: its node types,
-    with a tensor for each edge type, called as the relation is. What else the data has is read only if `features` says what it belongs to.
+    each with a letter of its own, with a tensor for each edge type, called as the relation is. What else the data has is read only if
+    `features` says what it belongs to; a warning names what is not.
 
     Args:
         data: The data.
@@ -50,17 +52,46 @@ def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str]
         Example(Structure(num_nodes=3, '{i j}': 2 entries), features={'i': [3, 5]}, target=[])
     """
     pyg = need("torch_geometric.data", "from_pyg", "convert")
-    if _is_batch(pyg, data):
-        whole = _read_whole(pyg, data, edges, features or {}, target)
-        return collate(_read_all(pyg, _apart(data), edges, features, target)) if whole is None else whole
-    if isinstance(data, pyg.data.BaseData):
-        return _read_all(pyg, [data], edges, features, target)[0]
-    if not isinstance(data, Iterable):
+    is_one = isinstance(data, pyg.data.BaseData)
+    if not is_one and not isinstance(data, Iterable):
         raise IncidenceError(f"from_pyg takes Data, HeteroData, a Batch, or a list or data set of them; got {type(data).__name__}.")
-    items = list(data)
+    items = [data] if is_one else list(data)
+    warn_of_unused(items, features or {}, stacklevel=3)
+    found = read_graphs(items, edges, features, target)
+    return found[0] if is_one else found
+
+
+class _Reading(NamedTuple):
+    """What the caller has said about the data: how edges are read, what else is, and what `y` belongs to."""
+
+    edges: str | None
+    features: Mapping[str, str]
+    target: str | None
+
+
+def read_graphs(
+    items: Sequence[Any], edges: str | None = None, features: Mapping[str, str] | None = None, target: str | None = None
+) -> list[Example]:
+    """What `from_pyg` gives for every one of a list, without a word about attributes that are not used."""
+    pyg, reading = need("torch_geometric.data", "from_pyg", "convert"), _Reading(edges, features or {}, target)
     if any(_is_batch(pyg, item) for item in items):
-        return [from_pyg(item, edges=edges, features=features, target=target) for item in items]
-    return _read_all(pyg, items, edges, features, target)
+        return [_read_batch(pyg, item, reading) if _is_batch(pyg, item) else _read_all(pyg, [item], reading)[0] for item in items]
+    return _read_together(pyg, items, reading) or _read_all(pyg, items, reading)
+
+
+def warn_of_unused(items: Iterable[Any], used: Collection[str], stacklevel: int = 2) -> None:
+    """Names the attributes that are not read, in one warning, once: Python's own memory of warnings is lost whenever filters change."""
+    stores = (store for item in items for store in getattr(item, "stores", ()))
+    names = (key if store._key is None else f"{key} of {store._key}" for store in stores for key in store if not _is_read(key, used))
+    unused = tuple(dict.fromkeys(names))
+    if unused and unused not in _TOLD:
+        _TOLD.add(unused)
+        hint = "say with features= what they belong to, as in features={'z': 'charge=i'}, or leave them"
+        warnings.warn(f"these attributes of the data are not used: {', '.join(unused)} ({hint}).", stacklevel=stacklevel)
+
+
+def _is_read(key: str, used: Collection[str]) -> bool:
+    return key in _READ or key in used or key.startswith(("index_", "features ", "target "))
 
 
 def _is_batch(pyg: Any, data: Any) -> bool:
@@ -69,17 +100,58 @@ def _is_batch(pyg: Any, data: Any) -> bool:
     return isinstance(data, pyg.Batch) or any(isinstance(own.get("batch"), Tensor) and own.batch.ndim == 1 for own in stores)
 
 
-def _read_all(pyg: Any, items: list[Any], edges: str | None, features: Mapping[str, str] | None, target: str | None) -> list[Example]:
+def _read_all(pyg: Any, items: Sequence[Any], reading: _Reading) -> list[Example]:
     if items and all(isinstance(item, pyg.HeteroData) for item in items):
-        return [_read_sorts(item) for item in items]
+        return [read_sorts(item) for item in items]
     for number, item in enumerate(items):
         if not isinstance(item, pyg.Data):
             raise IncidenceError(f"from_pyg: number {number} of the list is a {type(item).__name__}, and all must be Data, or HeteroData.")
-    belongs = _target_of(items) if target is None else target
-    return [_read(item, edges, features or {}, belongs) for item in items]
+    belongs = _target_of(items) if reading.target is None else reading.target
+    return [_read(item, reading, belongs) for item in items]
 
 
-def _read_whole(pyg: Any, batch: Any, edges: str | None, extra: Mapping[str, str], target: str | None) -> Example | None:
+def _read_together(pyg: Any, items: Sequence[Any], reading: _Reading) -> list[Example]:
+    """The same for many graphs that are alike, by a batch of them, which takes a twentieth of the time; none where it cannot be had."""
+    whole = _together(pyg, items, reading) if len(items) >= _MANY else None
+    return [] if whole is None else uncollate(whole)
+
+
+def collate_graphs(items: Sequence[Any]) -> Example:
+    """Graphs side by side, as `collate(from_pyg(items))` gives them."""
+    pyg, reading = need("torch_geometric.data", "collate of data of PyG", "convert"), _Reading(None, {}, None)
+    for number, item in enumerate(items):
+        if not isinstance(item, pyg.data.BaseData):
+            raise IncidenceError(
+                f"collate: number {number} of the list is a {type(item).__name__} among graphs of PyG: use from_pyg first."
+            )
+    warn_of_unused(items, (), stacklevel=4)
+    whole = _together(pyg, items, reading)
+    return collate(read_graphs(items)) if whole is None else whole
+
+
+def _together(pyg: Any, items: Sequence[Any], reading: _Reading) -> Example | None:
+    """Graphs that are alike, read as a batch; None where it cannot be had."""
+    kinds = {_kind(item) for item in items} if all(isinstance(item, pyg.Data) and not _is_batch(pyg, item) for item in items) else set()
+    if len(kinds) != 1 or not {"x", "num_nodes"} & {key for key, *_ in next(iter(kinds))}:
+        return None
+    target = _target_of(items) if reading.target is None else reading.target
+    try:
+        return _read_whole(pyg, pyg.Batch.from_data_list(list(items)), reading._replace(target=target))
+    except (IncidenceError, RuntimeError, TypeError, LookupError):  # one by one, it is said which does not fit
+        return None
+
+
+def _kind(data: Any) -> tuple[tuple[object, ...], ...]:
+    """What graphs have in common that PyG puts together without a change."""
+    return tuple((key, type(value), getattr(value, "dtype", None), getattr(value, "ndim", 0)) for key, value in data._store.items())
+
+
+def _read_batch(pyg: Any, batch: Any, reading: _Reading) -> Example:
+    whole = _read_whole(pyg, batch, reading)
+    return collate(_read_all(pyg, _apart(batch), reading)) if whole is None else whole
+
+
+def _read_whole(pyg: Any, batch: Any, reading: _Reading) -> Example | None:
     """A batch by the graph of every node, also one that was made by hand or changed; None where only its graphs tell what is meant."""
     homes = {store._key or "node": store.batch for store in batch.node_stores if "batch" in store}
     told = [store.get("edge_pattern") for store in batch.stores]
@@ -95,12 +167,12 @@ def _read_whole(pyg: Any, batch: Any, edges: str | None, extra: Mapping[str, str
         count = 0
     count = max([count, 1, *(int(home.max()) + 1 for home in homes.values() if len(home))])
     if base is pyg.HeteroData:
-        return None if y is not None and len(y) != count else _read_sorts(batch, homes, count)
-    own = [key for key in batch.keys() if key in ("hyperedge_index", *extra) or " " in key]  # noqa: SIM118
+        return None if y is not None and len(y) != count else read_sorts(batch, homes, count)
+    own = [key for key in batch.keys() if key in ("hyperedge_index", *reading.features) or " " in key]  # noqa: SIM118
     if any("index" in key or "batch" in key for key in own):  # PyG adds the number of nodes to all of these, and hyperedges are none
         return None
-    belongs = _whole_target_of(batch, homes["node"], count) if target is None else target
-    return None if belongs == "" and y is not None and len(y) != count else _read(batch, edges, extra, belongs, homes, count)
+    belongs = _whole_target_of(batch, homes["node"], count) if reading.target is None else reading.target
+    return None if belongs == "" and y is not None and len(y) != count else _read(batch, reading, belongs, homes, count)
 
 
 def _whole_target_of(batch: Any, home: Tensor, count: int) -> str:
@@ -115,25 +187,6 @@ def _whole_target_of(batch: Any, home: Tensor, count: int) -> str:
     return "i" if torch.equal(rows, sizes) and bool((sizes > 1).any()) else ""
 
 
-def _structure(counts: Any, index: dict[str, Any], homes: Homes, num_graphs: int) -> Structure:
-    """The structure; of a batch with the graphs at its end that have no nodes, of which nodes do not tell."""
-    made = Structure(counts, index, batch=homes)
-    if homes is None or made.num_structures == num_graphs:
-        return made
-    nothing = {str(p): torch.zeros(len(p.letters), 0, dtype=torch.long, device=made.device) for p in made.patterns}
-    empty = Structure(dict.fromkeys(made.counts, 0), nothing, device=made.device)
-    return collate([made, *[empty] * (num_graphs - made.num_structures)])
-
-
-def _by_graph(pairs: Tensor, values: Mapping[str, Tensor], homes: Homes, sort: str) -> tuple[Tensor, dict[str, Tensor]]:
-    """Edges and their features by the graph of the first node, which has a sort."""
-    home = homes[sort] if homes else pairs[0, :0]
-    if not len(home):
-        return pairs, dict(values)
-    order = home[pairs[0].clamp(0, len(home) - 1)].sort(stable=True)[1]
-    return pairs[:, order], {key: x[order] for key, x in values.items()}
-
-
 def _apart(batch: Any) -> list[Any]:
     try:
         return list(batch.to_data_list())
@@ -144,7 +197,7 @@ def _apart(batch: Any) -> list[Any]:
         ) from None
 
 
-def _target_of(items: list[Any]) -> str:
+def _target_of(items: Sequence[Any]) -> str:
     """What `y` belongs to: to nodes if it has as many rows as nodes everywhere. One node tells nothing."""
     told = {item["target_of"] for item in items if "target_of" in item}
     if told:
@@ -168,11 +221,11 @@ def _count_nodes(data: Any) -> int:
     return int(count)
 
 
-def _read(data: Any, edges: str | None, extra: Mapping[str, str], target: str, homes: Homes = None, num_graphs: int = 1) -> Example:
+def _read(data: Any, reading: _Reading, target: str, homes: Homes = None, num_graphs: int = 1) -> Example:
     """An example; or a batch, if the graph of every node and the number of graphs are given."""
-    num_nodes = _count_nodes(data)
+    num_nodes, extra = _count_nodes(data), reading.features
     told = data.get("edge_pattern")
-    text = edges or (told[0] if isinstance(told, list) else told) or "{i j}"
+    text = reading.edges or (told[0] if isinstance(told, list) else told) or "{i j}"
     belongs = {**_KNOWN_FEATURES, **extra}
     values = {key: as_rows(data[key], "from_pyg", key) for key in ("edge_attr", *belongs) if data.get(key) is not None}
     for key in extra:
@@ -187,7 +240,7 @@ def _read(data: Any, edges: str | None, extra: Mapping[str, str], target: str, h
         for key, x in of_edges.items():
             if len(x) != pairs.shape[1]:
                 raise IncidenceError(f"from_pyg: {key} has {len(x)} rows, and edge_index has {pairs.shape[1]} columns.")
-        pairs, of_edges = _by_graph(pairs, of_edges, homes, "node")
+        pairs, of_edges = by_graph(pairs, of_edges, homes, "node")
         index[text], of_edges = once(pattern, pairs, num_nodes, of_edges, "from_pyg")
         values.update(of_edges)
     features = {belongs.get(key, text): x for key, x in values.items()}
@@ -209,7 +262,7 @@ def _read(data: Any, edges: str | None, extra: Mapping[str, str], target: str, h
     if data.get("y") is not None and not of_entries:
         y = torch.as_tensor(data.y)
         y = {target: y} if target else y[0] if y.ndim and len(y) == 1 and homes is None else y
-    return Example(_structure({"node": num_nodes}, index, homes, num_graphs), features, y, is_batch=homes is not None)
+    return Example(with_graphs({"node": num_nodes}, index, homes, num_graphs), features, y, is_batch=homes is not None)
 
 
 def to_pyg(example: Example | Structure) -> Any:
@@ -229,7 +282,7 @@ def to_pyg(example: Example | Structure) -> Any:
     if example.is_batch:
         return pyg.Batch.from_data_list([to_pyg(one) for one in example])
     if set(example.structure.counts) != {"node"}:
-        return _write_sorts(pyg, example)
+        return write_sorts(pyg.HeteroData(), example)
     data = pyg.Data()
     known: dict[Pattern, str] = {Pattern(text): key for key, text in _KNOWN_FEATURES.items()}
     known_index = {Pattern(text): key for key, text in _KNOWN_INDEX.items()}
@@ -260,90 +313,4 @@ def to_pyg(example: Example | Structure) -> Any:
         for key, x in (target or {}).items():
             data[f"target {key}"] = x
     data.num_nodes = example.structure.num_nodes
-    return data
-
-
-_UNNAMED = "to"
-"""What PyG calls a relation that has no name."""
-
-
-def _read_sorts(data: Any, homes: Homes = None, num_graphs: int = 1) -> Example:
-    """An example from `HeteroData`: `x` are the features of nodes, `pos` those of a tensor named after sort, `y` the target; or a batch."""
-    counts: dict[str, int] = {}
-    features: dict[str, Tensor] = {}
-    target: dict[str, Tensor] = {}
-    for sort in data.node_types:
-        known = [key for key in ("num_nodes", "x", "pos", "y", "batch") if key in data[sort]]
-        if not known:
-            raise IncidenceError(f"from_pyg: the number of nodes of `{sort}` is not known. Set data['{sort}'].num_nodes or .x.")
-        counts[sort] = int(data[sort].num_nodes) if known[0] == "num_nodes" else len(data[sort][known[0]])
-        for key, text in {"x": f"i:{sort}", "pos": f"{sort}_pos=i:{sort}"}.items():
-            if data[sort].get(key) is not None:
-                features[text] = as_rows(data[sort][key], "from_pyg", f"{key} of `{sort}`")
-        if data[sort].get("y") is not None:
-            target[f"i:{sort}"] = torch.as_tensor(data[sort].y)
-    index: dict[str, Any] = {}
-    for kind in data.edge_types:
-        text = _relation_text(data, kind)
-        if text in index:
-            raise IncidenceError(f"from_pyg: two edge types are `{text}` here. Rename a relation, as names tell tensors apart.")
-        values = {"edge_attr": as_rows(data[kind].edge_attr, "from_pyg", "edge_attr")} if "edge_attr" in data[kind] else {}
-        index[text], values = _by_graph(data[kind].edge_index, values, homes, kind[0])
-        pattern = Pattern(text)
-        if is_edge(pattern):
-            index[text], values = once(pattern, index[text], counts[kind[0]], values, "from_pyg")
-        if values:
-            features[text] = values["edge_attr"]
-    whole = data.get("y") if "y" in data._global_store else None
-    of_whole = None if whole is None else whole if homes else whole[0]
-    return Example(_structure(counts, index, homes, num_graphs), features, target or of_whole, is_batch=homes is not None)
-
-
-def _relation_text(data: Any, kind: tuple[str, str, str]) -> str:
-    if "edge_pattern" in data[kind]:
-        told = data[kind].edge_pattern
-        return str(told[0] if isinstance(told, list) else told)
-    source, relation, target = kind
-    faces = f"(i:{source} j:{source})" if source == target else f"i:{source} j:{target}"
-    others = [other for other in data.edge_types if other[1] == relation]
-    name = relation if len(others) == 1 and not is_letter(relation) else f"{source}_{relation}_{target}"
-    return faces if relation == _UNNAMED else f"{name}={faces}"
-
-
-def _write_sorts(pyg: Any, example: Example) -> Any:
-    """An example as `HeteroData`; tensors must have two letters, as edges there do."""
-    data, structure = pyg.HeteroData(), example.structure
-    for sort, count in structure.counts.items():
-        data[sort].num_nodes = count
-    place: dict[Pattern, tuple[Any, str, Tensor | None]] = {Pattern(f"i:{sort}"): (data[sort], "x", None) for sort in structure.counts}
-    place.update({Pattern(f"{sort}_pos=i:{sort}"): (data[sort], "pos", None) for sort in structure.counts})
-    for pattern in structure.patterns:
-        if len(pattern.letters) != 2 or pattern.is_open or pattern.name == _UNNAMED:
-            raise IncidenceError(f"to_pyg: HeteroData holds pairs of nodes, and no `{pattern}`. Leave it out, or call it otherwise.")
-        source, target = (pattern.sorts[letter] for letter in pattern.letters)
-        kind = (source, pattern.name or _UNNAMED, target)
-        if kind in data.edge_types:
-            raise IncidenceError(f"to_pyg: two tensors are of the edge type {kind}: name `{pattern}`, or leave it out.")
-        store = data[kind]
-        store.edge_pattern = str(pattern)
-        store.edge_index, rows = both_ways(pattern, structure[pattern]) if is_edge(pattern) else (structure[pattern], None)
-        place[pattern] = (store, "edge_attr", rows)
-    for key, x in example.features.items():
-        pattern = structure.resolve(key)
-        if pattern not in place:
-            raise IncidenceError(
-                f"to_pyg: HeteroData has no place for features of `{str(pattern) or 'the whole structure'}`: leave them out."
-            )
-        store, name, rows = place[pattern]
-        store[name] = x if rows is None else x[rows]
-    if isinstance(example.target, Tensor):
-        data.y = example.target[None]
-    for key, x in (example.target if isinstance(example.target, dict) else {}).items():
-        pattern = structure.resolve(key)
-        if len(pattern.letters) != 1 or pattern in structure.patterns:
-            raise IncidenceError(f"to_pyg: HeteroData has no place for a target of `{key}`, only for those of nodes: leave it out.")
-        data[pattern.sorts[pattern.letters[0]]].y = x
-    for store in data.node_stores:
-        if list(store.keys()) == ["num_nodes"]:  # PyG makes a batch of such nodes, but cannot take it apart again
-            store.n_id = torch.arange(store.num_nodes, device=structure.device)
     return data
