@@ -12,7 +12,7 @@ from incidence.lazy import front_door
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from incidence import data, geometry, models, nn, plot, testing, theorems, train
+    from incidence import data, geometry, models, nn, plot, pyg, testing, theorems, train
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.errors import IncidenceError, PatternError, TooLargeError
     from incidence.kernels.memory import keep_memory
@@ -44,6 +44,7 @@ _HOMES = {
     "ones": "incidence.structure",
     "pack": "incidence.structure",
     "plot": "incidence.plot",
+    "pyg": "incidence.pyg",
     "testing": "incidence.testing",
     "theorems": "incidence.theorems",
     "to_faces": "incidence.structure",
@@ -73,6 +74,7 @@ __all__ = [
     "ones",
     "pack",
     "plot",
+    "pyg",
     "testing",
     "theorems",
     "to_faces",

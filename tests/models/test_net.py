@@ -8,6 +8,8 @@ import pytest
 import torch
 
 import incidence as inc
+from incidence.algebra.choice import predicate
+from incidence.algebra.reading import read as in_words
 from incidence.data.lifts import lift_all
 from incidence.errors import IncidenceError
 from incidence.models import PRESETS, IncidenceNet, find_preset, make
@@ -241,3 +243,63 @@ def test_networks_of_two_layers_in_place_of_one_are_read(aggr):
     again.load_state_dict(old)
     assert all(torch.equal(one, other) for one, other in zip(again.state_dict().values(), net.state_dict().values(), strict=True))
     torch.testing.assert_close(again.eval()(example.features, example.structure), net.eval()(example.features, example.structure))
+
+
+def test_a_network_takes_an_example_or_its_features_and_structure():
+    examples = [for_preset("graph"), for_preset("graph")]
+    batch = inc.collate(examples)
+    torch.manual_seed(0)
+    net = make("graph", widths(batch), 2, **SMALL).calibrate(batch).plan(batch).eval()
+    assert torch.equal(net(batch), net(batch.features, batch.structure))
+    predictor = inc.models.Predictor(net).eval()
+    assert torch.equal(predictor(batch), predictor(batch.features, batch.structure))
+    assert torch.equal(predictor.predict(batch), predictor.predict(batch.features, batch.structure))
+    assert predictor.calibrate(batch) is predictor
+
+
+@pytest.mark.parametrize(
+    ("arguments", "came"),
+    [(lambda e: (e, e.structure), "an example and a structure"), (lambda e: (e.features,), "dict alone")],
+    ids=["two structures", "none"],
+)
+def test_a_network_needs_one_structure(arguments, came):
+    example = for_preset("graph")
+    net = make("graph", widths(example), 2, **SMALL)
+    with pytest.raises(IncidenceError, match=f"call it with an example, or with features and their structure.*got {came}"):
+        net(*arguments(example))
+
+
+@pytest.mark.parametrize("name", ["rings", "molecule-rings"])
+def test_presets_with_rings_know_the_sides_of_a_ring(name):
+    net = make(name, {"i": 2, "{i j}": 1, "ring={i ...}": 1}, **SMALL)
+    formulas = {in_words(o).formula for layer in [net.encoder[0]] for o in layer.operations_of(1, 2)}
+    assert "y[{i j ...}] = x[{i j}]" in formulas
+
+
+def test_tensors_of_a_preset_are_named_as_in_layers():
+    net = make("rings", {"i": 2, "{a b}": 3, "ring": 4, "pos=i": 3})
+    assert net.in_channels == [2, 3, 4]
+    assert make("relational", {"i": 2, "ring={i ...}": 4}).in_channels == [2, 4]
+
+
+@pytest.mark.parametrize("choice", ["local", ["boundary"], [1, 3, 5, 6], ["global", "y[i] = x[i]"], None], ids=str)
+def test_layers_of_a_network_have_the_operations_that_are_chosen(choice):
+    through = "i, {i j}"
+    net = IncidenceNet(f"{through} -> i", {"i": 2, "{i j}": 1}, 2, operations=choice, **SMALL)
+    layers = {name: m for name, m in net.named_modules() if isinstance(m, Linear)}
+    inner = next(m for name, m in layers.items() if name.startswith("blocks"))
+    expected = [o for o in inner.map.operations if predicate(choice, inner.map)(o)]
+    assert [o for s in range(2) for t in range(2) for o in inner.operations_of(s, t)] == expected
+    head = next(m for name, m in layers.items() if name.startswith("heads"))
+    kept = {(s, o.overlap) for s in range(2) for o in head.operations_of(s, 0)}
+    assert kept == {(o.source.tensor, o.overlap) for o in expected if o.target.tensor == 0}
+    example = for_preset("graph")
+    read_there = {key: example.features[key].shape[1] for key in ("i", "{i j}")}
+    assert_respects(IncidenceNet(f"{through} -> i", read_there, 2, operations=choice, **SMALL), example)
+
+
+def test_a_network_without_operations_in_a_layer_is_refused():
+    with pytest.raises(IncidenceError, match="operations= keeps none of the 9 operations"):
+        IncidenceNet("i, {i j} -> ", 2, operations=lambda o: False)
+    with pytest.raises(IncidenceError, match=r"got 'locally'\. Did you mean 'local'"):
+        IncidenceNet("i, {i j} -> ", 2, operations="locally")

@@ -122,7 +122,7 @@ def test_few_entries_among_very_many_nodes_are_a_small_structure():
 
 REFUSED = {
     "no aggregation": (lambda: Linear("i -> i", 1, 1, aggr=None), "aggr is one of"),
-    "operations that are no function": (lambda: Linear("i -> i", 1, 1, operations=[0]), "operations= is a function"),
+    "operations that there are not": (lambda: Linear("i -> i", 1, 1, operations=[2]), "numbers from 0 to 1 or formulas.*got 2"),
     "parameters of integers": (lambda: Linear("i -> i", 1, 1, dtype=torch.long), "parameters of a floating type"),
     "an operation that is not there": (lambda: Linear("i -> i", 1, 1).operator(99, Structure(2)), "operations are numbered 0 to 1; got 99"),
     "max_overlap beside a map": (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from incidence.train import resume, train
+from incidence.train import RunFolder, resume, train
 from incidence.train.module import Training
 from tests.train.small_runs import die, in_child
 
@@ -87,3 +89,19 @@ def test_resuming_a_finished_run_changes_nothing(whole: Path, tmp_path: Path) ->
     before = (whole / "model.safetensors").read_bytes()
     resume(whole)
     assert (whole / "model.safetensors").read_bytes() == before
+
+
+def test_a_run_of_a_version_that_knew_fewer_settings_is_resumed_and_loaded(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    shutil.copytree(whole, path)
+    spec = json.loads((path / "model.json").read_text())
+    del spec["settings"]["operations"]
+    (path / "model.json").write_text(json.dumps(spec))
+    content = torch.load(path / "checkpoints" / "last.ckpt", weights_only=True)
+    del content["incidence"]["settings"]["operations"]
+    torch.save(content, path / "checkpoints" / "last.ckpt")
+    (path / "config.yaml").write_text((path / "config.yaml").read_text().replace("operations:", "# operations:"))
+    resume(path)
+    _assert_same_bits(path, whole)
+    predictor, _ = RunFolder.open(path).load()
+    assert predictor.net.operations is None

@@ -9,14 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from incidence.algebra.choice import Choice, carried
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
 from incidence.nn import Activation, BatchNorm, Dropout, LayerNorm, Linear, Readout, Residual, Sequential
 from incidence.nn.linear import as_channels
 from incidence.nn.modules import plan_modules
-from incidence.nn.tensors import Values, key_of, per_tensor
-from incidence.structure import Structure
+from incidence.nn.tensors import Values, key_of, per_tensor, taken_apart
+from incidence.structure import Example, Structure
 
 __all__ = ["ACTIVATIONS", "NORMS", "IncidenceNet"]
 
@@ -64,6 +65,8 @@ class IncidenceNet(nn.Module):
         head_depth: Hidden layers in the head of a whole structure; without any, the output is linear in its statistics.
         readout: Statistics for outputs of whole structures.
         max_overlap: With open faces: how many matched nodes may lie in one.
+        operations: Which operations layers have, if not all, as for `nn.Linear`: `local`, `boundary` and their kin, or a list of what
+            `explain` prints for the map of the hidden tensors to themselves.
 
     Example:
         >>> s = Structure(3, {"{i j}": [[0, 1], [1, 2]]})
@@ -90,6 +93,7 @@ class IncidenceNet(nn.Module):
         head_depth: int = 1,
         readout: Aggr = ("sum", "mean"),
         max_overlap: int = 1,
+        operations: Choice = None,
     ) -> None:
         super().__init__()
         self.map = EquivariantMap(text, max_overlap)
@@ -103,7 +107,9 @@ class IncidenceNet(nn.Module):
         widths = per_tensor(self.map.outputs, out_channels, "out_channels")
         self.out_channels = [as_channels(width, "out_channels", 1) for width in widths]
         self.through = through if through is not None else side(self.map.inputs)
-        self._style = _Style(hidden, aggr, whole, norm, activation, dropout, max_overlap)
+        self.operations = operations
+        inner = EquivariantMap(f"{self.through} -> {self.through}", max_overlap)
+        self._style = _Style(hidden, aggr, whole, norm, activation, dropout, inner, operations)
         self.encoder = Sequential(
             self._style.layer(f"{side(self.map.inputs)} -> {self.through}", in_channels), *self._style.after(self.through)
         )
@@ -112,8 +118,14 @@ class IncidenceNet(nn.Module):
         outputs = zip(self.map.outputs, self.out_channels, strict=True)
         self.heads = nn.ModuleList(self._style.head(self.through, p, width, *head) for p, width in outputs)
 
-    def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
-        """The outputs: a tensor, or a dict of tensors if the map has several. Features of other tensors are left alone."""
+    def forward(self, x: Values | Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Any:
+        """The outputs: a tensor, or a dict of tensors if the map has several. Features of other tensors are left alone.
+
+        Args:
+            x: The features, with their structure; or an example, or a batch of them, which has both.
+            structure: That of the features.
+        """
+        x, structure = taken_apart(x, structure)
         if isinstance(x, Mapping):
             xs = self.select(x)
             x = xs[0] if len(xs) == 1 else {key: value for (key, _), value in zip(self._input_keys, xs, strict=True)}
@@ -121,9 +133,9 @@ class IncidenceNet(nn.Module):
         ys = [head(hidden, structure) for head in self.heads]
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
 
-    def plan(self, structure: Structure) -> IncidenceNet:
+    def plan(self, structure: Structure | Example) -> IncidenceNet:
         """Makes the index lists of all layers for a structure: needed before tracing, as by `torch.compile`."""
-        plan_modules(self, structure)
+        plan_modules(self, structure.structure if isinstance(structure, Example) else structure)
         return self
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
@@ -153,12 +165,12 @@ class IncidenceNet(nn.Module):
         raise IncidenceError(f"the network reads `{pattern}`, which has no features here; there are: {given}. Lift the data first.")
 
     @torch.no_grad()
-    def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> IncidenceNet:
+    def calibrate(self, x: Values | Mapping[str, Tensor] | Example, structure: Structure | None = None) -> IncidenceNet:
         """Scales the weights of all layers to a first batch, one layer after the other; see `nn.Linear.calibrate`."""
         hooks = [m.register_forward_pre_hook(_calibrate) for m in self.modules() if isinstance(m, (Linear, Rescale))]
         was_training = self.training
         try:
-            self.train()(x, structure)
+            self.train()(*taken_apart(x, structure))
         finally:
             for hook in hooks:
                 hook.remove()
@@ -172,20 +184,24 @@ class IncidenceNet(nn.Module):
 class _Style:
     """How every part of one network is made."""
 
-    def __init__(self, hidden: int, aggr: Aggr, whole: str | None, norm: str, function: str, dropout: float, max_overlap: int) -> None:
+    def __init__(
+        self, hidden: int, aggr: Aggr, whole: str | None, norm: str, function: str, dropout: float, inner: EquivariantMap, choice: Choice
+    ) -> None:
         if norm not in NORMS:
             raise IncidenceError(f"norm is one of {', '.join(NORMS)}; got {norm!r}.")
         if function not in ACTIVATIONS:
             raise IncidenceError(f"activation is one of {', '.join(ACTIVATIONS)}; got {function!r}.")
-        self.hidden, self.aggr, self.norm, self.dropout, self.max_overlap = hidden, aggr, norm, dropout, max_overlap
+        self.hidden, self.aggr, self.norm, self.dropout = hidden, aggr, norm, dropout
+        self.inner, self.choice = inner, choice  # the map of the hidden tensors, to which numbers and formulas refer
         self.whole = aggr if whole is None else whole
         self.function = ACTIVATIONS[function]
         self.bias = norm == "none"  # a norm would take it away again, and Adam would follow the rounding of its gradient
 
     def layer(self, text: str, in_channels: int | Mapping[str, int] | None = None) -> Linear:
         """A complete layer; pooling over whole structures may differ from pooling around nodes."""
-        arguments = text, self.hidden if in_channels is None else in_channels, self.hidden
-        return Linear(*arguments, aggr=self.pooling, bias=self.bias, max_overlap=self.max_overlap)
+        m = EquivariantMap(text, self.inner.max_overlap)
+        kept = None if self.choice is None else carried(self.choice, self.inner, m)
+        return Linear(m, self.hidden if in_channels is None else in_channels, self.hidden, self.pooling, self.bias, m.max_overlap, kept)
 
     def pooling(self, operation: Operation) -> Aggr:
         """How an operation pools: one that matches no node pools over whole structures."""

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from incidence.errors import IncidenceError
 from incidence.models.net import IncidenceNet
-from incidence.nn.tensors import key_of
-from incidence.structure import Structure
+from incidence.nn.tensors import key_of, taken_apart
+from incidence.structure import Example, Structure
 
 __all__ = ["Predictor"]
 
@@ -73,9 +73,13 @@ class Predictor(nn.Module):
             scaled[key_of(pattern)] = ((x - shift) / scale).clamp(-self.clamp, self.clamp)
         return scaled
 
-    def forward(self, features: Mapping[str, Tensor], structure: Structure) -> Tensor:
-        """What the network gives: numbers on its scale, or scores of classes; shape (rows, out_channels)."""
-        y: Tensor = self.net(self.standardise(features), structure)
+    def forward(self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Tensor:
+        """What the network gives for features and their structure, or an example: numbers on its scale, or scores of classes.
+
+        Shape: (rows, out_channels).
+        """
+        x, structure = taken_apart(features, structure)
+        y: Tensor = self.net(self.standardise(x), structure)
         return y
 
     def scaled(self, target: Tensor) -> Tensor:
@@ -83,14 +87,15 @@ class Predictor(nn.Module):
         return (target - self.target_shift) / self.target_scale
 
     @torch.no_grad()
-    def predict(self, features: Mapping[str, Tensor], structure: Structure) -> Tensor:
+    def predict(self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Tensor:
         """Numbers in their units, or probabilities of classes; shape (rows, out_channels)."""
         y = self.forward(features, structure)
         return y * self.target_scale + self.target_shift if self.is_regression else y.softmax(-1)
 
-    def calibrate(self, features: Mapping[str, Tensor], structure: Structure) -> Predictor:
+    def calibrate(self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Predictor:
         """Scales the weights of the network to a first batch."""
-        self.net.calibrate(self.standardise(features), structure)
+        x, structure = taken_apart(features, structure)
+        self.net.calibrate(self.standardise(x), structure)
         return self
 
     def state(self) -> dict[str, Any]:

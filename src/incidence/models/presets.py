@@ -36,6 +36,7 @@ class Preset:
 _MESH = {"hidden": 32, "aggr": "mean", "readout": ("mean", "max"), "head_dropout": 0.3}
 _MOLECULE = {"aggr": "mean"}
 _GRAPH = {"hidden": 32, "dropout": 0.2}
+_RINGS = {"max_overlap": 2}  # an edge that is a side of a ring shares two nodes with it
 _ORDER3 = {"through": "i j k", "hidden": 16, "depth": 0, "norm": "none", "dropout": 0.0, "whole": None}
 _HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
 
@@ -43,10 +44,10 @@ PRESETS: dict[str, Preset] = {
     "graph": Preset("i, {i j}", "graphs: nodes and edges", settings=_GRAPH),
     "matrix": Preset("i j", "graphs as node-node matrices: order 2, all 15 operations", "matrix", _GRAPH),
     "triangles": Preset("i, {i j}, {i j k}", "graphs: nodes, edges and triangles", "cliques", _GRAPH),
-    "rings": Preset("i, {i j}, ring={i ...}", "graphs: nodes, edges and rings", "rings", _GRAPH),
+    "rings": Preset("i, {i j}, ring={i ...}", "graphs: nodes, edges and rings", "rings", {**_GRAPH, **_RINGS}),
     "order3": Preset("i j", "small graphs: order 3, from the matrix alone", "triples", _ORDER3),
     "molecule": Preset("i, {i j}", "molecules: atoms and bonds", settings=_MOLECULE),
-    "molecule-rings": Preset("i, {i j}, ring={i ...}", "molecules: atoms, bonds and rings", settings=_MOLECULE),
+    "molecule-rings": Preset("i, {i j}, ring={i ...}", "molecules: atoms, bonds and rings", settings={**_MOLECULE, **_RINGS}),
     "molecule-3d": Preset("i, {i j}, contact={i j}, angle=i {j k}", "molecules in space, by distances and angles", "space", _MOLECULE),
     "mesh": Preset("i, {i j}, {i j k}", "triangle meshes: vertices, edges and faces", settings=_MESH),
     "hypergraph": Preset("i, {i ...}", "hypergraphs: nodes and hyperedges of any size", settings=_HYPERGRAPH),
@@ -61,7 +62,7 @@ def make(
 
     Args:
         name: A preset, such as `mesh`, or tensors, such as `i, {i j}`.
-        in_channels: Channels of the features, by tensor; a preset takes those that it reads.
+        in_channels: Channels of the features, by the text or name of a tensor; a preset takes those that it reads.
         out_channels: Numbers to predict for each row.
         at: The pattern whose entries have an output each; empty for one of the whole structure.
         settings: Of `IncidenceNet`, in place of those of the preset.
@@ -74,8 +75,9 @@ def make(
     preset = find_preset(name)
     inputs = ", ".join(in_channels) if preset.inputs is None else preset.inputs
     text = f"{inputs} -> {at}"
-    given = {Pattern(key): width for key, width in in_channels.items()}
     patterns = EquivariantMap(text).inputs
+    names = {p.name: p for p in patterns if p.name}
+    given = {names.get(key) or Pattern(key): width for key, width in in_channels.items()}
     missing = next((p for p in patterns if p not in given), None)
     if missing is not None:
         has = ", ".join(f"`{key}`" for key in in_channels)

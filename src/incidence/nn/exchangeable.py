@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from incidence.algebra.maps import EquivariantMap, Operation
+from incidence.algebra.choice import Choice
+from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.nn.linear import Linear
@@ -58,7 +59,7 @@ class Exchangeable(nn.Module):
         out_channels: int | Mapping[str, int],
         aggr: str | Sequence[str] = "sum",
         bias: bool = True,
-        operations: Callable[[Operation], bool] | None = None,
+        operations: Choice = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:

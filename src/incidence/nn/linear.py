@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from incidence.algebra.choice import Choice, Predicate, predicate
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.errors import IncidenceError
 from incidence.kernels.aggregate import Aggregation, as_aggregations
@@ -48,8 +49,9 @@ class Linear(nn.Module):
             function of the operation, or a dict by the number of the operation, where all others are sums.
         bias: Whether to add a bias for each output orbit.
         max_overlap: With open faces: how many matched nodes may lie in an open class.
-        operations: A predicate on operations that keeps some, for example no global pooling:
-            `lambda operation: any(map(any, operation.overlap))`.
+        operations: Which operations it has, if not all: a word, such as `local` (no pooling over whole structures), `boundary` (between
+            entries one of which lies in the other), `adjacency`, `global` or `self`; a number or a formula that `explain` prints; a list
+            of these; or a function of the operation.
         device, dtype: Of the parameters.
 
     Shape:
@@ -72,7 +74,7 @@ class Linear(nn.Module):
         aggr: Aggr = "sum",
         bias: bool = True,
         max_overlap: int = 1,
-        operations: Callable[[Operation], bool] | None = None,
+        operations: Choice = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -82,11 +84,9 @@ class Linear(nn.Module):
             raise IncidenceError(f"the map has max_overlap={self.map.max_overlap}, and {max_overlap} is given: give it to the map.")
         if dtype is not None and not dtype.is_floating_point:
             raise IncidenceError(f"a layer has parameters of a floating type; got {dtype}.")
-        if operations is not None and not callable(operations):
-            raise IncidenceError(f"operations= is a function that says which operations to keep; got {operations!r}.")
         for side in (self.map.inputs, self.map.outputs):
             assert_distinct(side, self.map.text)
-        kept = _kept(self.map, operations)
+        kept = _kept(self.map, None if operations is None else predicate(operations, self.map))
         self._is_list = isinstance(aggr, (list, tuple))
         is_by_operation = callable(aggr) or isinstance(aggr, Mapping)
         self.aggr, aggr_of = by_operation(aggr, self.map, kept) if is_by_operation else (as_aggr(aggr), None)
@@ -368,10 +368,10 @@ def as_channels(value: Any, name: str, least: int) -> int:
     return number
 
 
-def _kept(m: EquivariantMap, predicate: Callable[[Operation], bool] | None) -> dict[tuple[int, int], tuple[int, ...]]:
+def _kept(m: EquivariantMap, is_kept: Predicate | None) -> dict[tuple[int, int], tuple[int, ...]]:
     kept: dict[tuple[int, int], list[int]] = {(s, t): [] for s in range(len(m.inputs)) for t in range(len(m.outputs))}
     for number, operation in enumerate(m.operations):
-        if predicate is None or predicate(operation):
+        if is_kept is None or is_kept(operation):
             kept[operation.source.tensor, operation.target.tensor].append(number)
     if not any(kept.values()):
         raise IncidenceError(f"operations= keeps none of the {m.dimension} operations of `{m}`: the layer would be constant.")

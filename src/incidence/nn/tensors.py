@@ -13,10 +13,10 @@ from torch import Tensor
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
-from incidence.structure import Structure
+from incidence.structure import Example, Structure
 from incidence.structure.validate import assert_structure
 
-__all__ = ["Values", "as_list", "as_values", "assert_distinct", "assert_structure", "key_of", "keys_in_order", "per_tensor"]
+__all__ = ["Values", "as_list", "as_values", "assert_distinct", "assert_structure", "key_of", "keys_in_order", "per_tensor", "taken_apart"]
 
 Values = Tensor | dict[str, Tensor]
 """One tensor, or a dict of tensors keyed by the text or name used in the map."""
@@ -115,6 +115,20 @@ def _assert_features(pattern: Pattern, x: object, structure: Structure, channels
         raise IncidenceError(f"{name} must have {channels} channels, as the layer was made for; got {x.shape[1]}.")
     if x.device != structure.device:
         raise IncidenceError(f"{name} are on {x.device} and the structure is on {structure.device}: move one with `.to(device)`.")
+
+
+def taken_apart(x: Any, structure: Structure | None) -> tuple[Any, Structure]:
+    """Features and their structure, from both or from an example, which has both.
+
+    Raises:
+        IncidenceError: The structure is missing, or there are two.
+    """
+    if isinstance(x, Example) and structure is None:
+        return x._features, x.structure
+    if isinstance(x, Example) or structure is None:
+        came = "an example and a structure" if isinstance(x, Example) else f"{type(x).__name__} alone"
+        raise IncidenceError(f"call it with an example, or with features and their structure, as in net(x, s); got {came}.")
+    return x, structure
 
 
 def as_values(patterns: Sequence[Pattern], ys: Sequence[Tensor]) -> Values:

@@ -84,6 +84,7 @@ class Config:
     head_depth: int | None = _option(None, "model", "hidden layers in the head of a whole structure", least=0)
     readout: tuple[str, ...] | None = _option(None, "model", "statistics for outputs of whole structures")
     max_overlap: int | None = _option(None, "model", "with open faces: matched nodes in one", least=1)
+    operations: tuple[str, ...] | None = _option(None, "model", "which operations layers have: local, boundary, adjacency, global, self")
 
     epochs: int = _option(50, "training", "how often every example is seen", least=1)
     batch_size: int = _option(64, "training", "examples in a step, over all processes", least=1)

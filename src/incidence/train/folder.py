@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save
 import incidence
 from incidence.data.dataset import Task
 from incidence.errors import IncidenceError
-from incidence.models import Predictor, make
+from incidence.models import Predictor, make, settings_of
 from incidence.structure.storage import whole_file
 from incidence.train.config import Config, read_config
 
@@ -77,7 +77,9 @@ class ModelSpec:
 
     def assert_same(self, other: Any, what: str) -> None:
         """Refuses to go on with a model that was described in another way."""
-        other = other if isinstance(other, Mapping) else {}
+        other = dict(other) if isinstance(other, Mapping) else {}
+        if isinstance(other.get("settings"), Mapping):  # those that have come since are at their defaults, which change nothing
+            other["settings"] = {**json.loads(json.dumps(settings_of("i", {}))), **other["settings"]}
         for key, value in self.plain().items():
             if value != other.get(key):
                 raise IncidenceError(f"{what}: {key} is {other.get(key)!r} there and {value!r} here. Nothing was changed.")

@@ -1,0 +1,67 @@
+"""Loaders give batches of whatever makes batches, read once."""
+
+import pytest
+import torch
+
+import incidence as inc
+from incidence.errors import IncidenceError
+from incidence.geometry.convert import from_pyg
+from tests.train.small_runs import graphs
+
+pyg = pytest.importorskip("torch_geometric.data")
+
+
+def pyg_graphs(count: int) -> list:
+    ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+    return [pyg.Data(x=torch.rand(3 + k % 2, 2), edge_index=ring, y=torch.tensor([float(k)])) for k in range(count)]
+
+
+def test_a_loader_gives_the_batches_that_collate_gives():
+    examples = graphs(7)
+    loader = inc.data.DataLoader(examples, batch_size=3)
+    assert len(loader) == 3
+    assert list(loader) == [inc.collate(examples[:3]), inc.collate(examples[3:6]), inc.collate(examples[6:])]
+
+
+def test_a_loader_shuffles_by_its_generator_and_takes_the_options_of_torch():
+    generator = torch.Generator().manual_seed(3)
+    loader = inc.data.DataLoader(pyg_graphs(9), batch_size=4, shuffle=True, drop_last=True, generator=generator)
+    first, second = ([batch.target.flatten().tolist() for batch in loader] for _ in range(2))
+    assert [len(batch) for batch in first] == [4, 4]
+    assert first != second
+    assert len({value for batch in first for value in batch}) == 8
+
+
+def test_graphs_of_pyg_are_read_once(monkeypatch):
+    items = pyg_graphs(6)
+    expected = inc.collate(from_pyg(items[:4]))
+    loader = inc.data.DataLoader(items, batch_size=4)
+    monkeypatch.setattr("incidence.geometry.convert.pyg._read", None)
+    assert next(iter(loader)) == expected
+    assert next(iter(loader)).structure._origin is not None  # taken from a store
+
+
+@pytest.mark.parametrize("kind", ["a batch", "structures", "a data set", "an example"])
+def test_a_loader_takes_what_makes_batches(kind):
+    examples = graphs(4)
+    data = {
+        "a batch": inc.collate(examples),
+        "structures": [e.structure for e in examples],
+        "a data set": inc.data.load(examples),
+        "an example": examples[0],
+    }[kind]
+    [batch] = inc.data.DataLoader(data, batch_size=4)
+    count = 1 if kind == "an example" else 4
+    expected = inc.collate([e.structure for e in examples[:count]])
+    assert (batch if kind == "structures" else batch.structure) == expected
+
+
+def test_a_loader_in_processes_of_its_own_gives_the_same():
+    examples = graphs(5)
+    assert list(inc.data.DataLoader(examples, batch_size=2, num_workers=1)) == list(inc.data.DataLoader(examples, batch_size=2))
+
+
+@pytest.mark.parametrize(("data", "came"), [([], "nothing"), ([3], "int"), ("solubility", "str")])
+def test_a_loader_refuses_what_makes_no_batches(data, came):
+    with pytest.raises(IncidenceError, match=rf"a loader takes examples, structures or graphs of PyG; got {came}\. `inc.data.load"):
+        inc.data.DataLoader(data)
