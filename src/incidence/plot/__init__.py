@@ -1,6 +1,31 @@
-"""Pictures of data, training and predictions."""
+"""Pictures: structures, operations, maps, networks; data, training and predictions.
 
-from incidence.plot.figures import confusion, curves, parity, save
-from incidence.plot.text import plain, scatter
+Like the front door, it loads what it names on first use: pictures of the algebra need neither torch nor matplotlib.
+"""
 
-__all__ = ["confusion", "curves", "parity", "plain", "save", "scatter"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from incidence.lazy import front_door
+
+if TYPE_CHECKING:
+    from incidence.plot.figures import confusion, curves, parity, save
+    from incidence.plot.picture import Picture
+    from incidence.plot.structures import structure
+    from incidence.plot.text import plain, scatter
+
+_HOMES = {
+    "Picture": "incidence.plot.picture",
+    "confusion": "incidence.plot.figures",
+    "curves": "incidence.plot.figures",
+    "parity": "incidence.plot.figures",
+    "plain": "incidence.plot.text",
+    "save": "incidence.plot.figures",
+    "scatter": "incidence.plot.text",
+    "structure": "incidence.plot.structures",
+}
+
+__all__ = ["Picture", "confusion", "curves", "parity", "plain", "save", "scatter", "structure"]
+
+__getattr__, __dir__ = front_door(__name__, _HOMES)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from incidence.errors import need
-from incidence.structure.storage import whole_file
+from incidence.files import whole_file
 
 __all__ = ["confusion", "curves", "parity", "save"]
 
@@ -19,7 +19,7 @@ _PALE = "#c55a11"
 
 
 def _figure(width: float, height: float) -> Any:
-    return need("matplotlib.figure", "a plot", "train").Figure(figsize=(width, height), layout="constrained")
+    return need("matplotlib.figure", "a plot", "plot").Figure(figsize=(width, height), layout="constrained")
 
 
 def parity(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], unit: str = "") -> Any:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +16,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.files import whole_file
 from incidence.limits import assert_size, assert_unzipped
 from incidence.structure.data import StructureData
 
@@ -51,27 +49,6 @@ def write_arrays(path: Any, arrays: dict[str, Any]) -> None:
     """Writes arrays to a zip, at once or not at all."""
     with whole_file(path) as file:
         np.savez(file, **arrays)
-
-
-@contextmanager
-def whole_file(path: Any) -> Iterator[IO[bytes]]:
-    """A file to write to that takes the place of what is at the path only when it is complete."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise IncidenceError(f"there is no folder {path.parent} to save to: make it first.")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)  # temporary files are private; this one is to be as any other
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 # What reading a damaged or foreign file may raise, in numpy, zipfile or here.

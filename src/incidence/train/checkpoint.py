@@ -14,8 +14,8 @@ import torch
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from incidence.errors import IncidenceError
+from incidence.files import whole_file
 from incidence.limits import assert_unzipped
-from incidence.structure.storage import whole_file
 from incidence.train.folder import disk_trouble
 
 __all__ = ["RESUMABLE", "AtomicCheckpointIO", "read"]

@@ -23,8 +23,8 @@ from safetensors.torch import load_file, save
 import incidence
 from incidence.data.dataset import Task
 from incidence.errors import IncidenceError
+from incidence.files import whole_file
 from incidence.models import Predictor, make, settings_of
-from incidence.structure.storage import whole_file
 from incidence.train.config import Config, read_config
 
 __all__ = ["ModelSpec", "RunFolder", "apart", "csv_text", "disk_trouble", "short", "write"]

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, shown
+from incidence.files import whole_file
 from incidence.geometry.convert.exchange import assert_held, by_meaning, single
 from incidence.limits import assert_unpacked, parse_json
 from incidence.structure.example import Example
-from incidence.structure.storage import whole_file
 from incidence.structure.structure import Structure
 
 __all__ = ["read_hif", "write_hif"]

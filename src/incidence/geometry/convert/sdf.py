@@ -15,11 +15,11 @@ from typing import IO, Any
 import torch
 
 from incidence.errors import IncidenceError, need
+from incidence.files import whole_file
 from incidence.geometry.convert.exchange import as_example
 from incidence.geometry.convert.rdkit import plain, to_rdkit
 from incidence.limits import assert_unpacked
 from incidence.structure.example import Example
-from incidence.structure.storage import whole_file
 
 __all__ = ["Molecule", "read_sdf", "records", "write_sdf"]
 

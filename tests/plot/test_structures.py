@@ -1,0 +1,171 @@
+"""Pictures of structures: what is drawn, where, and in which colours."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+import torch
+
+import incidence as inc
+from incidence.errors import IncidenceError, TooLargeError
+from incidence.plot.theme import LIGHT, between
+
+PATH = inc.Structure(4, {"{i j}": torch.tensor([[0, 1, 2], [1, 2, 3]])})
+
+
+def fills(picture: inc.plot.Picture, part: str) -> list[str | None]:
+    """The colours of the entries of a part, in the order of the entries."""
+    return [shape.style.fill or shape.style.stroke for shape in sorted(picture.scene.of(part), key=lambda shape: shape.entry)]
+
+
+def test_every_node_edge_and_face_of_a_solid_is_drawn_once():
+    ball = inc.geometry.named("soccer ball")
+    picture = inc.plot.structure(ball, layout=inc.geometry.coordinates("soccer ball"))
+    counts = {"node": 60, "{i j}": 90, "rank2": 32}
+    assert {part: sorted(shape.entry for shape in picture.scene.of(part)) for part in counts} == {p: [*range(n)] for p, n in counts.items()}
+
+
+def test_a_polygon_runs_along_the_edges_of_its_face():
+    cube = inc.geometry.named("cube")
+    picture = inc.plot.structure(cube, layout=inc.geometry.coordinates("cube"))
+    places = {shape.entry: (shape.x, shape.y) for shape in picture.scene.of("node")}
+    edges = {frozenset((places[a], places[b])) for a, b in cube["{i j}"].T.tolist()}
+    for face in picture.scene.of("rank2"):
+        assert {frozenset(pair) for pair in zip(face.points, face.points[1:] + face.points[:1], strict=True)} <= edges
+
+
+def test_what_is_nearer_in_space_is_drawn_later():
+    picture = inc.plot.structure(inc.geometry.named("cube"), layout=inc.geometry.coordinates("cube"), view=(0.0, 0.0))
+    order = [shape.entry for shape in picture.scene.of("node")]
+    towards = inc.geometry.coordinates("cube")[:, 0]
+    assert [towards[k].item() for k in order] == sorted(towards.tolist())
+
+
+@pytest.mark.parametrize("text", ["i", "{i j}"])
+def test_numbers_are_colours_of_one_scale(text):
+    x = torch.linspace(1, 3, PATH.num_entries(text))
+    picture = inc.plot.structure(PATH, {text: x})
+    wanted = [between(LIGHT.sequence, (v - 1) / 2) for v in x.tolist()]
+    assert fills(picture, {"i": "node"}.get(text, text)) == wanted
+
+
+def test_integers_are_classes_with_a_key_each():
+    picture = inc.plot.structure(PATH, {"i": torch.tensor([7, 3, 7, 3])})
+    assert fills(picture, "node") == [LIGHT.palette[k] for k in (1, 0, 1, 0)]
+    assert [shape.text for shape in picture.scene.of("legend") if hasattr(shape, "text")] == ["nodes", "3", "7"]
+
+
+def test_numbers_on_both_sides_of_zero_have_the_middle_colour_at_zero():
+    picture = inc.plot.structure(PATH, torch.tensor([-1.0, 0.0, 2.0, float("nan")]))
+    middle = LIGHT.diverging[len(LIGHT.diverging) // 2]
+    assert fills(picture, "node")[1:] == [middle, LIGHT.diverging[-1], LIGHT.pale]
+
+
+def test_the_nodes_of_a_hyperedge_lie_in_its_region_and_no_others():
+    sets = [[0, 1, 2], [2, 3], [3, 4, 5, 6], [6, 7, 8], [8, 0]]
+    hypergraph = inc.geometry.hypergraph(sets, 9)
+    picture = inc.plot.structure(hypergraph)
+    places = [(shape.x, shape.y) for shape in sorted(picture.scene.of("node"), key=lambda shape: shape.entry)]
+    members = [set() for _ in sets]
+    for node, entry in hypergraph["{i ...}"].T.tolist():
+        members[entry].add(node)
+    for region in picture.scene.of("{i ...}"):
+        assert {v for v, place in enumerate(places) if is_inside(region.points, place)} == members[region.entry]
+
+
+def is_inside(corners, point):
+    sides = zip(corners, corners[1:] + corners[:1], strict=True)
+    return all((bx - ax) * (point[1] - ay) - (by - ay) * (point[0] - ax) >= 0 for (ax, ay), (bx, by) in sides)
+
+
+def test_tables_have_a_column_for_each_sort():
+    table = inc.geometry.table({"user": [0, 1, 1, 2], "movie": ["a", "a", "b", "b"]}).structure
+    picture = inc.plot.structure(table)
+    xs = [sum(x for x, _ in shape.points_around()) / 2 for shape in sorted(picture.scene.of("node"), key=lambda shape: shape.entry)]
+    assert len({round(x, 3) for x in xs[:2]}) == len({round(x, 3) for x in xs[2:]}) == 1
+    assert xs[0] != pytest.approx(xs[2])
+    assert len(picture.scene.of("a:user b:movie")) == 4
+
+
+def test_directed_edges_end_in_a_head_and_undirected_ones_do_not():
+    arcs = inc.Structure(3, {"(i j)": torch.tensor([[0, 1, 1], [1, 0, 2]])})
+    assert len(inc.plot.structure(arcs).scene.of("(i j) head")) == 3
+    assert inc.plot.structure(PATH).scene.of("{i j} head") == []
+
+
+def test_entries_of_several_faces_join_the_middles_of_their_faces():
+    meeting = PATH.with_pattern("i {i j}")
+    picture = inc.plot.structure(meeting, {"i {i j}": torch.arange(6.0)})
+    places = {shape.entry: (shape.x, shape.y) for shape in picture.scene.of("node")}
+    [first] = [shape for shape in picture.scene.of("i {i j}") if shape.entry == 0]
+    node, *edge = meeting["i {i j}"][:, 0].tolist()
+    middle = tuple((places[node][c] + places[edge[0]][c]) / 2 for c in (0, 1))
+    assert first.points == (places[node], pytest.approx(middle))
+
+
+def test_a_batch_is_a_grid_and_says_what_is_left_out():
+    picture = inc.plot.structure(inc.collate([PATH] * 5), torch.arange(20.0), most=3, columns=2)
+    nodes = picture.scene.of("node")
+    assert len(nodes) == 12
+    assert [shape.text for shape in picture.scene.of("note")] == ["and 2 more"]
+    assert fills(inc.plot.structure(PATH, torch.arange(4.0)), "node") != [shape.style.fill for shape in nodes[:4]]  # one scale for all
+
+
+@pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pictures_are_written_in_every_format_with_the_same_bytes_each_time(suffix, theme, tmp_path):
+    files = [inc.plot.structure(PATH, theme=theme).save(tmp_path / f"{k}.{suffix}").read_bytes() for k in (1, 2)]
+    assert files[0] == files[1]
+    assert files[0].startswith({"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}[suffix])
+
+
+def test_matplotlib_and_svg_draw_the_same_shapes():
+    picture = inc.plot.structure(inc.geometry.named("cube"), layout=inc.geometry.coordinates("cube"))
+    [axis] = picture.figure().axes
+    drawn = [path for collection in axis.collections for path in collection.get_paths()]
+    elements = [e.tag.split("}")[1] for e in ElementTree.fromstring(picture.svg()).iter()]
+    assert len(drawn) == len(picture.scene.shapes) == elements.count("path") + elements.count("circle")
+
+
+def test_everything_lies_on_the_paper():
+    for picture in (inc.plot.structure(PATH, torch.randn(4), title="a path"), inc.plot.structure(inc.Structure.complete(4, ["i j"]))):
+        corners = [point for shape in picture.scene.shapes for point in shape.points_around()]
+        assert all(0 <= x <= picture.scene.width and 0 <= y <= picture.scene.height for x, y in corners)
+
+
+def test_two_drawings_of_a_structure_are_the_same():
+    graph = inc.geometry.named("Petersen graph")
+    assert inc.plot.structure(graph).svg() == inc.plot.structure(graph).svg()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"what": 3}, "draws a Structure or an Example; got int"),
+        ({"values": {"i": torch.ones(3)}}, "must have 4 rows, one for each entry; got shape"),
+        ({"values": {"i": [1, 2, 3, 4]}}, "must be a tensor; got list"),
+        ({"values": torch.ones(4, 2), "channel": 2}, "have 2 channels; channel 2 is none"),
+        ({"values": ["i"]}, "are features of an example: pass the Example"),
+        ({"what": inc.Example(PATH, {"i": torch.ones(4, 1)}), "values": ["{i j}"]}, "has no features of '{i j}'; it has 'i'"),
+        ({"layout": "spiral"}, "a layout is one of 'force', .*; got 'spiral'"),
+        ({"layout": torch.ones(3, 2)}, "a row of coordinates for each of the 4 nodes"),
+        ({"layout": torch.full((4, 2), torch.nan)}, "finite coordinates"),
+        ({"layout": {"user": torch.ones(4, 2)}}, "no coordinates for nodes of sort `node`"),
+        ({"labels": ["a"]}, "labels has 1 texts, and there are 4 nodes"),
+        ({"theme": "blue"}, "a theme is one of 'light', 'dark'; got 'blue'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(arguments, said):
+    with pytest.raises(IncidenceError, match=said):
+        inc.plot.structure(**{"what": PATH, **arguments})
+
+
+def test_what_is_too_large_says_what_to_do():
+    with pytest.raises(TooLargeError, match=r"Draw a part, as in plot.structure\(s.induced"):
+        inc.plot.structure(inc.Structure(70_000))
+
+
+def test_a_file_that_is_no_picture_is_refused(tmp_path):
+    with pytest.raises(IncidenceError, match=r"a picture is a file .svg, .pdf or .png; got 'a.jpg'"):
+        inc.plot.structure(PATH).save(tmp_path / "a.jpg")
