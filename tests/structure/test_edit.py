@@ -242,6 +242,7 @@ def test_structures_with_the_same_entries_in_order_are_equal(one, other):
         (edges((0, 1)), edges((0, 1), text="(i j)")),
         (edges((0, 1)), edges((0, 1), text="bond={i j}")),
         (edges((0, 1), text="(i j)"), edges((1, 0), text="(i j)")),
+        (edges((0, 1), text="<i j>"), edges((1, 0), text="<i j>")),
         (edges((0, 1)), edges((0, 1), (1, 2))),
         (Structure({"a": 2, "b": 1}), Structure({"a": 1, "b": 2})),
         (Structure({"a": 2}), Structure({"b": 2})),
@@ -250,7 +251,22 @@ def test_structures_with_the_same_entries_in_order_are_equal(one, other):
         (edges((0, 1)), "a structure"),
         (Structure(2), Structure(2, device="meta")),
     ],
-    ids=["order", "nodes", "entry", "pattern", "name", "direction", "number", "sizes", "sorts", "parts", "batch", "type", "device"],
+    ids=[
+        "order",
+        "nodes",
+        "entry",
+        "pattern",
+        "name",
+        "direction",
+        "orientation",
+        "number",
+        "sizes",
+        "sorts",
+        "parts",
+        "batch",
+        "type",
+        "device",
+    ],
 )
 def test_structures_that_differ_are_not_equal(one: Any, other: Any):
     assert one != other

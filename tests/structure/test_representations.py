@@ -27,6 +27,12 @@ PATTERNS = [
     "(i j) {j k}",
     "u:a v:a w:b",
     "{u:a v:a w:b} w:b",
+    "<i j k>",
+    "i <i j>",
+    "{i j} <k l>",
+    "<i j> <k l>",
+    "<i j> <i j>",
+    "<u:a v:a w:b> {w:b x:b}",
 ]
 
 
@@ -155,6 +161,8 @@ def test_what_cannot_be_split_or_carried_is_refused():
         carry(s, "k", "{i j}", torch.ones(3, 1))
     with pytest.raises(IncidenceError, match="open faces have no letters to carry by"):
         carry(Structure(2, {"{i ...}": torch.tensor([[0, 1], [0, 0]])}), "i", "{i ...}", torch.ones(2, 1))
+    with pytest.raises(IncidenceError, match="values of oriented faces have signs, and are not carried"):
+        carry(Structure(2, {"<i j>": torch.tensor([[0], [1]])}), "i", "<i j>", torch.ones(2, 1))
 
 
 @pytest.mark.parametrize(

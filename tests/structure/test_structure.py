@@ -357,6 +357,10 @@ COMPLETE = [
     "{i j k l}",
     "[i j k l]",
     "[i j] [i k]",
+    "<i j k>",
+    "i <j i>",
+    "<i j> <j k>",
+    "<i j> {k l}",
 ]
 COMPLETE_WITH_SORTS = ["u:a m:b", "{i:a j:a k:b}", "(i:a k:b) j:a", "{i:a j:a} {j:a k:b}", "[i:a j:a k:b l:b]"]
 

@@ -18,7 +18,7 @@ from math import factorial, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from incidence.algebra.grammar import Kind, Signature, write_faces
-from incidence.algebra.signs import is_odd
+from incidence.algebra.signs import is_odd, orientation_sign
 from incidence.errors import IncidenceError, TooLargeError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __all__ = [
     "Profile",
     "num_partitions",
     "orbits",
+    "placement_sign",
     "placements",
     "profile_of",
     "profiles",
@@ -304,6 +305,11 @@ def _open_signatures(pattern: Pattern) -> tuple[tuple[Signature, str], ...]:
 def _classes(pattern: Pattern, state: State, opened: tuple[tuple[Signature, str], ...]) -> tuple[Class, ...]:
     fixed = [Class(signature, sort, len(list(group)), is_odd(pattern.kinds, signature)) for (signature, sort), group in groupby(state)]
     return tuple(sorted([*fixed, *(Class(s, sort, None) for s, sort in opened)], key=lambda c: (c.faces, c.sort)))
+
+
+def placement_sign(pattern: Pattern, placed: Sequence[int]) -> int:
+    """The sign by which a placement of the letters differs from the standard orientation: nodes in their order, class by class."""
+    return orientation_sign(pattern.faces, dict(zip(pattern.letters, placed, strict=True)))
 
 
 def placements(pattern: Pattern, orbit: Orbit) -> Iterator[tuple[int, ...]]:

@@ -3,15 +3,14 @@ r"""`Pattern`: the index structure of one tensor, compared by meaning."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from math import prod
 from types import MappingProxyType
 
 from incidence.algebra.grammar import Face, Kind, Letter, Signature, TensorSyntax, make_face, parse, write_faces, write_letter
 from incidence.algebra.orbit import Orbit, orbits
-from incidence.algebra.signs import is_odd, sorting_sign
+from incidence.algebra.signs import is_odd, orientation_sign
 
 __all__ = ["Pattern"]
 
@@ -75,8 +74,33 @@ class Pattern:
 
     @cached_property
     def canonical_letters(self) -> tuple[str, ...]:
-        """The letters in an order that depends on meaning only; ties are letters that may be exchanged."""
-        return tuple(sorted(self.letters, key=lambda name: (self.signatures[name], self.sorts[name])))
+        """The letters in an order that depends on meaning only; ties are letters that may be exchanged.
+
+        Where exchanging two of them changes the sign, they stand such that the orientation of the faces is that of this order.
+        """
+        letters = list(self._sorted_letters)
+        if self.odd_pair is not None and orientation_sign(self.faces, _ranks(letters)) < 0:
+            one, other = map(letters.index, self.odd_pair)
+            letters[one], letters[other] = letters[other], letters[one]
+        return tuple(letters)
+
+    @cached_property
+    def _sorted_letters(self) -> tuple[str, ...]:
+        return tuple(sorted(self.letters, key=self._place))
+
+    def _place(self, name: str) -> tuple[Signature, str]:
+        return self.signatures[name], self.sorts[name]
+
+    @cached_property
+    def odd_pair(self) -> tuple[str, str] | None:
+        """Two letters whose exchange leaves every entry as it is and reverses its orientation; None where the text settles it.
+
+        Example:
+            >>> Pattern("<i j k>").odd_pair, Pattern("i <i j>").odd_pair
+            (('i', 'j'), None)
+        """
+        ties = (pair for pair in pairwise(self._sorted_letters) if self._place(pair[0]) == self._place(pair[1]))
+        return next((pair for pair in ties if is_odd(self.kinds, self.signatures[pair[0]])), None)
 
     @cached_property
     def fixed_letters(self) -> tuple[str, ...]:
@@ -103,13 +127,7 @@ class Pattern:
             >>> [Pattern(text).sign for text in ("i <i j>", "i <j i>", "<i j>", "{i j}")]
             [1, -1, 0, 1]
         """
-        oriented = [face for face in self.faces if face.kind.is_oriented]
-        rank = {name: number for number, name in enumerate(self.canonical_letters)}
-        for one, other in pairwise(self.canonical_letters):
-            alike = (self.signatures[one], self.sorts[one]) == (self.signatures[other], self.sorts[other])
-            if alike and is_odd(self.kinds, self.signatures[one]):
-                return 0
-        return prod(sorting_sign([rank[letter.name] for letter in face.letters]) for face in oriented)
+        return orientation_sign(self.faces, _ranks(self._sorted_letters)) if self.odd_pair is None else 0
 
     @property
     def order(self) -> int:
@@ -149,6 +167,15 @@ class Pattern:
         letters = Counter((self.sorts[name], self.signatures[name]) for name in self.letters)
         return self.name, tuple((kind.opening, is_open) for kind, is_open in self.kinds), frozenset(letters.items()), self.sign
 
+    def is_opposite(self, other: Pattern) -> bool:
+        """Whether two patterns have the same entries and values of opposite signs, as `i <i j>` and `i <j i>`.
+
+        Example:
+            >>> Pattern("i <i j>").is_opposite(Pattern("i <j i>")), Pattern("<i j>").is_opposite(Pattern("<j i>"))
+            (True, False)
+        """
+        return self._key[:-1] == other._key[:-1] and self.sign == -other.sign != 0
+
     def __eq__(self, other: object) -> bool:
         return self is other or (self._key == other._key if isinstance(other, Pattern) else NotImplemented)
 
@@ -172,3 +199,7 @@ class Pattern:
 
     def __reduce__(self) -> tuple[type[Pattern], tuple[str]]:
         return Pattern, (str(self),)
+
+
+def _ranks(letters: Sequence[str]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(letters)}

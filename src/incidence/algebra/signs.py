@@ -7,13 +7,14 @@ the permutation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
+from math import prod
 from typing import Any
 
-from incidence.algebra.grammar import Kind, Signature
+from incidence.algebra.grammar import Face, Kind, Signature
 
-__all__ = ["is_odd", "sorting_sign"]
+__all__ = ["is_odd", "orientation_sign", "sorting_sign"]
 
 
 def is_odd(kinds: Sequence[tuple[Kind, bool]], signature: Signature) -> bool:
@@ -29,3 +30,8 @@ def sorting_sign(items: Sequence[Any]) -> int:
         (1, -1, 1)
     """
     return -1 if sum(one > other for one, other in combinations(items, 2)) % 2 else 1
+
+
+def orientation_sign(faces: Iterable[Face], rank: Mapping[str, int]) -> int:
+    """The sign that brings the letters of all oriented faces into the order of their ranks."""
+    return prod(sorting_sign([rank[letter.name] for letter in face.letters]) for face in faces if face.kind.is_oriented)

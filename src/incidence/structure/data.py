@@ -32,6 +32,7 @@ __all__ = [
     "entry_ptr_of",
     "keep_arranged",
     "orbit_rows",
+    "orientations",
     "parsed",
     "row_counts",
 ]
@@ -197,6 +198,10 @@ class StructureData:
         if same is not None:
             how = f"write `{same}`" if same.name else f"write `{same}` without the name"
             return f"no index for `{pattern}` here. There is `{same}`, but a name means one tensor: {how}, or give both an index."
+        opposite = next((p for p in self._index if p.is_opposite(pattern)), None)
+        if opposite is not None:
+            what = f"no index for `{pattern}` here. There is `{opposite}`, which has the same entries and values of the opposite sign"
+            return f"{what}: write it like that, and change the sign of the values."
         return f"no index for `{pattern}` here; there are: {self._known_tensors()}. Add it with `with_index`."
 
     def _as_spelt(self, pattern: Pattern) -> Pattern:
@@ -280,8 +285,9 @@ def arranged(structure: StructureData, text: str | Pattern) -> Arrangement:
             cache[pattern] = Arrangement(arrange(bucket, num_nodes) for bucket in found)
         except DuplicateError as error:
             one, other = error.rows
+            whatever = ", whatever its orientation" * kept.is_oriented
             raise IncidenceError(
-                f"index['{kept}']: columns {one} and {other} denote one entry. Keep one of them (add up their features first); "
+                f"index['{kept}']: columns {one} and {other} denote one entry{whatever}. Keep one of them (add up their features first); "
                 f"parallel edges are nodes of a sort of their own, as in `(i j) e:edge`."
             ) from None
     return cache[pattern]
@@ -315,6 +321,16 @@ def orbit_rows(structure: StructureData, text: str | Pattern) -> list[Tensor]:
     for found in arranged(structure, pattern):
         rows[found.bucket.orbit].append(found.bucket.rows)
     return [torch.cat(parts) for parts in rows]
+
+
+@torch.inference_mode(False)
+def orientations(structure: StructureData, text: str | Pattern) -> Tensor:
+    """By which sign the reference orientation of every entry differs from the standard one: class by class, nodes ascending; 1 or -1."""
+    signs = torch.ones(structure.num_entries(text), dtype=torch.long, device=structure.device)
+    for found in arranged(structure, text):
+        if found.bucket.signs is not None:
+            signs[found.bucket.rows] = found.bucket.signs.long()
+    return signs
 
 
 def entry_ptr_of(home: Tensor, num_structures: int) -> Tensor:

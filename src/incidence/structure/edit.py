@@ -11,7 +11,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.data import IndexData, StructureData, arranged, entry_ptr_of, keep_arranged
+from incidence.structure.data import IndexData, StructureData, arranged, entry_ptr_of, keep_arranged, orientations
 from incidence.structure.entries import Bucket, buckets, count_entries
 from incidence.structure.ragged import code, no_entries, rank
 from incidence.structure.validate import as_index, as_rows, as_tensors, assert_entries, assert_names
@@ -27,6 +27,7 @@ __all__ = [
     "locate",
     "masked",
     "relabel",
+    "reverse",
     "select",
     "with_index",
 ]
@@ -56,20 +57,25 @@ def _permute_entries(pattern: Pattern, parts: tuple[Tensor, ...], order: Tensor)
     return letters, *(members[:, members[1].sort(stable=True)[1]] for members in moved)
 
 
-def locate(structure: StructureData, text: str | Pattern, query: object) -> Tensor:
-    """The rows of given entries, -1 where an entry is absent."""
+def locate(structure: StructureData, text: str | Pattern, query: object) -> tuple[Tensor, Tensor]:
+    """The rows of given entries, -1 where an entry is absent; and whether they have the orientation asked for: 1, -1, or 0 for none."""
     found = structure.resolve(text)
     pattern = found if isinstance(text, str) and found.name == text.strip() else Pattern(text)
     asked = as_index(pattern, query, structure.device)
     assert_entries(pattern, asked, structure.counts)
     offsets, total = structure._node_offsets, max(structure.total_nodes, 1)
     rows = torch.full((count_entries(pattern, asked),), -1, dtype=torch.long, device=structure.device)
+    signs = torch.ones_like(rows)
     known = {(a.bucket.orbit, a.bucket.sizes): a.bucket for a in arranged(structure, found)}
     for bucket in buckets(pattern, asked, offsets, total):
         own = known.get((bucket.orbit, bucket.sizes))
         if own is not None:
             rows[bucket.rows] = _match(bucket, own, total)
-    return rows
+        if bucket.signs is not None:
+            signs[bucket.rows] = bucket.signs.long()
+    is_there = rows >= 0
+    signs[is_there] *= orientations(structure, found)[rows[is_there]]
+    return rows, signs * is_there
 
 
 def _match(asked: Bucket, known: Bucket, num_nodes: int) -> Tensor:
@@ -184,19 +190,41 @@ def select(structure: S, text: str | Pattern, which: Any) -> tuple[S, Rows]:
     pattern = structure.resolve(text)
     if pattern not in structure._index:
         raise IncidenceError(f"`{pattern}` has no index here: all its entries are present. Use `induced` to drop nodes.")
-    count = structure.num_entries(pattern)
-    rows = as_rows(which, structure.device)
-    if rows.dtype == torch.bool:
-        if rows.shape != (count,):
-            raise IncidenceError(f"select needs a mask of the {count} entries of `{pattern}`; got shape {list(rows.shape)}.")
-        rows = rows.nonzero()[:, 0]
-    is_bad = rows.is_floating_point() or rows.ndim != 1
-    if is_bad or (rows.numel() and (int(rows.min()) < 0 or int(rows.max()) >= count or len(rows.unique()) < len(rows))):
-        raise IncidenceError(f"select needs a mask, or different rows of 0 to {count - 1}, of `{pattern}`.")
+    rows = _rows_of(structure, pattern, which, "select")
     home = structure.batch(pattern)[rows]
     if bool((home.diff() < 0).any()):
         raise IncidenceError("select must keep the entries of a batch in the order of its structures.")
     return _with_rows(structure, pattern, rows), {pattern: rows.long()}
+
+
+def _rows_of(structure: StructureData, pattern: Pattern, which: Any, what: str) -> Tensor:
+    """Different rows of a tensor, from a mask or numbers."""
+    count = structure.num_entries(pattern)
+    rows = as_rows(which, structure.device)
+    if rows.dtype == torch.bool:
+        if rows.shape != (count,):
+            raise IncidenceError(f"{what} needs a mask of the {count} entries of `{pattern}`; got shape {list(rows.shape)}.")
+        rows = rows.nonzero()[:, 0]
+    is_bad = rows.is_floating_point() or rows.ndim != 1
+    if is_bad or (rows.numel() and (int(rows.min()) < 0 or int(rows.max()) >= count or len(rows.unique()) < len(rows))):
+        raise IncidenceError(f"{what} needs a mask, or different rows of 0 to {count - 1}, of `{pattern}`.")
+    return rows
+
+
+def reverse(structure: S, text: str | Pattern, which: Any = None) -> tuple[S, Tensor]:
+    """The same structure with the reference orientation of some entries reversed, and the signs that features get by it."""
+    pattern = structure._as_spelt(structure.resolve(text))
+    if pattern.odd_pair is None:
+        settled = "its text settles the orientation of every entry" if pattern.is_oriented else "it has no oriented face"
+        raise IncidenceError(f"reverse: `{pattern}` has no orientation to choose, as {settled}.")
+    signs = torch.ones(structure.num_entries(pattern), dtype=torch.long, device=structure.device)
+    rows = torch.arange(len(signs), device=structure.device) if which is None else _rows_of(structure, pattern, which, "reverse")
+    signs[rows] = -1
+    letters, *members = structure._index[pattern]
+    one, other = map(pattern.fixed_letters.index, pattern.odd_pair)
+    swapped = letters.clone()
+    swapped[one, rows], swapped[other, rows] = letters[other, rows], letters[one, rows]
+    return structure._with({**structure._index, pattern: (swapped, *members)}, structure._entry_ptr), signs
 
 
 def _with_rows(structure: S, pattern: Pattern, rows: Tensor, name: str | None = None) -> S:
@@ -239,9 +267,13 @@ def is_equal(one: StructureData, other: StructureData) -> bool:
 
 def _same_entries(one: StructureData, other: StructureData, pattern: Pattern) -> bool:
     ours, theirs = arranged(one, pattern), arranged(other, pattern)
-    return len(ours) == len(theirs) and all(
-        (a.bucket.orbit, a.bucket.sizes) == (b.bucket.orbit, b.bucket.sizes)
-        and torch.equal(a.rows, b.rows)
-        and torch.equal(a.bucket.nodes[a.order], b.bucket.nodes[b.order])
-        for a, b in zip(ours, theirs, strict=True)
+    return (
+        len(ours) == len(theirs)
+        and all(
+            (a.bucket.orbit, a.bucket.sizes) == (b.bucket.orbit, b.bucket.sizes)
+            and torch.equal(a.rows, b.rows)
+            and torch.equal(a.bucket.nodes[a.order], b.bucket.nodes[b.order])
+            for a, b in zip(ours, theirs, strict=True)
+        )
+        and (not pattern.is_oriented or torch.equal(orientations(one, pattern), orientations(other, pattern)))
     )

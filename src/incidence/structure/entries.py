@@ -3,6 +3,8 @@ r"""Entries of a pattern, told by assignments of nodes to letters, in the canoni
 Two assignments may denote one entry, so entries are never compared as columns of an index. Every entry is turned into the list
 of its class sets; entries with the same orbit and class sizes form a *bucket*, a matrix of nodes with classes side by side and
 nodes ascending within each class. After that, open faces are just several buckets of one family, and nothing else is special.
+With oriented faces, an assignment also denotes a reference orientation; what is kept of it is one sign for each entry, by which it differs
+from the orientation of the class sets as they stand in the bucket (docs/math.md section 16).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.grammar import Signature
+from incidence.algebra.orbit import placement_sign
 from incidence.algebra.pattern import Pattern
 from incidence.structure.ragged import ascend, code, group
 
@@ -32,12 +35,14 @@ class Bucket:
         sizes: The number of nodes in each class.
         rows: Which entries these are, ascending, shape (entries,).
         nodes: Their nodes by class, ascending within each class, shape (entries, nodes); numbered through all sorts.
+        signs: With oriented faces, 1 or -1 for the reference orientation of each entry, shape (entries,); else None.
     """
 
     orbit: int
     sizes: tuple[int, ...]
     rows: Tensor
     nodes: Tensor
+    signs: Tensor | None = None
 
     @property
     def labels(self) -> tuple[int, ...]:
@@ -66,23 +71,29 @@ def _fixed(pattern: Pattern, index: Tensor, offsets: Mapping[str, int]) -> Itera
         partitions = group(code(same, [2] * len(same))[0])
     else:
         partitions = [(0, torch.arange(index.shape[1], device=index.device))]
-    by_orbit: dict[tuple[int, tuple[int, ...]], list[tuple[Tensor, Tensor]]] = {}
+    by_orbit: dict[tuple[int, tuple[int, ...]], list[Bucket]] = {}
     for _, rows in partitions:
         if not len(rows):
             continue
         first = index[:, rows[0]].tolist()
         equal = tuple((p, q) for p, q in pairs if first[p] == first[q])
-        orbit, sizes, letters = _arrangement(str(pattern), equal)
+        orbit, sizes, letters, sign = _arrangement(str(pattern), equal)
         own = index if len(rows) == index.shape[1] else index[:, rows]
         shifts = [offsets[pattern.sorts[pattern.letters[p]]] for p in letters]
         columns = [own[p] + shift if shift else own[p] for p, shift in zip(letters, shifts, strict=True)]
-        by_orbit.setdefault((orbit, sizes), []).append((rows, _by_class(columns, sizes) if columns else index.new_zeros(len(rows), 0)))
-    for (orbit, sizes), parts in by_orbit.items():
-        rows, nodes = parts[0]
-        if len(parts) > 1:
-            rows, order = torch.cat([part[0] for part in parts]).sort()
-            nodes = torch.cat([part[1] for part in parts])[order]
-        yield Bucket(orbit, sizes, rows, nodes)
+        nodes = _by_class(columns, sizes) if columns else index.new_zeros(len(rows), 0)
+        signs = _signs(pattern, orbit, columns, sizes, sign) if pattern.is_oriented else None
+        by_orbit.setdefault((orbit, sizes), []).append(Bucket(orbit, sizes, rows, nodes, signs))
+    for parts in by_orbit.values():
+        yield parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def _joined(parts: Sequence[Bucket]) -> Bucket:
+    """Entries of one orbit and class sizes that were told by letters that coincide in different ways."""
+    rows, order = torch.cat([part.rows for part in parts]).sort()
+    nodes = torch.cat([part.nodes for part in parts])[order]
+    signs = [part.signs for part in parts if part.signs is not None]
+    return Bucket(parts[0].orbit, parts[0].sizes, rows, nodes, torch.cat(signs)[order] if signs else None)
 
 
 Node = tuple[Signature, str]  # what tells the class of a node: its faces, and its sort
@@ -100,8 +111,11 @@ def _may_coincide(text: str) -> tuple[tuple[int, int], ...]:
 
 
 @lru_cache(maxsize=4096)
-def _arrangement(text: str, equal: tuple[tuple[int, int], ...]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """The orbit of the entries in which exactly these pairs of letters coincide, its class sizes, and a letter for each node, by class."""
+def _arrangement(text: str, equal: tuple[tuple[int, int], ...]) -> tuple[int, tuple[int, ...], tuple[int, ...], int]:
+    """The orbit of the entries in which exactly these pairs of letters coincide, its class sizes, and a letter for each node, by class.
+
+    With oriented faces also the sign that brings their letters into this order; without, 1.
+    """
     pattern = Pattern(text)
     block = list(range(len(pattern.letters)))
     for p, q in equal:
@@ -112,11 +126,9 @@ def _arrangement(text: str, equal: tuple[tuple[int, int], ...]) -> tuple[int, tu
     nodes = {p: (tuple(sorted(place)), pattern.sorts[pattern.letters[p]]) for p, place in places.items()}
     counts = Counter(nodes.values())
     number, classes = _numbered(text)[frozenset(counts.items())]
-    return (
-        number,
-        tuple(counts[wanted] for wanted in classes),
-        tuple(p for wanted in classes for p, node in nodes.items() if node == wanted),
-    )
+    letters = tuple(p for wanted in classes for p, node in nodes.items() if node == wanted)
+    sign = placement_sign(pattern, [letters.index(p) for p in block])
+    return number, tuple(counts[wanted] for wanted in classes), letters, sign
 
 
 @lru_cache(maxsize=64)
@@ -130,6 +142,30 @@ def _by_class(columns: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
     """Columns of nodes as a matrix, ascending within each class. A column lies in one piece, as whole columns are compared later."""
     parts = [ascend(columns[stop - size : stop]) for stop, size in zip(accumulate(sizes), sizes, strict=True)]
     return torch.stack([column for part in parts for column in part]).T
+
+
+def _signs(pattern: Pattern, orbit: int, columns: Sequence[Tensor], sizes: Sequence[int], sign: int) -> Tensor:
+    """The signs of entries from their nodes by class, before these ascend: those of an odd class count with the sign of their order."""
+    is_reversed = torch.full((len(columns[0]),), sign < 0, device=columns[0].device)
+    for c, stop, size in zip(pattern.orbits[orbit].classes, accumulate(sizes), sizes, strict=True):
+        for one, other in combinations(columns[stop - size : stop] if c.is_odd else (), 2):
+            is_reversed ^= one > other
+    return _as_signs(is_reversed)
+
+
+def _as_signs(is_reversed: Tensor) -> Tensor:
+    return 1 - 2 * is_reversed.to(torch.int8)
+
+
+def _open_signs(pattern: Pattern, letters: Tensor, nodes: Tensor, offsets: Mapping[str, int]) -> Tensor:
+    """The signs of entries from their letters, shape (letters, entries), and their nodes by class, shape (entries, nodes)."""
+    is_reversed = torch.zeros(len(nodes), dtype=torch.bool, device=nodes.device)
+    for face in (face for face in pattern.faces if face.kind.is_oriented):
+        own = [letters[pattern.fixed_letters.index(x.name)] + offsets[x.sort] for x in face.letters]
+        places = [(nodes == node[:, None]).byte().argmax(1) for node in own]
+        for one, other in combinations(places, 2):
+            is_reversed ^= one > other
+    return _as_signs(is_reversed)
 
 
 def _open(pattern: Pattern, index: Sequence[Tensor], offsets: Mapping[str, int], num_nodes: int) -> Iterator[Bucket]:
@@ -160,7 +196,8 @@ def _open(pattern: Pattern, index: Sequence[Tensor], offsets: Mapping[str, int],
         position = torch.tensor([wanted.index(c) if c in present else 0 for c in classes], device=rows.device)
         order = position[kind[spots]].sort(dim=1, stable=True)[1]  # nodes already ascend within an entry
         sizes = tuple(present.get(c, 0) for c in wanted)
-        yield Bucket(orbit, sizes, rows, node[spots].gather(1, order))
+        nodes = node[spots].gather(1, order)  # (entries, nodes), by class
+        yield Bucket(orbit, sizes, rows, nodes, _open_signs(pattern, letters[:, rows], nodes, offsets) if pattern.is_oriented else None)
 
 
 def count_entries(pattern: Pattern, index: Sequence[Tensor]) -> int:

@@ -2,13 +2,15 @@ r"""Equivalent representations: a tensor and the face vectors that are its orbit
 
 An orbit with classes of sizes $h_1, \dots, h_r$ is a list of disjoint node sets. Written as a tensor with one orbit: the classes of one
 node make a directed face, and every larger class a set together with all nodes before it. So `i j` is `i, (i j)`, and the second
-orbit of `i {j k}` is `i {i j k}`: the node, and the set that it makes with the other two.
+orbit of `i {j k}` is `i {i j k}`: the node, and the set that it makes with the other two. Some of these sets are oriented, such that odd
+classes lie in an odd number of them: `<i j>` is itself.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -16,7 +18,7 @@ from torch import Tensor
 from incidence.algebra.orbit import Orbit, placements
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.structure.data import arranged, entry_ptr_of
+from incidence.structure.data import arranged, entry_ptr_of, orientations
 from incidence.structure.ragged import no_entries
 from incidence.structure.structure import Structure
 from incidence.structure.validate import assert_structure
@@ -47,14 +49,13 @@ def face_patterns(text: str | Pattern) -> tuple[Pattern, ...]:
 def _write(orbit: Orbit) -> str:
     """A tensor whose only orbit is isomorphic to a given one."""
     letters = (f"{letter}{digit}" for digit in ("", *range(1, 10)) for letter in "ijklmnopqrstuvwxyz")
-    inside: list[str] = []
-    faces = []
-    for is_single in (True, False):
-        for c in orbit.classes:
-            if (c.size == 1) is is_single:
-                inside += [f"{next(letters)}:{c.sort}" for _ in range(c.size or 0)]
-                faces += [] if is_single else [f"{{{' '.join(inside)}}}"]
-        faces += [f"({' '.join(inside)})"] if is_single and inside else []
+    inside = [f"{next(letters)}:{c.sort}" for c in orbit.classes if c.size == 1]
+    faces = [f"({' '.join(inside)})"] if inside else []
+    large = [c for c in orbit.classes if c.size != 1]
+    odd = [*(c.is_odd for c in large), False]
+    for c, (is_odd, is_later_odd) in zip(large, pairwise(odd), strict=True):  # a class lies in its own set and in all later ones
+        inside += [f"{next(letters)}:{c.sort}" for _ in range(c.size or 0)]
+        faces.append(f"<{' '.join(inside)}>" if is_odd != is_later_odd else f"{{{' '.join(inside)}}}")
     return " ".join(faces)
 
 
@@ -82,13 +83,14 @@ def to_faces(structure: Structure, text: str | Pattern, x: Tensor | None = None)
     index: dict[Pattern, tuple[Tensor, ...]] = {}
     entry_ptr, values = {}, {}
     home = structure.batch(pattern)
+    signs = orientations(structure, pattern)
     for new, rows, nodes in _parts(structure, pattern):
         if new.faces:
             index[new] = (nodes,)
             entry_ptr[new] = entry_ptr_of(home[rows], structure.num_structures)
         if x is not None:
             _assert_features(x, structure.num_entries(pattern), str(pattern))
-            values[new.name or str(new)] = x[rows]
+            values[new.name or str(new)] = _signed(x[rows], signs[rows], pattern)
     return structure._with(index, entry_ptr), values
 
 
@@ -122,7 +124,12 @@ def from_faces(structure: Structure, text: str | Pattern, values: Mapping[str, T
                 f"face vectors of one tensor have the same channels and type; the features of {first!r} are {seen[0]}, "
                 f"those of {key!r} are {seen[1]}."
             )
-    return torch.cat([y for _, y in parts])[torch.cat(list(rows.values())).argsort()]
+    return _signed(torch.cat([y for _, y in parts])[torch.cat(list(rows.values())).argsort()], orientations(structure, pattern), pattern)
+
+
+def _signed(x: Tensor, signs: Tensor, pattern: Pattern) -> Tensor:
+    """Features in the standard orientation from those in the reference orientation, or back."""
+    return x * signs.to(x.dtype).view(-1, *[1] * (x.ndim - 1)) if pattern.is_oriented else x
 
 
 def _assert_keys(pattern: Pattern, values: object) -> None:
@@ -187,6 +194,10 @@ def carry(structure: Structure, source: str, target: str, x: Tensor) -> Tensor:
         raise IncidenceError(f"`{source}` is carried on `{target}` by common letters, but `{missing[0]}` is not in `{target}`.")
     if small.is_open or large.is_open:
         raise IncidenceError(f"`{source}` on `{target}`: open faces have no letters to carry by. Use a layer between them.")
+    if small.is_oriented or large.is_oriented:
+        raise IncidenceError(
+            f"`{source}` on `{target}`: values of oriented faces have signs, and are not carried. Use a layer between them."
+        )
     _assert_features(x, structure.num_entries(small), source, least=1)
     y = x.new_zeros(structure.num_entries(large), *x.shape[1:])
     for bucket in (found.bucket for found in arranged(structure, large)):

@@ -3,7 +3,7 @@ r"""`Structure`: nodes and the entries of tensors over them; index data only, va
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
@@ -94,9 +94,40 @@ class Structure(StructureData):
         """
         return edit.canonical(self)
 
-    def locate(self, text: str | Pattern, query: object) -> Tensor:
-        """The rows of given entries, told like an index of the pattern; -1 where an entry is absent."""
-        return edit.locate(self, text, query)
+    @overload
+    def locate(self, text: str | Pattern, query: object, *, with_sign: Literal[False] = ...) -> Tensor: ...
+    @overload
+    def locate(self, text: str | Pattern, query: object, *, with_sign: Literal[True]) -> tuple[Tensor, Tensor]: ...
+    def locate(self, text: str | Pattern, query: object, *, with_sign: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """The rows of given entries, told like an index of the pattern; -1 where an entry is absent.
+
+        Oriented faces are found whatever their orientation. `with_sign=True` also tells whether the entry has the orientation of the
+        query (1), the opposite (-1), or is absent (0): the value for the query is the sign times the value at the row.
+
+        Example:
+            >>> s = Structure(3, {"<i j>": [[0, 2], [1, 1]]})
+            >>> s.locate("<i j>", [[0, 1, 0], [1, 2, 2]], with_sign=True)
+            (tensor([ 0,  1, -1]), tensor([ 1, -1,  0]))
+        """
+        rows, signs = edit.locate(self, text, query)
+        return (rows, signs) if with_sign else rows
+
+    def reverse(self, text: str | Pattern, which: object = None) -> tuple[Structure, Tensor]:
+        """The same structure with the reference orientation of some entries reversed, and for each entry the sign of that.
+
+        Features go there by `signs[:, None] * x`.
+
+        Args:
+            text: The tensor, with an oriented face whose orientation the text leaves open, as in `<i j>`; in `i <i j>` it does not.
+            which: A mask or row numbers; all entries, if not given.
+
+        Example:
+            >>> s = Structure(3, {"<i j>": [[0, 2], [1, 1]]})
+            >>> reversed_structure, signs = s.reverse("<i j>", [1])
+            >>> reversed_structure["<i j>"].tolist(), signs.tolist()
+            ([[0, 1], [1, 2]], [1, -1])
+        """
+        return edit.reverse(self, text, which)
 
     def with_index(self, index: Mapping[str, object]) -> Structure:
         """The same nodes with further tensors, or other entries for those given."""

@@ -256,12 +256,12 @@ def _assert_distinct(pattern: Pattern, letters: Tensor, name: str) -> None:
             bad = first_true(letters[row[one]] == letters[row[other]])
             if bad is not None:
                 entry = tuple(letters[:, bad].tolist())
-                loop = " Remove the self-loop, or use" if len(inside) == 2 else " Remove the entry, or use"
-                remedy = " ".join(inside) if face.kind.is_ordered else f"[{' '.join(inside)}]"
+                loop = "Remove the self-loop" if len(inside) == 2 else "Remove the entry"
+                repeats = " ".join(inside) if face.kind.is_ordered else f"[{' '.join(inside)}]"
+                remedy = "its value would be 0" if face.kind.is_oriented else f"or use `{repeats}`, where nodes may repeat"
                 what = f"{face.kind.title} has distinct nodes"
                 raise IncidenceError(
-                    f"{name}[:, {bad}] is {entry}: {what}, and `{one}` and `{other}` are both "
-                    f"{entry[row[one]]}.{loop} `{remedy}`, where nodes may repeat."
+                    f"{name}[:, {bad}] is {entry}: {what}, and `{one}` and `{other}` are both {entry[row[one]]}. {loop}, {remedy}."
                 )
 
 
