@@ -134,6 +134,11 @@ class Orbit:
 
     def write(self, node_names: Sequence[Sequence[str]]) -> str:
         """The faces in the given names of nodes, which stand class by class; oriented faces in the orientation of these lists."""
+        inside = self.names_by_face(node_names)
+        return write_faces((kind, names, is_open) for (kind, is_open), names in zip(self.kinds, inside, strict=True))
+
+    def names_by_face(self, node_names: Sequence[Sequence[str]]) -> list[list[str]]:
+        """The names of the nodes of every face, in the order in which they are written."""
         words: list[list[tuple[int, int, str]]] = [[] for _ in self.kinds]
         # In an unordered face, where all positions are -1, the letters of the pattern come in their order; in an oriented one, the
         # classes in theirs.
@@ -141,8 +146,7 @@ class Orbit:
         for i in self._reading_order():
             for (face, position), name in product(self.classes[i].faces, node_names[i]):
                 words[face].append((position, i if self.kinds[face][0].is_oriented else rank.get(name, len(rank)), name))
-        inside = ([name for *_, name in sorted(w, key=lambda x: x[:2])] for w in words)
-        return write_faces((kind, w, is_open) for (kind, is_open), w in zip(self.kinds, inside, strict=True))
+        return [[name for *_, name in sorted(w, key=lambda x: x[:2])] for w in words]
 
     def _reading_order(self) -> list[int]:
         """The classes in the order in which a reader of the faces meets them."""

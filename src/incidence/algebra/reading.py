@@ -20,10 +20,17 @@ _NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "e
 
 @dataclass(frozen=True)
 class Reading:
-    """One operation as a formula and in words."""
+    """One operation as a formula and in words.
+
+    Attributes:
+        formula, words: What it does.
+        x, y: The names of the nodes of every face of the input and of the output; a name in both is a node that they share.
+    """
 
     formula: str
     words: str
+    x: tuple[tuple[str, ...], ...]
+    y: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
         return f"{self.formula}: {self.words}"
@@ -49,13 +56,15 @@ def read(operation: Operation) -> Reading:
     fresh = _names("abcdefgh", used)
     copied = [[next(fresh) for _ in range((c.size or len(i)) - len(i))] for c, i in zip(target.classes, into, strict=True)]
     # With unmatched nodes first and the cells in order, values of oriented faces need no sign.
-    y = target.write([new + kept if c.is_odd else kept + new for c, kept, new in zip(target.classes, into, copied, strict=True)])
+    ys = [new + kept if c.is_odd else kept + new for c, kept, new in zip(target.classes, into, copied, strict=True)]
     rows = [[n for c in row for n in c] for row in matched]
-    x = source.write([left + row if c.is_odd else row + left for c, row, left in zip(source.classes, rows, summed, strict=True)])
+    xs = [left + row if c.is_odd else row + left for c, row, left in zip(source.classes, rows, summed, strict=True)]
     over = [name for names in summed for name in names]
     is_pooled = bool(over) or any(c.is_open for c in source.classes)
     sign = f"sum_{','.join(over)} " if over else "sum " if is_pooled else ""
-    return Reading(f"y[{y}] = {sign}x[{x}]", _words(operation, over, into, copied))
+    formula = f"y[{target.write(ys)}] = {sign}x[{source.write(xs)}]"
+    x, y = (tuple(map(tuple, orbit.names_by_face(names))) for orbit, names in ((source, xs), (target, ys)))
+    return Reading(formula, _words(operation, over, into, copied), x, y)
 
 
 def _names(letters: str, used: set[str]) -> Iterator[str]:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 from incidence.lazy import front_door
 
 if TYPE_CHECKING:
+    from incidence.plot.diagrams import operation, operations
     from incidence.plot.figures import confusion, curves, parity, save
+    from incidence.plot.orbit_pictures import orbits
     from incidence.plot.picture import Picture
+    from incidence.plot.sharing_matrix import sharing
     from incidence.plot.structures import structure
     from incidence.plot.text import plain, scatter
 
@@ -19,13 +22,30 @@ _HOMES = {
     "Picture": "incidence.plot.picture",
     "confusion": "incidence.plot.figures",
     "curves": "incidence.plot.figures",
+    "operation": "incidence.plot.diagrams",
+    "operations": "incidence.plot.diagrams",
+    "orbits": "incidence.plot.orbit_pictures",
     "parity": "incidence.plot.figures",
     "plain": "incidence.plot.text",
     "save": "incidence.plot.figures",
     "scatter": "incidence.plot.text",
+    "sharing": "incidence.plot.sharing_matrix",
     "structure": "incidence.plot.structures",
 }
 
-__all__ = ["Picture", "confusion", "curves", "parity", "plain", "save", "scatter", "structure"]
+__all__ = [
+    "Picture",
+    "confusion",
+    "curves",
+    "operation",
+    "operations",
+    "orbits",
+    "parity",
+    "plain",
+    "save",
+    "scatter",
+    "sharing",
+    "structure",
+]
 
 __getattr__, __dir__ = front_door(__name__, _HOMES)

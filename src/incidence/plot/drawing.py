@@ -7,20 +7,17 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import atan2, cos, hypot, pi, sin
 
-import numpy as np
-
 from incidence.plot.colours import Scale, shaded, text_on
 from incidence.plot.faces import DrawnTensor, Nodes, cycle_of, edges_of
+from incidence.plot.hulls import holds, region_around
 from incidence.plot.scene import Circle, Path, Point, Shape, Style, Text, arrow_head
 from incidence.plot.sheet import Sheet
-from incidence.plot.stress import Points
 from incidence.plot.theme import Theme, between
 
 __all__ = ["Drawing", "ways_to_draw"]
 
 _FACES, _HULLS, _LINES, _NODES = range(4)  # what lies on what, on flat paper
 _LARGEST_POLYGON = 64
-_SIDES = 16  # corners of a circle around a node of a hull
 
 
 @dataclass(frozen=True)
@@ -161,7 +158,7 @@ def _polygon(drawing: Drawing, tensor: DrawnTensor, entry: int, faces: tuple[Nod
 def _hull(drawing: Drawing, tensor: DrawnTensor, entry: int, faces: tuple[Nodes, ...], number: int) -> Drawn:
     """A set of nodes as a rounded region around them; each a little wider than the one before, so that outlines do not run together."""
     reach = drawing.sheet.radius * (1.55 + 0.16 * (entry % 5))
-    points = _around([drawing.sheet.at(v) for v in faces[0]], reach)
+    points = region_around([drawing.sheet.at(v) for v in faces[0]], reach)
     colour = drawing.colour(tensor.key, entry, drawing.theme.category(entry + 1))
     hint = drawing.hint(tensor, entry, faces)
     inside = Path(points, is_closed=True, style=Style(fill=colour, opacity=0.22), part=f"{tensor.key} inside", entry=entry)
@@ -324,39 +321,10 @@ def _are_apart(faces: Sequence[Nodes], sheet: Sheet) -> bool:
     if sheet.space is not None or len(faces) > 24 or len(sheet.places) > 200:
         return False
     for face in faces:
-        region = np.array(_around([sheet.at(v) for v in face], 1.6 * sheet.radius))
-        others = [v for v in range(len(sheet.places)) if v not in face]
-        if others and _any_inside(region, sheet.places[others]):
+        region = region_around([sheet.at(v) for v in face], 1.6 * sheet.radius)
+        if any(holds(region, sheet.at(v)) for v in range(len(sheet.places)) if v not in face):
             return False
     return True
-
-
-def _any_inside(region: Points, points: Points) -> bool:
-    """Whether a point lies in a convex region, whose corners run counter-clockwise."""
-    sides = np.roll(region, -1, axis=0) - region  # (corners, 2)
-    gaps = points[:, None] - region  # (points, corners, 2)
-    return bool((sides[:, 0] * gaps[:, :, 1] - sides[:, 1] * gaps[:, :, 0] >= 0).all(1).any())
-
-
-def _around(points: Sequence[Point], reach: float) -> tuple[Point, ...]:
-    """The convex hull of circles around points, counter-clockwise in its coordinates."""
-    turns = [2 * pi * k / _SIDES for k in range(_SIDES)]
-    corners = sorted({(x + reach * cos(t), y + reach * sin(t)) for x, y in points for t in turns})
-    lower, upper = _chain(corners), _chain(corners[::-1])
-    return tuple(lower[:-1] + upper[:-1])
-
-
-def _chain(corners: Sequence[Point]) -> list[Point]:
-    """One side of a convex hull, by Andrew's method."""
-    kept: list[Point] = []
-    for c in corners:
-        while len(kept) >= 2:
-            (ax, ay), (bx, by) = kept[-2:]
-            if (bx - ax) * (c[1] - ay) - (by - ay) * (c[0] - ax) > 0:
-                break
-            kept.pop()
-        kept.append(c)
-    return kept
 
 
 def _extent(points: Sequence[Point]) -> float:

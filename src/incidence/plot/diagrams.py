@@ -1,0 +1,132 @@
+"""`plot.operation`, `plot.operations` and `plot.orbits`: what a map can do, as pictures. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+from incidence.algebra.layers import Layer, is_layer
+from incidence.algebra.maps import EquivariantMap, Operation, OrbitPair, as_map
+from incidence.algebra.overlap import overlaps
+from incidence.errors import IncidenceError
+from incidence.plot.picture import Picture
+from incidence.plot.scene import Path, Scene, Shape, Style, Text
+from incidence.plot.theme import Theme, theme_of
+from incidence.plot.wiring import key_of_roles, tile
+
+__all__ = ["operation", "operations"]
+
+_TILE, _GAP = 156.0, 16.0
+
+
+def operation(what: Operation, number: int | None = None, *, theme: str | Theme = "light") -> Picture:
+    r"""One operation as a diagram: which nodes are matched, summed over and copied along; its formula and words below.
+
+    The faces of the input stand at the left and those of the output at the right: sets are round, tuples square with an arrow along them.
+    A node that both have is a dot between them, one that is summed over a sigma, one that is copied along a ring.
+
+    Args:
+        what: The operation, as in `EquivariantMap("i j -> i").operations[0]`.
+        number: Its number, to be shown.
+        theme: `light` or `dark`.
+
+    Example:
+        >>> picture = operation(EquivariantMap("i j -> i").operations[4])  # y[i] = sum_j x[j i]
+        >>> len(picture.scene.of("matched")), len(picture.scene.of("summed")), len(picture.scene.of("copied"))
+        (1, 1, 0)
+    """
+    if not isinstance(what, Operation):
+        raise IncidenceError(f"plot.operation draws an Operation, as in EquivariantMap('i -> i').operations[0]; got {type(what).__name__}.")
+    look = theme_of(theme)
+    _, shapes = tile(what, number, look, 210.0)
+    return Picture(Scene.around(shapes), look, str(what))
+
+
+def operations(
+    what: EquivariantMap | str | Any, which: Iterable[int] | None = None, *, columns: int = 4, most: int = 60, theme: str | Theme = "light"
+) -> Picture:
+    """The operations of a map, or those that a layer has, as diagrams: by pairs of orbits, with the numbers that `explain` gives them.
+
+    Args:
+        what: A map, its text, or a layer.
+        which: The numbers of the operations to draw; if not given, the first ones.
+        columns: How many stand side by side.
+        most: How many are drawn if `which` is not given; a line says how many are left out.
+        theme: `light` or `dark`.
+
+    Raises:
+        IncidenceError: A number is none of an operation.
+
+    Example:
+        >>> len(operations("i j -> i j").scene.of("formula"))
+        15
+    """
+    look = theme_of(theme)
+    layer = Layer(what) if is_layer(what) else None
+    m = layer.map if layer is not None else as_map(what)
+    kept = layer.kept if layer is not None else None
+    total = m.dimension if kept is None else len(kept)
+    chosen = None if which is None else _numbers(m, which)
+    blocks = list(_blocks(m, kept, chosen, most))
+    shapes: list[Shape] = [Text(0, 12, str(m), 12, is_code=True, is_bold=True, style=Style(fill=look.ink), part="title")]
+    y = 20.0
+    for pair, listed in blocks:
+        y = _block(m, pair, listed, y, columns, look, shapes)
+    drawn = sum(len(listed) for _, listed in blocks)
+    shapes += [shape.moved(0, y + 6) for shape in key_of_roles(look)]
+    if drawn < total and which is None:
+        note = f"and {total - drawn:,} more: plot.operations(map, which=range({drawn}, ...)) draws others"
+        shapes.append(Text(200, y + 9, note, 8, style=Style(fill=look.faint), part="note"))
+    return Picture(Scene.around(shapes, 12), look, f"operations of {m}")
+
+
+Block = tuple[OrbitPair, list[tuple[int, Operation]]]
+
+
+def _numbers(m: EquivariantMap, which: Iterable[int]) -> list[int]:
+    numbers = sorted(set(which))
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < m.dimension:
+            raise IncidenceError(f"operations of `{m}` are numbered 0 to {m.dimension - 1:,}; got {number!r}.")
+    return numbers
+
+
+def _blocks(m: EquivariantMap, kept: frozenset[Operation] | None, chosen: Sequence[int] | None, most: int) -> Iterable[Block]:
+    """The operations to draw by pairs of orbits."""
+    left = most
+    for pair in m.iter_pairs():
+        if chosen is not None:
+            inside = [n for n in chosen if pair.start <= n < pair.start + pair.count]
+            listed = [(n, m.operations[n]) for n in inside]
+        else:
+            classes = pair.source.orbit.classes, pair.target.orbit.classes
+            made = (Operation(pair.source, pair.target, matrix) for matrix in overlaps(*classes, m.max_overlap))
+            numbered = ((n, o) for n, o in enumerate(made, pair.start) if kept is None or o in kept)
+            listed = list(islice(numbered, left))
+            left -= len(listed)
+        if listed:
+            yield pair, listed
+        if left <= 0 or (chosen and pair.start + pair.count > chosen[-1]):
+            return
+
+
+def _block(
+    m: EquivariantMap, pair: OrbitPair, listed: Sequence[tuple[int, Operation]], y: float, columns: int, theme: Theme, shapes: list[Shape]
+) -> float:
+    """Draws one pair of orbits below y; gives where the next begins."""
+    names = [m.inputs[pair.source.tensor].name, m.outputs[pair.target.tensor].name]
+    orbits = [str(place.orbit) or "one value" for place in (pair.source, pair.target)]
+    head = " → ".join(f"{name}={orbit}" if name else orbit for name, orbit in zip(names, orbits, strict=True))
+    count = f"{pair.count:,} operation{'s' * (pair.count != 1)}"
+    wide = columns * (_TILE + _GAP) - _GAP
+    shapes.append(Path(((0, y + 5), (wide, y + 5)), style=Style(stroke=theme.pale, width=1.2), part="rule"))
+    shapes.append(Text(0, y + 19, head, 9, is_code=True, style=Style(fill=theme.ink), part="pair"))
+    shapes.append(Text(wide, y + 19, count, 8, "end", style=Style(fill=theme.faint), part="count"))
+    y += 30
+    for start in range(0, len(listed), columns):
+        tiles = [tile(o, n, theme, _TILE) for n, o in listed[start : start + columns]]
+        for k, (_, own) in enumerate(tiles):
+            shapes += [shape.moved(k * (_TILE + _GAP), y) for shape in own]
+        y += max(high for high, _ in tiles) + 18
+    return y
