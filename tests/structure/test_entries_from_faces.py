@@ -276,3 +276,17 @@ def test_the_orbits_of_a_long_path_are_listed_once_for_all_its_shapes(monkeypatc
     text = "{a b} {b c} {c d} {d e} {e f} {f p}"
     assert square.with_pattern(text).num_entries(text) == 252
     assert calls == [text]
+
+
+def test_an_oriented_face_is_found_where_its_set_of_nodes_is_and_the_other_way_round():
+    s = Structure(4, {"{i j}": T([[2, 1], [0, 3]]), "<i j k>": T([[2], [1], [0]])})
+    assert s.with_pattern("<i j>")["<i j>"].T.tolist() == [[0, 2], [1, 3]]  # oriented by ascending nodes
+    assert s.with_pattern("{i j k}")["{i j k}"].T.tolist() == [[0, 1, 2]]
+    assert s.with_pattern("i <i j>")["i <i j>"].T.tolist() == [[0, 2], [2, 0], [1, 3], [3, 1]]
+    both = s.with_pattern("{i j} <i j k>")["{i j} <i j k>"]
+    assert both.T.tolist() == [[0, 2, 1]]
+    named = Structure(4, {"bond={i j}": T([[2], [0]]), "<i j>": T([[1], [3]])})
+    assert named.with_pattern("<i j> k", faces={"<i j>": "bond"}).num_entries("<i j> k") == 4
+    assert named.with_pattern("i <i j>").num_entries("i <i j>") == 2  # the tensor that is written like the face goes first
+    two = Structure(4, {"{i j}": T([[2], [0]]), "other=<i j>": T([[1, 0], [3, 2]])})
+    assert two.with_pattern("{i j} <i k>", faces={"<i j>": "other"}).num_entries("{i j} <i k>") == 1

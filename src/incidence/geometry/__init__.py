@@ -17,6 +17,7 @@ _HOMES = {
     "directed_complex": "incidence.geometry.complexes",
     "faces": "incidence.geometry.ranks",
     "graph": "incidence.geometry.graphs",
+    "hodge": "incidence.geometry.laplacians",
     "hypergraph": "incidence.geometry.graphs",
     "lifting": "incidence.geometry.lifting",
     "mesh": "incidence.geometry.meshes",

@@ -20,7 +20,7 @@ from incidence.structure.edit import add_tensors
 from incidence.structure.entries import count_entries
 from incidence.structure.ragged import ranges
 
-__all__ = ["assemble", "assemble_ranks", "assert_structure", "attach", "attach_faces"]
+__all__ = ["assemble", "assemble_ranks", "assert_structure", "attach", "attach_faces", "brackets"]
 __all__ += ["face_text", "is_directed", "is_edge", "letters", "named", "open_text"]
 
 _pattern = lru_cache(maxsize=256)(Pattern)
@@ -40,6 +40,11 @@ def face_text(size: int, sort: str = DEFAULT_SORT, brackets: str = "{}") -> str:
         ('{i j k}', '(i j)')
     """
     return f"{brackets[0]}{' '.join(letters(size, sort))}{brackets[1]}"
+
+
+def brackets(oriented: bool) -> str:
+    """The brackets of unordered faces, with or without orientation."""
+    return "<>" if oriented else "{}"
 
 
 def open_text(sort: str = DEFAULT_SORT) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from incidence.errors import IncidenceError
-from incidence.geometry.assembly import assemble
+from incidence.geometry.assembly import assemble, brackets, face_text
 from incidence.geometry.node_lists import NodeLists, as_count, assert_nodes, different, read_node_lists
 from incidence.structure import Structure
 from incidence.structure.ragged import by_entry
@@ -19,8 +19,8 @@ from incidence.structure.validate import as_matrix, assert_range
 __all__ = ["graph", "hypergraph"]
 
 
-def graph(edge_index: object, num_nodes: int, directed: bool = False) -> Structure:
-    r"""A graph: the tensor `{i j}`, or `(i j)` if it is directed.
+def graph(edge_index: object, num_nodes: int, directed: bool = False, oriented: bool = False) -> Structure:
+    r"""A graph: the tensor `{i j}`, `(i j)` if it is directed, or `<i j>` if its edges have an orientation.
 
     The edges of the structure stand in the preferred order. `geometry.align` brings features of the edges, in the order of
     `edge_index`, into that order.
@@ -30,6 +30,8 @@ def graph(edge_index: object, num_nodes: int, directed: bool = False) -> Structu
             direction: it is one edge.
         num_nodes: The number of nodes.
         directed: Whether (i, j) and (j, i) are two edges.
+        oriented: Whether they are one edge whose features, a flow, change sign with the direction; the reference is from the smaller node
+            to the larger.
 
     Raises:
         IncidenceError: A node is out of range, or an edge is a self-loop; the message names the column.
@@ -39,7 +41,11 @@ def graph(edge_index: object, num_nodes: int, directed: bool = False) -> Structu
         Structure(num_nodes=4, '{i j}': 3 entries)
         >>> graph([[0, 1, 1, 2], [1, 0, 2, 3]], num_nodes=4, directed=True)
         Structure(num_nodes=4, '(i j)': 4 entries)
+        >>> graph([[1, 2], [0, 1]], num_nodes=3, oriented=True)["<i j>"].tolist()
+        [[0, 1], [1, 2]]
     """
+    if directed and oriented:
+        raise IncidenceError("graph: an edge is either directed, `(i j)`, or oriented, `<i j>`: give one of directed=, oriented=.")
     count = as_count(num_nodes)
     edges = as_matrix(edge_index, 2, "edge_index", "rows (one end, other end)", None)
     for row in range(2):
@@ -53,7 +59,7 @@ def graph(edge_index: object, num_nodes: int, directed: bool = False) -> Structu
         )
     ends = edges.T if directed else edges.T.sort(dim=1)[0]
     kept = ends[different(ends, max(count, 1))].T.contiguous()
-    return assemble(count, {"(i j)" if directed else "{i j}": kept}, is_preferred=not directed)
+    return assemble(count, {"(i j)" if directed else face_text(2, brackets=brackets(oriented)): kept}, is_preferred=not directed)
 
 
 def hypergraph(faces: Any, num_nodes: int, duplicates: str = "refuse") -> Structure:

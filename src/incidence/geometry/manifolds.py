@@ -36,7 +36,10 @@ def signs(faces: Faces, rank: int) -> Tensor:
     if all(is_simplicial(faces.of_rank(k - 1), faces.of_rank(k)) for k in range(1, rank + 1)):
         found = subfaces(lower, upper)  # the last position is left out first
         position = torch.arange(found.shape[1] - 1, -1, -1, device=found.device).expand_as(found)
-        return 1 - 2 * (position[found >= 0] % 2)
+        number = (1 - 2 * (position % 2))[found >= 0]
+        for level, which in zip((lower, upper), faces.boundary(rank), strict=True):
+            number = number if level.orientation is None else number * level.orientation[which]
+        return number
     if rank > 1:
         return _propagated(faces, rank)
     _, edge = faces.boundary(1)

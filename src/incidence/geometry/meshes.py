@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from incidence.errors import IncidenceError
-from incidence.geometry.assembly import assemble
+from incidence.geometry.assembly import assemble, brackets, face_text
 from incidence.geometry.meshfiles import Soup, read_soup
 from incidence.geometry.node_lists import NodeLists, as_array, read_node_lists, sides
 from incidence.structure import Structure
@@ -27,7 +27,7 @@ class Mesh:
         points: The coordinates of every node, shape [nodes, dimensions], in the order of the file.
         faces: The polygons, nodes in the order of the file: `faces[k]` is polygon k.
         structure: The structure, entries in the order that structures prefer.
-        face_pattern: The tensor of the structure that has the faces: `{i j k}`, or `face` for polygons.
+        face_pattern: The tensor of the structure that has the faces: `{i j k}` or `<i j k>`, or `face` for polygons.
         kept: Which face of the file each of `faces` is: all of them, if nothing had to be repaired.
 
     Example:
@@ -61,7 +61,7 @@ class Mesh:
         return self.structure.locate(self.face_pattern, self.face_index)
 
 
-def mesh(source: Any, *, format: str | None = None, repair: bool = False, open_faces: bool = False) -> Structure:
+def mesh(source: Any, *, format: str | None = None, repair: bool = False, open_faces: bool = False, oriented: bool = False) -> Structure:
     r"""The structure of a mesh: its nodes, its edges `{i j}`, and its faces.
 
     Faces are `{i j k}` if all are triangles and `face={i ...}` else; the edges of a face are its consecutive nodes. Nothing is assumed of
@@ -74,6 +74,8 @@ def mesh(source: Any, *, format: str | None = None, repair: bool = False, open_f
         format: The format of the file, if its name does not tell: obj, off, ply or stl.
         repair: Drops faces that name a point twice, and all but the first of faces with the same points, instead of refusing them.
         open_faces: Writes the faces as `face={i ...}` even if all are triangles, so that any surfaces can share a batch.
+        oriented: Writes triangles as `<i j k>`, oriented as they are wound in the file, and edges as `<i j>`, from the smaller node to the
+            larger.
 
     Raises:
         IncidenceError: The file is broken, or a face is; the message says what and where.
@@ -82,11 +84,13 @@ def mesh(source: Any, *, format: str | None = None, repair: bool = False, open_f
         >>> points = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 1.0]]
         >>> mesh((points, [[0, 1, 2, 3], [0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]]))  # a pyramid
         Structure(num_nodes=5, '{i j}': 8 entries, 'face={i ...}': 5 entries)
+        >>> mesh((points, [[1, 0, 4], [1, 2, 4]]), oriented=True)["<i j k>"].T.tolist()
+        [[1, 0, 4], [1, 2, 4]]
     """
-    return read_mesh(source, format=format, repair=repair, open_faces=open_faces).structure
+    return read_mesh(source, format=format, repair=repair, open_faces=open_faces, oriented=oriented).structure
 
 
-def read_mesh(source: Any, *, format: str | None = None, repair: bool = False, open_faces: bool = False) -> Mesh:
+def read_mesh(source: Any, *, format: str | None = None, repair: bool = False, open_faces: bool = False, oriented: bool = False) -> Mesh:
     """A mesh with its coordinates, its polygons in the order of the file, and its structure; for the arguments see `mesh`.
 
     Example:
@@ -97,11 +101,20 @@ def read_mesh(source: Any, *, format: str | None = None, repair: bool = False, o
     soup = _as_soup(source, format)
     faces, kept = checked_faces(soup, repair)
     num_nodes = len(soup.points)
-    arranged, _, _ = faces.arranged(num_nodes)
-    is_open = open_faces or bool((faces.sizes != 3).any())
-    own = {"face={i ...}": arranged.index} if is_open else {"{i j k}": arranged.nodes.view(-1, 3).T.contiguous()}
-    structure = assemble(num_nodes, {"{i j}": sides(faces, num_nodes), **own})
-    return Mesh(torch.from_numpy(soup.points), faces, structure, "face" if is_open else "{i j k}", kept)
+    is_other = faces.sizes != 3
+    is_open = open_faces or bool(is_other.any())
+    if is_open and oriented:
+        what = "open_faces=True writes faces of any size"
+        if bool(is_other.any()):
+            bad = int(is_other.nonzero()[0])
+            what = f"{soup.face(int(kept[bad]))} has {int(faces.sizes[bad])} points"
+        raise IncidenceError(f"{what}, and oriented faces are triangles. Cut polygons into triangles, or leave out oriented=True.")
+    arranged, order, _ = faces.arranged(num_nodes)
+    edges, triangles = (face_text(size, brackets=brackets(oriented)) for size in (2, 3))
+    wound = faces.take(order) if oriented else arranged
+    own = {"face={i ...}": arranged.index} if is_open else {triangles: wound.nodes.view(-1, 3).T.contiguous()}
+    structure = assemble(num_nodes, {edges: sides(faces, num_nodes), **own})
+    return Mesh(torch.from_numpy(soup.points), faces, structure, "face" if is_open else triangles, kept)
 
 
 def checked_faces(soup: Soup, repair: bool = False) -> tuple[NodeLists, Tensor]:

@@ -33,6 +33,8 @@ def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces
         ranks: The tensors to take for the ranks, where the structure has several for one rank, or others are meant. If given, no
             tensor is taken but these, and the nodes.
 
+    Of two tensors of one rank, one oriented and one not, the oriented one is taken.
+
     Raises:
         IncidenceError: Two tensors have one rank, and nothing says which is meant.
 
@@ -58,7 +60,9 @@ def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces
             continue
         if not isinstance(rank, int) or rank < 1 or pattern.order != 1 or len(sorts) != 1:
             raise IncidenceError(f"ranks maps ranks from 1 to tensors that have one face, of one sort; got {rank!r}: `{pattern}`.")
-        if rank in found:
+        if rank in found and pattern.is_oriented != found[rank].is_oriented:
+            pattern = max(pattern, found[rank], key=lambda p: p.is_oriented)  # it is the one with signs
+        elif rank in found:
             name = pattern.name or str(pattern)
             raise IncidenceError(
                 f"`{found[rank]}` and `{pattern}` both have rank {rank}. Say which is meant, as in ranks={{{rank}: '{name}'}}."
@@ -172,8 +176,9 @@ class Faces:
     def signs(self, rank: int) -> Tensor:
         r"""The sign, +1 or -1, of every pair of `boundary(rank)`: incidence numbers of cochains.
 
-        Faces of one size are oriented by ascending nodes (directed ones by their sequence): the face without the node at position p has
-        the sign $(-1)^p$. Other faces are oriented one after the other such that the boundary of the boundary vanishes, and
+        Oriented faces have their reference orientation; other faces of one size are oriented by ascending nodes (directed ones by their
+        sequence). The face without the node at position p has the sign $(-1)^p$, if it is oriented like the rest of the nodes. Faces of
+        mixed size are oriented one after the other such that the boundary of the boundary vanishes, and
         the first face in the boundary has the sign +1. On a closed structure the signed boundary matrices have product 0.
 
         Raises:
@@ -181,6 +186,27 @@ class Faces:
         """
         self.assert_above(rank)
         return manifolds.signs(self, rank)
+
+    def boundary_matrix(self, rank: int) -> Tensor:
+        r"""The signed boundary of a rank as a sparse matrix in float64, shape [faces below, faces].
+
+        Nodes have nothing below, shape [0, nodes], and one above the highest rank there is nothing, shape [faces, 0]. Of oriented faces it
+        is the matrix that `nn.Linear.operator` gives for the operation: `<i j k> -> <i j>` for rank 2.
+
+        Raises:
+            IncidenceError: As for `signs`.
+
+        Example:
+            >>> from incidence.geometry import simplicial_complex
+            >>> faces(simplicial_complex([[0, 1, 2]], oriented=True)).boundary_matrix(2).to_dense().T.tolist()
+            [[1.0, -1.0, 1.0]]
+        """
+        device = self._ranks[0].structure.device
+        place, values = torch.zeros(2, 0, dtype=torch.long, device=device), torch.zeros(0, device=device)
+        if 0 < rank <= self.top:
+            place, values = self.boundary(rank), self.signs(rank)
+        shape = [self.of_rank(rank - 1).count if rank else 0, self.of_rank(rank).count if rank <= self.top else 0]
+        return torch.sparse_coo_tensor(place, values.double(), shape, check_invariants=False).coalesce()
 
     def assert_above(self, rank: int) -> None:
         """Refuses nodes, and ranks that are not there."""

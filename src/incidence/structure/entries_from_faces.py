@@ -76,8 +76,8 @@ class _Search:
 
     def fixed(self, number: int) -> Candidates:
         """The candidates for a face of fixed size."""
-        face = self.pattern.faces[number]
-        nodes = self.structure.index(lone(face, self.sources[number].name))[0]
+        face, source = self.pattern.faces[number], self.sources[number]
+        nodes = self.structure.index(lone(face._replace(kind=source.faces[0].kind), source.name))[0]
         if not face.kind.is_ordered:  # nodes are to ascend, for each sort on its own
             nodes = nodes.clone()
             for sort in {x.sort for x in face.letters}:

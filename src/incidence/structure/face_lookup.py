@@ -34,13 +34,26 @@ def sources(structure: StructureData, pattern: Pattern, faces: Mapping[Any, str]
 
 
 def _meaning(face: Face) -> tuple[object, ...]:
-    """What tells faces apart that are listed in different tensors; the letters of an open face only ask for a size."""
+    """What tells faces apart that are listed in different tensors; the letters of an open face only ask for a size.
+
+    An oriented face is present where the set of its nodes is: so `{i j}` lists the faces `<i j>`, and the other way round.
+    """
     sorts = [x.sort for x in face.letters]
-    return face.kind, face.is_open, tuple(sorts[:1] if face.is_open else sorts if face.kind.is_ordered else sorted(sorts))
+    return (
+        face.kind.is_ordered,
+        face.kind.is_distinct,
+        face.is_open,
+        tuple(sorts[:1] if face.is_open else sorts if face.kind.is_ordered else sorted(sorts)),
+    )
 
 
 def _fits(pattern: Pattern, face: Face) -> bool:
     return pattern.order == 1 and _meaning(pattern.faces[0]) == _meaning(face)
+
+
+def _tells(key: Pattern, face: Face) -> bool:
+    """Whether the text of a face means this one: with or without orientation, as it is written."""
+    return _fits(key, face) and key.is_oriented == face.kind.is_oriented
 
 
 def _chosen(pattern: Pattern, faces: Mapping[Any, str]) -> dict[int, str]:
@@ -50,7 +63,7 @@ def _chosen(pattern: Pattern, faces: Mapping[Any, str]) -> dict[int, str]:
         )
     found = {}
     for key, tensor in faces.items():
-        numbers = [d for d, face in enumerate(pattern.faces) if (d == key if isinstance(key, int) else _fits(Pattern(key), face))]
+        numbers = [d for d, face in enumerate(pattern.faces) if (d == key if isinstance(key, int) else _tells(Pattern(key), face))]
         if not numbers:
             there = ", ".join(f"{number}: `{lone(face)}`" for number, face in enumerate(pattern.faces))
             raise IncidenceError(f"faces: `{pattern}` has no face {key!r}; it has {there}.")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
-from incidence.geometry.assembly import attach_faces, face_text
+from incidence.geometry.assembly import attach_faces, brackets, face_text
 from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, edge_pattern, pairs_in_groups
 from incidence.geometry.node_lists import as_integer
 from incidence.geometry.point_clouds import as_points, as_radius
@@ -19,7 +19,9 @@ from incidence.structure import Structure
 __all__ = ["alpha", "cliques", "vietoris_rips"]
 
 
-def cliques(structure: Structure, max_size: int = 3, *, edges: str | None = None, limit: int | None = LIMIT) -> Structure:
+def cliques(
+    structure: Structure, max_size: int = 3, *, edges: str | None = None, limit: int | None = LIMIT, oriented: bool = False
+) -> Structure:
     r"""Adds the cliques of up to so many nodes: tensors `{i j}`, `{i j k}`, ..., closed under subsets.
 
     Args:
@@ -27,6 +29,7 @@ def cliques(structure: Structure, max_size: int = 3, *, edges: str | None = None
         max_size: The number of nodes of the largest cliques.
         edges: The tensor whose entries are the edges; the only one there is, if not given.
         limit: How many cliques of one size may be found; None for any number.
+        oriented: Whether the new faces have an orientation, that of ascending nodes: `<i j>`, `<i j k>`, ....
 
     Raises:
         TooLargeError: There are more cliques than the limit.
@@ -37,10 +40,11 @@ def cliques(structure: Structure, max_size: int = 3, *, edges: str | None = None
         Structure(num_nodes=4, '{i j}': 6 entries, '{i j k}': 4 entries, '{i j k l}': 1 entry)
     """
     max_size = as_integer("cliques", "max_size", max_size, 2)
-    return _add_cliques(structure, edge_pattern(structure, edges, "cliques"), max_size, Bound("cliques", limit, "Lower max_size"))
+    bound = Bound("cliques", limit, "Lower max_size")
+    return _add_cliques(structure, edge_pattern(structure, edges, "cliques"), max_size, bound, oriented)
 
 
-def _add_cliques(structure: Structure, pattern: Pattern, max_size: int, bound: Bound) -> Structure:
+def _add_cliques(structure: Structure, pattern: Pattern, max_size: int, bound: Bound, oriented: bool) -> Structure:
     """The cliques of the edges of one tensor, within a bound.
 
     Every edge points to the end with more neighbours, so no node has more than sqrt(2 edges) neighbours ahead. Cliques are kept sorted
@@ -54,10 +58,11 @@ def _add_cliques(structure: Structure, pattern: Pattern, max_size: int, bound: B
     source, target = rank[graph.source], rank[graph.neighbour]
     ahead = Adjacency.of(source[source < target], target[source < target], graph.num_nodes)
     rows, parent = torch.stack([ahead.source, ahead.neighbour], dim=1), ahead.source
-    found = {} if Pattern(face_text(2, sort)) in structure.patterns else {face_text(2, sort): [order[rows]]}
-    for size in range(3, max_size + 1):
+    texts = [face_text(size, sort, brackets(oriented)) for size in range(2, max_size + 1)]
+    found = {} if Pattern(texts[0]) in structure.patterns else {texts[0]: [order[rows]]}
+    for text in texts[1:]:
         rows, parent = _larger(rows, parent, ahead, bound)
-        found[face_text(size, sort)] = [order[rows]]
+        found[text] = [order[rows]]
     return attach_faces(structure, found)
 
 
@@ -76,7 +81,7 @@ def _larger(rows: Tensor, parent: Tensor, ahead: Adjacency, bound: Bound) -> tup
     return torch.cat(found), torch.cat(parents)
 
 
-def vietoris_rips(points: Any, radius: float, max_size: int = 3, *, limit: int | None = LIMIT) -> Structure:
+def vietoris_rips(points: Any, radius: float, max_size: int = 3, *, limit: int | None = LIMIT, oriented: bool = False) -> Structure:
     r"""The sets of up to so many points that are pairwise at most a radius apart: tensors `{i j}`, `{i j k}`, ....
 
     Args:
@@ -84,6 +89,7 @@ def vietoris_rips(points: Any, radius: float, max_size: int = 3, *, limit: int |
         radius: The largest distance between two points of a face.
         max_size: The number of points of the largest faces.
         limit: How many faces of one size may be found; None for any number.
+        oriented: Whether faces have an orientation, that of ascending nodes: `<i j>`, `<i j k>`, ....
 
     Raises:
         TooLargeError: There are more faces than the limit.
@@ -105,11 +111,13 @@ def vietoris_rips(points: Any, radius: float, max_size: int = 3, *, limit: int |
         tree = spatial.cKDTree(at.numpy())
         bound.assert_room((int(tree.count_neighbors(tree, radius)) - len(at)) // 2, "pairs of points")
         pairs = torch.from_numpy(tree.query_pairs(radius, output_type="ndarray")).long()
-    graph = attach_faces(Structure(len(at)), {"{i j}": [pairs]})
-    return _add_cliques(graph, Pattern("{i j}"), max_size, bound)
+    text = face_text(2, brackets=brackets(oriented))
+    return _add_cliques(attach_faces(Structure(len(at)), {text: [pairs]}), Pattern(text), max_size, bound, oriented)
 
 
-def alpha(points: Any, radius: float | None = None, max_size: int | None = None, *, limit: int | None = LIMIT) -> Structure:
+def alpha(
+    points: Any, radius: float | None = None, max_size: int | None = None, *, limit: int | None = LIMIT, oriented: bool = False
+) -> Structure:
     r"""The alpha complex: faces of the Delaunay triangulation whose empty circumscribed ball is at most so large.
 
     Args:
@@ -118,6 +126,7 @@ def alpha(points: Any, radius: float | None = None, max_size: int | None = None,
         max_size: The number of points of the largest faces; dimensions + 1, if not given.
         limit: How many faces may be found; None for any number. Points in many dimensions for which a triangulation of evenly spread points
             would have more are refused before it is made.
+        oriented: Whether faces have an orientation, that of ascending nodes: `<i j>`, `<i j k>`, ....
 
     Raises:
         TooLargeError: There are more faces than the limit.
@@ -143,7 +152,8 @@ def alpha(points: Any, radius: float | None = None, max_size: int | None = None,
         bound.assert_room(tree.num_simplices(), "faces")
         for face, _ in tree.get_skeleton(top - 1):
             faces[len(face)].append(face)
-    found = {face_text(size): [torch.tensor(faces[size], dtype=torch.long).view(-1, size)] for size in range(2, top + 1)}
+    texts = {size: face_text(size, brackets=brackets(oriented)) for size in range(2, top + 1)}
+    found = {text: [torch.tensor(faces[size], dtype=torch.long).view(-1, size)] for size, text in texts.items()}
     return attach_faces(Structure(len(at)), found)
 
 
