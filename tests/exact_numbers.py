@@ -8,9 +8,14 @@ from typing import Any
 VECTORS = Path(__file__).parent / "vectors"
 
 
+def load_vectors(name: str) -> dict[str, Any]:
+    """One file of exact numbers."""
+    return json.loads((VECTORS / name).read_text(encoding="utf-8"))
+
+
 def load_cases(name: str) -> list[dict[str, Any]]:
     """The cases of one file of exact numbers."""
-    return json.loads((VECTORS / name).read_text(encoding="utf-8"))["cases"]
+    return load_vectors(name)["cases"]
 
 
 def with_sorts(pattern: str, sorts: dict[str, str]) -> str:

@@ -148,8 +148,8 @@ _MISPLACED = {
 }
 
 
-def parse(text: str, *, is_map: bool) -> tuple[tuple[TensorSyntax, ...], ...]:
-    """Parses a pattern (one side with one tensor) or a map (two sides).
+def parse(text: str, *, is_map: bool, may_repeat: bool = False) -> tuple[tuple[TensorSyntax, ...], ...]:
+    """Parses a pattern (one side with one tensor) or a map (two sides); names of one side differ, unless they `may_repeat`.
 
     Raises:
         PatternError: With the place and a hint, for any text outside the grammar.
@@ -157,12 +157,12 @@ def parse(text: str, *, is_map: bool) -> tuple[tuple[TensorSyntax, ...], ...]:
     if not isinstance(text, str):
         what = "a map" if is_map else "a pattern"
         raise PatternError("", 0, f"{what} is written as text, not as {type(text).__name__}")
-    return _Parser(text).parse(is_map)
+    return _Parser(text, may_repeat).parse(is_map)
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, may_repeat: bool) -> None:
+        self.text, self.may_repeat = text, may_repeat
         if len(text) > MAX_TEXT:
             self.fail(MAX_TEXT, f"the text has {len(text):,} characters", f"at most {MAX_TEXT:,} are read")
         self.tokens = list(self.scan())
@@ -223,7 +223,7 @@ class _Parser:
         side: list[TensorSyntax] = []
         for chunk in _split(tokens, ","):
             tensor = self.tensor(chunk)
-            if tensor.name is not None and any(tensor.name == other.name for other in side):
+            if tensor.name is not None and not self.may_repeat and any(tensor.name == other.name for other in side):
                 hint = "a name means one tensor: use another one"
                 self.fail(chunk[0].start, f"the name `{tensor.name}` is used twice on this side", hint)
             side.append(tensor)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from incidence.errors import IncidenceError
-from incidence.kernels.bags import bag_sum, side_by_side
+from incidence.kernels.bags import bag_sum, side_by_side, wide_of
 from incidence.kernels.dense import DenseBags
 from incidence.plans.layout import NodeSlot
 from incidence.plans.stack import BagsBySize, StackPlan
@@ -117,11 +117,6 @@ def _blocks(by_size: BagsBySize, channels: int) -> Iterator[tuple[Tensor, Tensor
 def _entries(x: Tensor, rows: Tensor) -> Tensor:
     """The entries of bags, in a type in which they can be added up: (bags, entries each, channels)."""
     return x.index_select(0, rows.flatten()).view(*rows.shape, x.shape[1]).to(wide_of(x.dtype))
-
-
-def wide_of(dtype: torch.dtype) -> torch.dtype:
-    """The type in which numbers of a type are added up: half precision would overflow."""
-    return dtype if dtype == torch.float64 else torch.float32
 
 
 def levels_of(z: Tensor, stack: StackPlan, first: int = 0) -> list[Tensor]:

@@ -16,7 +16,18 @@ from incidence.errors import IncidenceError, PatternError
 from incidence.structure import Example, Structure
 from incidence.structure.validate import assert_structure
 
-__all__ = ["Values", "as_list", "as_values", "assert_distinct", "assert_structure", "key_of", "keys_in_order", "per_tensor", "taken_apart"]
+__all__ = [
+    "Values",
+    "as_list",
+    "as_values",
+    "assert_distinct",
+    "assert_rows",
+    "assert_structure",
+    "key_of",
+    "keys_in_order",
+    "per_tensor",
+    "taken_apart",
+]
 
 Values = Tensor | dict[str, Tensor]
 """One tensor, or a dict of tensors keyed by the text or name used in the map."""
@@ -97,6 +108,15 @@ def _assert_features(pattern: Pattern, x: object, structure: Structure, channels
     structure.resolve(pattern)
     if torch.compiler.is_compiling():
         return
+    assert_rows(name, x, structure.num_entries(pattern), structure, f"Use inc.ones(s, '{pattern}') where there are no features.")
+    if channels is not None and x.shape[1] != channels:
+        raise IncidenceError(f"{name} must have {channels} channels, as the layer was made for; got {x.shape[1]}.")
+
+
+def assert_rows(name: str, x: object, rows: int, structure: Structure, remedy: str = "Use inc.ones where there are no features.") -> None:
+    """Refuses what is no tensor with a row of features for each of some entries."""
+    if not isinstance(x, Tensor):
+        raise IncidenceError(f"{name} must be a tensor; got {type(x).__name__}.")
     if x.is_nested or x.layout != torch.strided:
         raise IncidenceError(f"{name} must be a dense tensor; convert them with `.to_dense()`.")
     if not x.is_floating_point():
@@ -106,13 +126,10 @@ def _assert_features(pattern: Pattern, x: object, structure: Structure, channels
         raise IncidenceError(f"{name} must have shape [entries, channels]; got {list(x.shape)}. For one channel use x[:, None].")
     if x.ndim != 2:
         raise IncidenceError(f"{name} must have shape [entries, channels]; got {list(x.shape)}. Batches are structures side by side.")
-    rows = structure.num_entries(pattern)
     if x.shape[0] != rows:
         raise IncidenceError(f"{name} must have {rows} rows, one for each entry of the structure; got {x.shape[0]}.")
     if not x.shape[1]:
-        raise IncidenceError(f"{name} have no channels: shape {list(x.shape)}. Use inc.ones(s, '{pattern}') where there are no features.")
-    if channels is not None and x.shape[1] != channels:
-        raise IncidenceError(f"{name} must have {channels} channels, as the layer was made for; got {x.shape[1]}.")
+        raise IncidenceError(f"{name} have no channels: shape {list(x.shape)}. {remedy}")
     if x.device != structure.device:
         raise IncidenceError(f"{name} are on {x.device} and the structure is on {structure.device}: move one with `.to(device)`.")
 

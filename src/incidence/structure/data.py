@@ -175,9 +175,12 @@ class StructureData:
     def _unnamed(self, text: str) -> Pattern:
         """The pattern of a text that is no name of a tensor here."""
         if text.isidentifier() and len(text) > 1 and not text[1:].isdigit():
-            known = self._known_tensors()
-            raise IncidenceError(f"no tensor is called `{text}` here; there are: {known}. Check the spelling, or add it with `with_index`.")
+            raise IncidenceError(self._unknown_name(text))
         return parsed(text)
+
+    def _unknown_name(self, name: str) -> str:
+        known = self._known_tensors()
+        return f"no tensor is called `{name}` here; there are: {known}. Check the spelling, or add it with `with_index`."
 
     @staticmethod
     def _is_implicit(pattern: Pattern) -> bool:

@@ -1,0 +1,166 @@
+"""Products and softmax on structures, as functions of tensors (docs/math.md section 17)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.products import ProductText, parse_product
+from incidence.errors import IncidenceError
+from incidence.kernels.joins import join
+from incidence.kernels.softmax import softmax_of_groups
+from incidence.kernels.traced_joins import flatten_joins, traced_product, traced_softmax
+from incidence.nn.tensors import assert_rows, assert_structure
+from incidence.plans.join_plan import JoinPlan
+from incidence.plans.joining import MAX_JOINED
+from incidence.plans.products import groups_of, join_plan_of
+from incidence.structure import Structure
+from incidence.structure.data import cache_of
+from incidence.structure.pytree import Flat, flat_of
+
+__all__ = ["einsum", "plan_einsum", "plan_softmax", "softmax"]
+
+
+def einsum(text: str, *operands_and_structure: Any, limit: int = MAX_JOINED) -> Tensor:
+    r"""The product of tensors on a structure, where letters *link* the tensors, as in einsum: a letter is one node throughout the text.
+
+    $$y(r) = \sum_a \prod_k x_k(a(P_k)),$$
+
+    over the assignments a of nodes to all letters for which every entry is present and a(R) is r; assignments that differ by
+    exchanging letters that the text cannot tell apart count once (docs/math.md section 17). In a *map*, as `nn.Linear` takes it, letters
+    of different tensors are unrelated.
+
+    Args:
+        text: `P_1, ..., P_n -> R`, for example `i j, j k -> i k`: the operands and one output. A letter that the output lacks is summed
+            over; one that only the output has is copied along. Tensors are named as everywhere; `i i` reads the diagonal of `i j`.
+        *operands_and_structure: The values of the operands, then the structure: `einsum("i j, j -> i", x, y, s)`.
+        limit: More joined rows than this are refused before they are made.
+
+    Shape:
+        operands: (entries, channels) each, with as many channels, or 1; the output likewise, in the order of the structure.
+
+    Raises:
+        PatternError: The text is not one of a product.
+        IncidenceError: The values do not fit the structure; the product is always 0.
+        TooLargeError: More than `limit` rows would be joined.
+
+    Example:
+        >>> import torch
+        >>> s = Structure(3, {"{i j}": [[0, 1, 0], [1, 2, 2]]})
+        >>> edges = torch.ones(3, 1)
+        >>> einsum("{i j}, {j k}, {i k} -> i", edges, edges, edges, s).flatten()  # twice the triangles at every node
+        tensor([2., 2., 2.])
+    """
+    *xs, structure = operands_and_structure or (None,)
+    if torch.compiler.is_compiling():
+        return traced_product(flat_of(structure, _product_key(text)), _in_one_dtype(xs))
+    product = parse_product(text)
+    assert_structure(structure, "the last argument", 'einsum("i j, j k -> i k", x, y, structure)')
+    return run_product(product, xs, structure, limit)
+
+
+def run_product(product: ProductText, xs: Sequence[Any], structure: Structure, limit: int = MAX_JOINED) -> Tensor:
+    """A product that was read before, with all checks."""
+    plan = _product_plan(product, structure, limit)
+    _assert_operands(product, xs, plan, structure)
+    return _run(plan, _in_one_dtype(xs))
+
+
+def _run(plan: JoinPlan, xs: Sequence[Tensor]) -> Tensor:
+    values = list(xs)
+    for step in plan.steps:
+        values.append(join(step, [values[source] for source in step.sources]))
+    return values[-1]
+
+
+def _product_plan(product: ProductText, structure: Structure, limit: int) -> JoinPlan:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        raise IncidenceError(f"limit= is a number of joined rows, an integer from 0; got {limit!r}.")
+    return join_plan_of(structure, product, limit)
+
+
+def _assert_operands(product: ProductText, xs: Sequence[Any], plan: JoinPlan, structure: Structure) -> None:
+    if len(xs) != len(product.operands):
+        count = len(product.operands)
+        raise IncidenceError(f"`{product}` has {count} operand{'s' * (count != 1)}, and then comes the structure; got {len(xs)} before it.")
+    for number, (pattern, x, rows) in enumerate(zip(product.operands, xs, plan.num_rows, strict=False)):
+        assert_rows(f"operand {number} of `{product}`, the features of `{pattern}`,", x, rows, structure)
+    widths = {x.shape[1] for x in xs} - {1}
+    if len(widths) > 1:
+        shown = ", ".join(str(x.shape[1]) for x in xs)
+        raise IncidenceError(f"the operands of `{product}` must have the same number of channels, or one; got {shown}.")
+
+
+def _in_one_dtype(xs: Sequence[Tensor]) -> list[Tensor]:
+    """Casts to the type of autocast, where it is on; else all must agree already."""
+    kind = xs[0].device.type
+    if torch.is_autocast_enabled(kind) and all(x.dtype != torch.float64 for x in xs):
+        return [x.to(torch.get_autocast_dtype(kind)) for x in xs]
+    different = sorted({str(x.dtype) for x in xs})
+    if len(different) > 1:
+        raise IncidenceError(f"the operands must be of one type; got {' and '.join(different)}: convert them, for example with `.float()`.")
+    return list(xs)
+
+
+def softmax(x: Tensor, pattern: str, over: str | Iterable[str], structure: Structure) -> Tensor:
+    r"""Every value as a share of those that agree with it in all nodes but those of some letters: `(i j)` over `j` shares for each i.
+
+    $$y(e) = \exp x(e) / \sum_f \exp x(f),$$
+
+    f over the present entries of the same structure with the same *key*: what is left of the entry without the letters of `over`. Values
+    of one channel are compared with each other, and diagonal entries with all others.
+
+    Args:
+        x: The values of the tensor, (entries, channels).
+        pattern: The tensor, for example `(i j)`.
+        over: The letters to sum over: `j`, or `i j`.
+        structure: The structure.
+
+    Raises:
+        IncidenceError: The values do not fit; some entry would have two keys; a face is oriented.
+
+    Example:
+        >>> import torch
+        >>> s = Structure(3, {"(i j)": [[0, 0, 1], [1, 2, 0]]})
+        >>> softmax(torch.zeros(3, 1), "(i j)", over="j", structure=s).flatten()
+        tensor([0.5000, 0.5000, 1.0000])
+    """
+    letters = over if isinstance(over, str) else " ".join(over)
+    if torch.compiler.is_compiling():
+        return traced_softmax(flat_of(structure, f"softmax {pattern} over {letters}"), x)
+    assert_structure(structure, "structure=", 'softmax(x, "(i j)", over="j", structure=s)')
+    plan = groups_of(structure, pattern, letters)
+    assert_rows(f"the features of `{pattern}`", x, plan.num_rows[0], structure)
+    return softmax_of_groups(x, plan.steps[0])
+
+
+def plan_einsum(text: str, structure: Structure, limit: int = MAX_JOINED) -> JoinPlan:
+    """The index lists of a product for a structure: built once, kept on it. Needed before tracing; print it for its cost."""
+    assert_structure(structure, call="plan_einsum(text, structure)")
+    product = parse_product(text)
+    return _kept(structure, _product_key(text), _product_plan(product, structure, limit))
+
+
+def plan_softmax(pattern: str, over: str, structure: Structure) -> JoinPlan:
+    """The same for a softmax."""
+    assert_structure(structure, "structure", "plan_softmax(pattern, over, structure)")
+    return _kept(structure, f"softmax {pattern} over {over}", groups_of(structure, pattern, over))
+
+
+def _kept(structure: Structure, key: str, plan: JoinPlan) -> JoinPlan:
+    """Leaves on a structure what tracing needs of a plan."""
+    flats = cache_of(structure, Flat)
+    if key not in flats:
+        flats[key] = flatten_joins(plan)
+    return plan
+
+
+def _product_key(text: str) -> str:
+    """By what a product is known on structures; a constant for tracing."""
+    return f"product {parse_product(text).key}"
+
+
+_product_key._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as `nn.tensors.keys_in_order`

@@ -1,0 +1,174 @@
+r"""The plan of a product: in steps, which rows are multiplied, and where the result is added up. Index data only.
+
+A step joins some tensors: with p running over its joined rows,
+
+    z[t_p] += s_p x_1[r_1p] ... x_m[r_mp]
+
+The gradient of one factor is the same sum with its rows and the targets in exchanged *roles*. So a step has a list for every role: the
+joined rows by the row of that role, as compressed rows. Role 0 is the target, role k the k-th factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from incidence.structure.data import Array
+from incidence.structure.ragged import ranges, sort_few
+
+__all__ = ["JoinPlan", "JoinStep", "RoleLists", "RoleOrder"]
+
+
+class RoleLists(NamedTuple):
+    """The joined rows in the order of one role.
+
+    Attributes:
+        ptr: Where the joined rows of each row of this role start, and the end.
+        columns: For every other role, in order, its row of every joined row.
+        sign: 1 or -1 for every joined row; None where all are 1.
+    """
+
+    ptr: Tensor
+    columns: tuple[Tensor, ...]
+    sign: Tensor | None
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows this role has."""
+        return len(self.ptr) - 1
+
+
+class RoleOrder(NamedTuple):
+    """The joined rows, in the order of targets, by the row of another role: their order, and where each row starts, with the end."""
+
+    order: Tensor
+    ptr: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class JoinStep:
+    """One step of a product.
+
+    Attributes:
+        sources: The numbers of the factors: operands first, then the results of the steps before.
+        num_rows: How many rows the target and each factor have.
+        ptr: Where the joined rows of each target start, and the end.
+        rows: For every factor its row of every joined row, by target.
+        sign: 1 or -1 for every joined row, by target; None where all are 1.
+        num_joined, num_targets: How many joined rows, and targets, each structure has; on the host.
+        orders: For every factor the joined rows by its rows, as far as someone has asked.
+    """
+
+    sources: tuple[int, ...]
+    num_rows: tuple[int, ...]
+    ptr: Tensor
+    rows: tuple[Tensor, ...]
+    sign: Tensor | None
+    num_joined: Array
+    num_targets: Array
+    orders: dict[int, RoleOrder] = field(default_factory=dict, repr=False)
+    _lists: dict[int, RoleLists] = field(default_factory=dict, repr=False)
+
+    def lists(self, role: int) -> RoleLists:
+        """The joined rows in the order of a role; made once."""
+        if role not in self._lists:
+            self._lists[role] = self._make(role)
+        return self._lists[role]
+
+    @torch.inference_mode(False)
+    def _make(self, role: int) -> RoleLists:
+        if role == 0:
+            return RoleLists(self.ptr, self.rows, self.sign)
+        order, ptr = self.order(role)
+        columns = [column[order] for k, column in enumerate((self._targets, *self.rows)) if k != role]
+        return RoleLists(ptr, tuple(columns), None if self.sign is None else self.sign[order])
+
+    @cached_property
+    def _targets(self) -> Tensor:
+        """The target of every joined row."""
+        numbers = torch.arange(self.num_rows[0], device=self.ptr.device, dtype=self.ptr.dtype)
+        return numbers.repeat_interleave(self.ptr.diff(), output_size=len(self.rows[0]))
+
+    def order(self, role: int) -> RoleOrder:
+        """The joined rows by the rows of a factor; made once."""
+        if role not in self.orders:
+            rows, count = self.rows[role - 1], self.num_rows[role]
+            order = sort_few(rows, count)[1].to(rows.dtype)
+            self.orders[role] = RoleOrder(order, ranges(torch.bincount(rows, minlength=count)).to(rows.dtype))
+        return self.orders[role]
+
+    @property
+    def num_bytes(self) -> int:
+        """The memory of the lists that are there."""
+        held = [self.ptr, *self.rows, *(part for order in self.orders.values() for part in order)]
+        held += [column for role, lists in self._lists.items() if role for column in lists.columns]
+        return sum(t.numel() * t.element_size() for t in held) + sum(s.numel() for s in (self.sign,) if s is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class JoinPlan:
+    """What a product needs to know of a structure. Prints its cost.
+
+    Attributes:
+        text: The product.
+        steps: What is joined, one after the other; the last step gives the output.
+        num_entries: How many entries each operand, and the output, have in each structure, shape (operands + 1, structures); on the host.
+    """
+
+    text: str
+    steps: tuple[JoinStep, ...]
+    num_entries: Array
+
+    @cached_property
+    def num_rows(self) -> tuple[int, ...]:
+        """How many rows each operand has, and the output."""
+        return tuple(self.num_entries.sum(1).tolist())
+
+    @property
+    def program(self) -> tuple[tuple[tuple[int, ...], bool], ...]:
+        """What is static: the factors of every step, and whether it has signs. Plans with the same program can be put side by side."""
+        return tuple((step.sources, step.sign is not None) for step in self.steps)
+
+    @property
+    def num_joined(self) -> int:
+        """How many products of rows are taken in all."""
+        return sum(int(step.num_joined.sum()) for step in self.steps)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the lists live."""
+        return self.steps[0].ptr.device
+
+    def __repr__(self) -> str:
+        lines = [f"JoinPlan `{self.text}`"]
+        names = [f"x{number}" for number in range(len(self.num_rows) - 1)]
+        for number, step in enumerate(self.steps):
+            names.append("y" if number + 1 == len(self.steps) else f"z{number}")
+            factors = " * ".join(names[source] for source in step.sources)
+            kind = "joined rows" if len(step.sources) > 1 else "reads"
+            lines.append(f"  {names[-1]} = sum {factors}: {int(step.num_joined.sum()):,} {kind} into {step.num_rows[0]:,}")
+        return "\n".join([*lines, f"  memory: {sum(step.num_bytes for step in self.steps) / 2**20:,.1f} MiB"])
+
+
+def step_of(
+    sources: tuple[int, ...],
+    num_rows: tuple[int, ...],
+    targets: Tensor,
+    rows: tuple[Tensor, ...],
+    sign: Tensor | None,
+    homes: tuple[Tensor, Tensor],
+    num_structures: int,
+) -> JoinStep:
+    """A step from its joined rows in any order, and the structures of these and of the targets."""
+    dtype = torch.int32 if max(*num_rows, len(targets)) < 2**31 - 1 else torch.long
+    order = sort_few(targets, num_rows[0])[1]
+    ptr = ranges(torch.bincount(targets, minlength=num_rows[0])).to(dtype)
+    counts = (torch.bincount(home, minlength=num_structures).cpu().numpy() for home in homes)
+    num_joined, num_targets = (np.asarray(count, dtype=np.int64) for count in counts)
+    listed = tuple(column[order].to(dtype) for column in rows)
+    return JoinStep(sources, num_rows, ptr, listed, None if sign is None else sign[order], num_joined, num_targets)

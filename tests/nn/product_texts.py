@@ -1,0 +1,91 @@
+"""Texts of products of all kinds, and random ones."""
+
+from random import Random
+
+TEXTS = [
+    "i -> i",
+    "i, i -> i",
+    "i, j -> i j",
+    "i j -> ",
+    "i j -> i",
+    "i j -> j i",
+    "i -> i j",
+    "i, i -> i j",
+    "i i, i -> i",
+    "i i -> i j",
+    "i -> i i",
+    "i j, j -> i",
+    "i j, i -> i j",
+    "i j, j k -> i k",
+    "i j, k j -> i k",
+    "i j, i j -> i j",
+    "i j, j i -> ",
+    "i j, j k, k i -> ",
+    "i j, j k, k i -> i",
+    "i j, j k, i k -> i j",
+    "i j, j k, k l -> i l",
+    "i j, k l -> i k",
+    "i j, j k -> i k l",
+    "i j, j k, i -> i k",
+    "i j, i, j -> i j",
+    "i j k, j k -> i",
+    "i j k, k l -> i j l",
+    "(i j), (j k) -> (i k)",
+    "(i j), (j k), (k l), (l i) -> ",
+    "(i j), (j k) -> i k",
+    "{i j}, {i j} -> {i j}",
+    "{i j} -> ",
+    "{i j} -> i",
+    "{i j} -> {j k}",
+    "{i j}, {j k} -> {i k}",
+    "{i j}, {j k} -> ",
+    "{i j}, j -> i",
+    "i, j -> {i j}",
+    "{i j}, {j k}, {i k} -> {i j k}",
+    "{i j k}, {i j} -> ",
+    "{i j k}, {i j l} -> {k l}",
+    "{i j k} -> {i j}",
+    "{i j} {i k}, {i j} -> i",
+    "i {i j}, j -> {i j}",
+    "i {j k}, {j k} -> i",
+    "[i j], [j k] -> [i k]",
+    "[i j], [i j] -> [i j]",
+    "[i j] -> i",
+    "[i j k], i -> [j k]",
+    ", i j -> i",
+    ", i -> ",
+    " -> i j",
+    "u:a m:b, v:a m:b -> u:a v:a",
+    "{u:a v:a m:b}, m:b -> {u:a v:a}",
+    "i:a j:b, j:b k:c, i:a -> k:c",
+    "one={i j}, two={j k} -> (i k)",
+    "one={i j}, one={j k} -> i",
+]
+
+_CLOSING = {"(": ")", "{": "}", "[": "]"}
+
+
+def random_text(random: Random, letters: str = "ijk", kinds: str = "({[ ", operands: int = 3) -> str:
+    """A random text: one to three operands and an output, each with up to two faces of up to three letters."""
+    tensors = [_tensor(random, letters, kinds) for _ in range(random.randint(1, operands) + 1)]
+    return f"{', '.join(tensors[:-1])} -> {tensors[-1]}"
+
+
+def _tensor(random: Random, letters: str, kinds: str) -> str:
+    return " ".join(_face(random, letters, kinds) for _ in range(random.choice([0, 1, 1, 2])))
+
+
+def _face(random: Random, letters: str, kinds: str) -> str:
+    opening = random.choice(kinds)
+    if opening == " ":
+        return random.choice(letters)
+    chosen = random.sample(letters, random.randint(1, min(3, len(letters))))
+    return f"{opening}{' '.join(chosen)}{_CLOSING[opening]}"
+
+
+def random_dense_text(random: Random) -> str:
+    """A random text of plain letters: what torch's own einsum knows."""
+    tensors = [" ".join(random.choices("ijkl", k=random.randint(0, 3))) for _ in range(random.randint(1, 3))]
+    known = sorted({letter for tensor in tensors for letter in tensor.split()})
+    output = random.sample(known, random.randint(0, min(len(known), 3)))
+    return f"{', '.join(tensors)} -> {' '.join(output)}"

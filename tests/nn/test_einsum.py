@@ -1,0 +1,183 @@
+"""Products on structures: the vectors, the definition, torch's own einsum, gradients, batches, and what is refused."""
+
+from random import Random
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+
+from incidence.algebra import Pattern
+from incidence.algebra.products import ProductText
+from incidence.errors import IncidenceError
+from incidence.nn.functional import einsum, plan_einsum
+from incidence.plans.products import join_plan_of
+from incidence.structure import Structure, collate
+from incidence.structure.supports import support_of
+from tests.exact_numbers import load_vectors
+from tests.nn.product_definition import product_by_definition
+from tests.nn.product_texts import TEXTS, random_dense_text, random_text
+from tests.structure.random_structures import random_structure
+
+VECTORS = load_vectors("products.json")
+CASES = [case for case in VECTORS["cases"] if case["kind"] == "einsum"]
+
+
+def structure_for(text: str, num_nodes: int, seed: int, draws: int = 8) -> Structure:
+    """A random structure with the tensors of a product, each meaning once; `i i` needs `i j`."""
+    patterns = [Pattern(f"{p.name}={widened(p)}" if p.name else widened(p)) for p in ProductText(text).tensors]
+    by_name = {p.name or str(i): p for i, p in enumerate(dict.fromkeys(patterns))}
+    return random_structure(num_nodes, list(map(str, by_name.values())), seed, draws)
+
+
+def widened(pattern: Pattern) -> str:
+    """A pattern of which a text reads the diagonal: `i j` for `i i`."""
+    return "i j" if str(pattern.unnamed()) == "i i" else str(pattern.unnamed())
+
+
+def values_for(text: str, structure: Structure, seed: int = 0, channels: int = 2) -> list[Tensor]:
+    """Small whole numbers, whose products are exact."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = [structure.num_entries(support_of(structure, pattern)) for pattern in ProductText(text).operands]
+    return [torch.randint(-3, 4, (count, channels), generator=generator).double() for count in rows]
+
+
+def structure_of(case: dict) -> Structure:
+    return collate([Structure(part["num_nodes"], part["index"]) for part in case["structures"]])
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["text"] for case in CASES])
+def test_the_vectors_are_met_exactly(case):
+    structure = structure_of(case)
+    y = einsum(case["text"], *(torch.tensor(x, dtype=torch.float64) for x in case["x"]), structure)
+    assert y.tolist() == case["y"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_product_is_the_sum_over_assignments(text, seed):
+    structure = collate([structure_for(text, n, seed + n) for n in (4, 0, 3)])
+    xs = values_for(text, structure)
+    assert torch.equal(einsum(text, *xs, structure), product_by_definition(text, xs, structure))
+
+
+@given(seed=st.integers(0, 10**6), num_nodes=st.integers(0, 4))
+@settings(max_examples=60, deadline=None)
+def test_a_random_product_is_the_sum_over_assignments(seed, num_nodes):
+    text = random_text(Random(seed))
+    structure = structure_for(text, num_nodes, seed)
+    xs = values_for(text, structure, seed)
+    assert torch.equal(einsum(text, *xs, structure), product_by_definition(text, xs, structure))
+
+
+def test_a_hundred_random_texts_agree_with_the_einsum_of_torch_on_complete_structures():
+    random, generator = Random(0), torch.Generator().manual_seed(0)
+    for _ in range(100):
+        text = random_dense_text(random)
+        product, n = ProductText(text), random.randint(1, 4)
+        wanted = dict.fromkeys(" ".join("ijkl"[: len(p.faces)]) for p in product.tensors if p.faces)
+        structure = Structure.complete(n, [p for p in wanted if " " in p]) if any(" " in p for p in wanted) else Structure(n)
+        arrays = [torch.randn((n,) * len(p.faces), generator=generator, dtype=torch.float64) for p in product.operands]
+        xs = [array[tuple(structure[" ".join("ijkl"[: array.ndim])])][:, None] if array.ndim else array.view(1, 1) for array in arrays]
+        order = len(product.output.faces)
+        expected = torch.einsum(text.replace(" ", ""), *arrays)
+        expected = expected[tuple(structure[" ".join("ijkl"[:order])])] if order else expected.view(1)
+        torch.testing.assert_close(einsum(text, *xs, structure)[:, 0], expected, msg=lambda why, text=text: f"{text}: {why}")
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_order_of_entries_and_the_names_of_nodes_are_immaterial(text):
+    structure = structure_for(text, 4, seed=3)
+    xs = values_for(text, structure)
+    y = einsum(text, *xs, structure)
+    labels = {sort: torch.randperm(count, generator=torch.Generator().manual_seed(1)) for sort, count in structure.counts.items()}
+    moved, rows = structure.relabel(labels), {}
+    for pattern in structure.patterns:
+        rows[pattern] = torch.randperm(structure.num_entries(pattern), generator=torch.Generator().manual_seed(2))
+        moved = moved.select(pattern, rows[pattern])
+    supports = [support_of(structure, pattern) for pattern in ProductText(text).tensors]
+    order = [rows.get(p, labels[next(iter(p.sorts.values()))].argsort() if p.faces else torch.zeros(1, dtype=torch.long)) for p in supports]
+    assert torch.equal(einsum(text, *(x[o] for x, o in zip(xs, order, strict=False)), moved), y[order[-1]])
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_batch_gives_what_its_structures_give_one_by_one(text):
+    parts = [structure_for(text, n, seed=n) for n in (3, 0, 4, 1)]
+    each = [values_for(text, part, seed=k) for k, part in enumerate(parts)]
+    expected = torch.cat([einsum(text, *xs, part) for xs, part in zip(each, parts, strict=True)])  # leaves plans, which the batch is made of
+    fresh = collate([structure_for(text, n, seed=n) for n in (3, 0, 4, 1)])
+    xs = [torch.cat(parts) for parts in zip(*each, strict=True)]
+    assert torch.equal(einsum(text, *xs, collate(parts)), expected)
+    assert torch.equal(einsum(text, *xs, fresh), expected)
+
+
+SMOOTH = ["i j, j k -> i k", "{i j}, {j k}, {i k} -> {i j k}", "i j, j k, k i -> i", "i, j -> {i j}", "{i j} -> i", ", i j -> i"]
+
+
+@pytest.mark.parametrize("channels", [(2, 2, 2), (1, 2, 2), (1, 1, 1)], ids=str)
+@pytest.mark.parametrize("text", SMOOTH)
+def test_gradients_of_first_and_second_order_are_right(text, channels):
+    structure = structure_for(text, 4, seed=5, draws=6)
+    wide = values_for(text, structure)
+    xs = [(x[:, :c] + 0.5).requires_grad_() for x, c in zip(wide, channels, strict=False)]
+    assert gradcheck(lambda *values: einsum(text, *values, structure), xs)
+    assert gradgradcheck(lambda *values: einsum(text, *values, structure), xs)
+
+
+def test_only_the_gradients_that_are_asked_for_are_listed():
+    structure = structure_for("i j, j k -> i k", 4, seed=0)
+    x, y = values_for("i j, j k -> i k", structure)
+    einsum("i j, j k -> i k", x.requires_grad_(), y, structure).sum().backward()
+    [step] = join_plan_of(structure, ProductText("i j, j k -> i k")).steps
+    assert sorted(step.orders) == [1]
+    assert x.grad is not None
+
+
+@pytest.mark.parametrize("text", ["i j, j k -> i k", "{i j}, j -> i", "i, j -> (i j)"])
+def test_operands_with_one_channel_are_shared_by_all_channels(text):
+    structure = structure_for(text, 4, seed=1)
+    xs = values_for(text, structure, channels=3)
+    narrow = [xs[0][:, :1], *xs[1:]]
+    assert torch.equal(einsum(text, *narrow, structure), einsum(text, xs[0][:, :1].expand(-1, 3), *xs[1:], structure))
+
+
+def test_one_tensor_may_be_all_operands_and_gets_all_gradients():
+    s = Structure.complete(3, "i j")
+    x = torch.randn(9, 2, dtype=torch.float64, requires_grad=True)
+    rows, columns = s["i j"]
+    matrix = torch.zeros(2, 3, 3, dtype=torch.float64).index_put((torch.arange(2)[:, None], rows, columns), x.T)
+    y = einsum("i j, j k -> i k", x, x, s)
+    expected = (matrix @ matrix)[:, rows, columns].T
+    torch.testing.assert_close(y, expected)
+    g = torch.randn_like(y)
+    torch.testing.assert_close(torch.autograd.grad(y, x, g), torch.autograd.grad(expected, x, g))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("text", ["i j, j k -> i k", "{i j} -> i", "{i j}, j -> i"])
+def test_every_floating_type_gives_its_own_type(text, dtype):
+    structure = structure_for(text, 4, seed=2)
+    xs = values_for(text, structure)  # whole numbers below 4, whose products are exact
+    y = einsum(text, *(x.to(dtype) for x in xs), structure)
+    assert y.dtype == dtype
+    assert torch.equal(y.double(), einsum(text, *xs, structure))
+
+
+def test_autocast_multiplies_in_its_own_type_and_leaves_doubles_alone():
+    s = Structure.complete(3, "i j")
+    x = torch.ones(9, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert einsum("i j, j k -> i k", x, x.bfloat16(), s).dtype == torch.bfloat16
+        assert einsum("i j, j k -> i k", x.double(), x.double(), s).dtype == torch.float64
+
+
+def test_long_lists_are_summed_in_blocks(monkeypatch):
+    s = Structure.complete(5, "i j")
+    x = torch.randn(25, 3, dtype=torch.float64)
+    whole = einsum("i j, j k -> i k", x, x, s), einsum("i j, j k, k i -> ", x, x, x, s)
+    monkeypatch.setattr("incidence.kernels.joins._BLOCK", 20)
+    again = einsum("i j, j k -> i k", x, x, s), einsum("i j, j k, k i -> ", x, x, x, s)
+    for one, other in zip(whole, again, strict=True):
+        torch.testing.assert_close(one, other)
