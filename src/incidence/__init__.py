@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from incidence.algebra import EquivariantMap, Pattern, counting, explain
     from incidence.errors import IncidenceError, PatternError, TooLargeError
     from incidence.kernels.memory import keep_memory
+    from incidence.nn.functional import einsum, softmax
     from incidence.structure import Example, Structure, carry, collate, from_faces, ones, pack, to_faces, uncollate
     from incidence.symmetry import Group
 
@@ -35,6 +36,7 @@ _HOMES = {
     "collate": "incidence.structure",
     "counting": "incidence.algebra",
     "explain": "incidence.algebra",
+    "einsum": "incidence.nn.functional",
     "from_faces": "incidence.structure",
     "geometry": "incidence.geometry",
     "keep_memory": "incidence.kernels.memory",
@@ -45,6 +47,7 @@ _HOMES = {
     "pack": "incidence.structure",
     "plot": "incidence.plot",
     "pyg": "incidence.pyg",
+    "softmax": "incidence.nn.functional",
     "testing": "incidence.testing",
     "theorems": "incidence.theorems",
     "to_faces": "incidence.structure",
@@ -65,6 +68,7 @@ __all__ = [
     "collate",
     "counting",
     "data",
+    "einsum",
     "explain",
     "from_faces",
     "geometry",
@@ -75,6 +79,7 @@ __all__ = [
     "pack",
     "plot",
     "pyg",
+    "softmax",
     "testing",
     "theorems",
     "to_faces",

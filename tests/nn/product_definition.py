@@ -78,7 +78,9 @@ def one_product(text: str, xs: Sequence[Tensor], structure: Structure) -> Tensor
         places = [known[one[0]] for one, known in zip(found, rows, strict=True) if one is not None]
         factor = prod(one[1] for one in found if one is not None) * prod(orientation for _, orientation in places)
         row = places[-1][0]
-        y[row] = y[row] + factor * prod((x[place] for x, (place, _) in zip(xs, places, strict=False)), start=torch.ones(1, dtype=xs[0].dtype))
+        y[row] = y[row] + factor * prod(
+            (x[place] for x, (place, _) in zip(xs, places, strict=False)), start=torch.ones(1, dtype=xs[0].dtype)
+        )
     return torch.stack(y) if y else xs[0].new_zeros(0, max(x.shape[1] for x in xs))
 
 

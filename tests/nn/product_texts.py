@@ -60,12 +60,24 @@ TEXTS = [
     "i:a j:b, j:b k:c, i:a -> k:c",
     "one={i j}, two={j k} -> (i k)",
     "one={i j}, one={j k} -> i",
+    "<i j>, j -> i",
+    "<i j>, <i j> -> ",
+    "<i j>, <j k> -> (i k)",
+    "<i j>, <j k> -> <i k>",
+    "<i j>, <j k> -> {i k}",
+    "<i j>, {i j} -> <i j>",
+    "<i j>, <j k> -> <i j k>",
+    "<i j k>, <j k> -> i",
+    "i, j -> <i j>",
+    "i <i j>, j -> i",
+    "i, i <j i> -> j",
+    "<u:a v:a m:b>, u:a -> v:a m:b",
 ]
 
-_CLOSING = {"(": ")", "{": "}", "[": "]"}
+_CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 
 
-def random_text(random: Random, letters: str = "ijk", kinds: str = "({[ ", operands: int = 3) -> str:
+def random_text(random: Random, letters: str = "ijk", kinds: str = "({[< ", operands: int = 3) -> str:
     """A random text: one to three operands and an output, each with up to two faces of up to three letters."""
     tensors = [_tensor(random, letters, kinds) for _ in range(random.randint(1, operands) + 1)]
     return f"{', '.join(tensors[:-1])} -> {tensors[-1]}"

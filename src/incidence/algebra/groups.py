@@ -26,9 +26,7 @@ def key_faces(text: str, over: str) -> tuple[Face, ...]:
     pattern = Pattern(text)
     letters = _letters_over(pattern, over)
     if pattern.is_open:
-        raise IncidenceError(
-            f"a softmax of `{text}`: its open face has members that are no letters; make it a sort of its own, `v e:edge`."
-        )
+        raise IncidenceError(f"a softmax of `{text}`: members of an open face are no letters; make it a sort of its own, `v e:edge`.")
     if any(face.kind.is_oriented for face in pattern.faces):
         raise IncidenceError(
             f"a softmax of `{text}`: the exponential of values that change their sign means nothing. Make weights on `{{ }}` and multiply."

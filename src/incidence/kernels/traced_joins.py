@@ -82,13 +82,21 @@ def traced_join(lists: list[Tensor], xs: list[Tensor], role: int = 0, shape: Seq
     return found
 
 
+def _program(spec: str) -> tuple[tuple[tuple[int, ...], bool], ...]:
+    """What a text says of the steps; a constant for tracing."""
+    return tuple((tuple(sources), has_sign) for sources, has_sign in json.loads(spec))
+
+
+_program._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as `nn.tensors.keys_in_order`
+
+
 def traced_product(flat: Flat, xs: Sequence[Tensor]) -> Tensor:
     """All steps of a product."""
-    values, tensors = list(xs), iter(flat.tensors)
-    for sources, has_sign in json.loads(flat.spec):
-        roles = len(sources) + 1
-        lists = list(islice(tensors, roles * (roles + has_sign)))
-        values.append(traced_join(lists, [values[source] for source in sources]))
+    values, start = list(xs), 0
+    for sources, has_sign in _program(flat.spec):
+        stop = start + (len(sources) + 1) * (len(sources) + 1 + has_sign)
+        values.append(traced_join(flat.tensors[start:stop], [values[source] for source in sources]))
+        start = stop
     return values[-1]
 
 

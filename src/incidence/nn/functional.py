@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -105,7 +105,7 @@ def _in_one_dtype(xs: Sequence[Tensor]) -> list[Tensor]:
     return list(xs)
 
 
-def softmax(x: Tensor, pattern: str, over: str | Iterable[str], structure: Structure) -> Tensor:
+def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
     r"""Every value as a share of those that agree with it in all nodes but those of some letters: `(i j)` over `j` shares for each i.
 
     $$y(e) = \exp x(e) / \sum_f \exp x(f),$$
@@ -128,11 +128,12 @@ def softmax(x: Tensor, pattern: str, over: str | Iterable[str], structure: Struc
         >>> softmax(torch.zeros(3, 1), "(i j)", over="j", structure=s).flatten()
         tensor([0.5000, 0.5000, 1.0000])
     """
-    letters = over if isinstance(over, str) else " ".join(over)
     if torch.compiler.is_compiling():
-        return traced_softmax(flat_of(structure, f"softmax {pattern} over {letters}"), x)
+        return traced_softmax(flat_of(structure, f"softmax {pattern} over {over}"), x)
     assert_structure(structure, "structure=", 'softmax(x, "(i j)", over="j", structure=s)')
-    plan = groups_of(structure, pattern, letters)
+    if not isinstance(over, str):
+        raise IncidenceError(f"over= is the letters to sum over as text, such as 'j' or 'i j'; got {over!r}.")
+    plan = groups_of(structure, pattern, over)
     assert_rows(f"the features of `{pattern}`", x, plan.num_rows[0], structure)
     return softmax_of_groups(x, plan.steps[0])
 

@@ -180,9 +180,10 @@ class _Contraction:
         places |= {number: num_operands + place for place, number in enumerate(self._joins)}
         steps = []
         for join in self._joins.values():
-            sources = tuple(places[factor.source] for factor in join.factors)
-            num_rows = len(join.target_home), *(self._num_rows[factor.source] for factor in join.factors)
-            rows, homes = tuple(factor.rows for factor in join.factors), (join.home, join.target_home)
+            factors = sorted(join.factors, key=lambda factor: factor.source)  # whatever was joined first in this structure
+            sources = tuple(places[factor.source] for factor in factors)
+            num_rows = len(join.target_home), *(self._num_rows[factor.source] for factor in factors)
+            rows, homes = tuple(factor.rows for factor in factors), (join.home, join.target_home)
             steps.append(step_of(sources, num_rows, join.targets, rows, join.sign, homes, self._space.num_structures))
         return steps
 

@@ -1,0 +1,82 @@
+"""Products and softmax under `torch.compile`: one graph serves structures of any size, and gives what the functions give."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from incidence.errors import IncidenceError
+from incidence.nn.functional import einsum, plan_einsum, plan_softmax, softmax
+from incidence.structure import Structure
+from tests.structure.random_structures import random_structure
+
+TORCH_ITSELF = "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"  # inductor imports torch.jit
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+PRODUCTS = ["(i j), (j k) -> (i k)", "i, j -> (i j)", "i, (i j), j -> ", "(i j), (j k), (k l), (l i) -> i", "(i j), <j k> -> <i k>"]
+
+
+def example(text: str, num_nodes: int) -> tuple[list[Tensor], Structure]:
+    operands = text.split(" ->")[0].split(", ")
+    structure = random_structure(num_nodes, ["(i j)", "<i j>"], seed=num_nodes, draws=4 * num_nodes)
+    plan_einsum(text, structure)
+    shapes = [(structure.num_entries(operand), 3) for operand in operands]
+    return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes], structure
+
+
+def assert_same(function, traced, xs: list[Tensor], structure: Structure) -> None:
+    found, expected = traced(*xs, structure), function(*xs, structure)
+    torch.testing.assert_close(found, expected)
+    weight = torch.randn_like(expected)
+    torch.testing.assert_close(torch.autograd.grad(found, xs, weight), torch.autograd.grad(expected, xs, weight))
+
+
+@pytest.mark.parametrize("text", PRODUCTS)
+def test_a_compiled_product_gives_values_and_gradients_of_the_product(text):
+    def function(*given):
+        return einsum(text, *given)
+
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    for num_nodes in (4, 6):
+        assert_same(function, compiled, *example(text, num_nodes))
+
+
+@pytest.mark.filterwarnings(TORCH_ITSELF)
+def test_attention_compiles_to_fast_code():
+    def attention(q, k, v, structure):
+        weights = softmax(einsum("i, j -> (i j)", q, k, structure), "(i j)", "j", structure)
+        return einsum("(i j), j -> i", weights, v, structure)
+
+    compiled = torch.compile(attention, fullgraph=True)
+    for num_nodes in (4, 7):
+        structure = random_structure(num_nodes, ["(i j)"], seed=0, draws=20)
+        for text in ("i, j -> (i j)", "(i j), j -> i"):
+            plan_einsum(text, structure)
+        plan_softmax("(i j)", "j", structure)
+        xs = [torch.randn(num_nodes, 2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+        assert_same(attention, compiled, xs, structure)
+
+
+def test_sizes_that_change_do_not_compile_again_and_again():
+    def function(*given):
+        return einsum("(i j), (j k) -> (i k)", *given)
+
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(function, fullgraph=True, backend=counter)
+    for num_nodes in (5, 8, 12, 17):
+        assert_same(function, compiled, *example("(i j), (j k) -> (i k)", num_nodes))
+    assert counter.frame_count <= 2  # the first, and one for any size
+
+
+def test_tracing_without_a_plan_says_what_to_do():
+    s = Structure(3, {"(i j)": [[0, 1], [1, 2]]})
+    compiled = torch.compile(lambda x, s: einsum("(i j) -> i", x, s), fullgraph=True, backend="aot_eager")
+    with pytest.raises((IncidenceError, torch._dynamo.exc.Unsupported), match="before tracing"):
+        compiled(torch.ones(2, 1), s)
