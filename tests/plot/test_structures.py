@@ -169,3 +169,65 @@ def test_what_is_too_large_says_what_to_do():
 def test_a_file_that_is_no_picture_is_refused(tmp_path):
     with pytest.raises(IncidenceError, match=r"a picture is a file .svg, .pdf or .png; got 'a.jpg'"):
         inc.plot.structure(PATH).save(tmp_path / "a.jpg")
+
+
+def test_flows_point_against_their_reference_where_they_are_negative():
+    triangle = inc.Structure(3, {"<i j>": torch.tensor([[0, 1, 0], [1, 2, 2]])})
+    flow = torch.tensor([1.0, -2.0, 0.5])
+    picture = inc.plot.structure(triangle, {"<i j>": flow})
+    at = {shape.entry: (shape.x, shape.y) for shape in picture.scene.of("node")}
+    for head in picture.scene.of("<i j> head"):
+        tail, tip = triangle["<i j>"][:, head.entry].tolist()[:: 1 if flow[head.entry] > 0 else -1]
+        point = head.points[0]
+        assert distance(point, at[tip]) < distance(point, at[tail])
+    assert fills(picture, "<i j> head") == [between(LIGHT.sequence, abs(v) / 2) for v in flow.tolist()]
+
+
+def distance(one, other):
+    return ((one[0] - other[0]) ** 2 + (one[1] - other[1]) ** 2) ** 0.5
+
+
+def test_an_oriented_triangle_turns_from_its_first_node_on():
+    triangle = inc.Structure(3, {"<i j k>": torch.tensor([[2], [0], [1]])})
+    for value, order in ((1.0, [2, 0, 1]), (-1.0, [1, 0, 2])):
+        picture = inc.plot.structure(triangle, {"<i j k>": torch.tensor([value])}, layout=torch.tensor([[0.0, 0], [1, 0], [0, 1]]))
+        at = {shape.entry: (shape.x, shape.y) for shape in picture.scene.of("node")}
+        [turn] = picture.scene.of("<i j k> turn")
+        assert [min(at, key=lambda v, point=point: distance(at[v], point)) for point in turn.points] == order
+
+
+def test_molecules_show_elements_and_orders_of_bonds():
+    chem = pytest.importorskip("rdkit.Chem")
+    for example in (inc.geometry.convert.from_rdkit(chem.MolFromSmiles("OC=C")), inc.data.molecules.features_of("OC=C")):
+        picture = inc.plot.structure(example, labels=None)
+        labels = [shape.text for shape in sorted(picture.scene.of("label"), key=lambda shape: shape.entry)]
+        assert labels == ["O", "C", "C"]
+        assert [shape.entry for shape in picture.scene.of("{i j} strand")] == [1]
+
+
+def test_features_of_an_example_are_taken_by_their_text():
+    example = inc.Example(PATH, {"i": torch.tensor([[1.0, 0], [2, 0], [3, 0], [4, 0]])})
+    assert fills(inc.plot.structure(example, "i"), "node") == fills(inc.plot.structure(PATH, torch.arange(4.0)), "node")
+
+
+def test_coordinates_of_an_example_are_where_its_nodes_are():
+    place = torch.tensor([[0.0, 0], [2, 0], [2, 1], [0, 1]])
+    picture = inc.plot.structure(inc.Example(PATH, {"pos=i": place}))
+    at = [(shape.x, shape.y) for shape in sorted(picture.scene.of("node"), key=lambda shape: shape.entry)]
+    assert at[0][1] == at[1][1] > at[2][1] == at[3][1]  # y runs downwards on paper
+    assert at[1][0] - at[0][0] == pytest.approx(2 * (at[0][1] - at[3][1]))
+
+
+def test_more_than_three_dimensions_are_seen_from_a_point_on_the_last_axis():
+    picture = inc.plot.structure(inc.geometry.named("cube-4"), layout=inc.geometry.coordinates("cube-4"), tensors=["{i j}"])
+    assert len(picture.scene.of("node")) == 16
+    assert len(picture.scene.of("{i j}")) == 32
+    assert picture.scene.of("rank2") == []
+
+
+@pytest.mark.parametrize("layout", ["force", "space", "circle", "columns", "molecule"])
+def test_no_two_nodes_of_a_layout_lie_on_each_other(layout):
+    for graph in (PATH, inc.geometry.named("complete-6"), inc.Structure(3), inc.geometry.hypergraph([[0, 1, 2], [2, 3]], 5)):
+        nodes = inc.plot.structure(graph, layout=layout).scene.of("node")
+        apart = [distance((a.x, a.y), (b.x, b.y)) for a in nodes for b in nodes if a.entry < b.entry]
+        assert min(apart) > 1

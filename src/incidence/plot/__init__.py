@@ -12,8 +12,11 @@ from incidence.lazy import front_door
 if TYPE_CHECKING:
     from incidence.plot.diagrams import operation, operations
     from incidence.plot.figures import confusion, curves, parity, save
+    from incidence.plot.networks import network
     from incidence.plot.orbit_pictures import orbits
     from incidence.plot.picture import Picture
+    from incidence.plot.plan_pictures import plan
+    from incidence.plot.posets import poset
     from incidence.plot.sharing_matrix import sharing
     from incidence.plot.structures import structure
     from incidence.plot.text import plain, scatter
@@ -22,11 +25,14 @@ _HOMES = {
     "Picture": "incidence.plot.picture",
     "confusion": "incidence.plot.figures",
     "curves": "incidence.plot.figures",
+    "network": "incidence.plot.networks",
     "operation": "incidence.plot.diagrams",
     "operations": "incidence.plot.diagrams",
     "orbits": "incidence.plot.orbit_pictures",
     "parity": "incidence.plot.figures",
     "plain": "incidence.plot.text",
+    "plan": "incidence.plot.plan_pictures",
+    "poset": "incidence.plot.posets",
     "save": "incidence.plot.figures",
     "scatter": "incidence.plot.text",
     "sharing": "incidence.plot.sharing_matrix",
@@ -37,11 +43,14 @@ __all__ = [
     "Picture",
     "confusion",
     "curves",
+    "network",
     "operation",
     "operations",
     "orbits",
     "parity",
     "plain",
+    "plan",
+    "poset",
     "save",
     "scatter",
     "sharing",

@@ -24,6 +24,7 @@ class Scale:
         theme: The theme.
         colours: A row of colours from `low` to `high`; empty if numbers are names of classes.
         classes: The numbers that are names, ascending.
+        is_size: Whether the sign of a number has no colour of its own, as an arrow tells it.
     """
 
     theme: Theme
@@ -31,6 +32,7 @@ class Scale:
     low: float = 0.0
     high: float = 1.0
     classes: tuple[float, ...] = ()
+    is_size: bool = False
 
     def __call__(self, value: float) -> str:
         """The colour of a number; that of missing things if it is none."""
@@ -38,11 +40,13 @@ class Scale:
             return self.theme.pale
         if self.classes:
             return self.theme.category(self.classes.index(value))
+        value = abs(value) if self.is_size else value
         return between(self.colours, (value - self.low) / ((self.high - self.low) or 1.0))
 
     def legend(self, title: str, x: float, y: float, height: float, names: Sequence[str] = ()) -> list[Shape]:
         """What the colours mean, from (x, y) downwards."""
         ink = Style(fill=self.theme.ink)
+        title = f"size of {title}" if self.is_size else title
         head = [Text(x, y + 8, title, 8, is_code=True, style=ink, part="legend")]
         return head + (self._keys(x, y + 15, names) if self.classes else self._bar(x, y + 15, height - 18))
 
@@ -68,8 +72,10 @@ class Scale:
         return shapes
 
 
-def scale_of(values: Iterable[float], theme: Theme, are_classes: bool) -> Scale:
-    """The scale that suits numbers: classes, or from the lowest to the highest, or about 0 if some are below it and some above."""
+def scale_of(values: Iterable[float], theme: Theme, are_classes: bool = False, are_flows: bool = False) -> Scale:
+    """The scale that suits numbers: classes; from the lowest to the highest; about 0 if some are below it and some above; or by size."""
+    if are_flows:
+        return Scale(theme, theme.sequence, 0.0, max((abs(v) for v in values if isfinite(v)), default=1.0) or 1.0, is_size=True)
     known = sorted({v for v in values if isfinite(v)})
     if are_classes and len(known) <= _MOST_CATEGORIES:
         return Scale(theme, (), classes=tuple(known))
@@ -93,7 +99,7 @@ def shaded(colour: str, light: float) -> str:
     return between((colour, "#000000"), 1 - light) if light < 1 else between((colour, "#ffffff"), min(light - 1, 1))
 
 
-def text_on(colour: str, theme: Theme) -> str:
+def text_on(colour: str) -> str:
     """Black or white, whichever is read better on a colour."""
     red, green, blue = (int(colour[c : c + 2], 16) / 255 for c in (1, 3, 5))
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]

@@ -41,12 +41,17 @@ class DrawnTensor:
     def has_direction(self) -> bool:
         """Whether an entry reads from its first node to its last."""
         kinds = [kind for kind, _ in self.pattern.kinds]
-        return not self.is_lone or any((kind.is_ordered or getattr(kind, "is_oriented", False)) for kind in kinds)
+        return not self.is_lone or any(kind.is_ordered or kind.is_oriented for kind in kinds)
 
     @property
     def is_oriented(self) -> bool:
         """Whether a negative value means the other direction."""
-        return any(getattr(kind, "is_oriented", False) for kind, _ in self.pattern.kinds)
+        return any(kind.is_oriented for kind, _ in self.pattern.kinds)
+
+    @cached_property
+    def node_lists(self) -> set[Nodes]:
+        """The nodes of every entry, one face after the other."""
+        return {tuple(v for face in faces for v in face) for faces in self.entries}
 
     @cached_property
     def largest(self) -> int:
@@ -82,8 +87,8 @@ def _members(pairs: Sequence[Sequence[int]], count: int) -> list[list[int]]:
 
 
 def edges_of(tensors: Sequence[DrawnTensor]) -> set[frozenset[int]]:
-    """The pairs of different nodes that are a face of two nodes, or an entry of two lone nodes."""
-    pairs = (frozenset(v for face in faces for v in face) for t in tensors for faces in t.entries)
+    """The pairs of different nodes that are an entry of a tensor whose entries are pairs."""
+    pairs = (frozenset(v for face in faces for v in face) for t in tensors if t.largest <= 2 for faces in t.entries)
     return {pair for pair in pairs if len(pair) == 2}
 
 

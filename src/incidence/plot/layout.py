@@ -179,7 +179,7 @@ def _by_neighbours(own: Any, pairs: Any, height: Points) -> Points:
 
 
 def _molecule(structure: Structure, tensors: Sequence[DrawnTensor]) -> Points:
-    """As RDKit draws a molecule with these bonds, whatever its atoms are."""
+    """As RDKit draws a molecule with these bonds, whatever its atoms are; by distances, if it would put atoms on each other."""
     chem = need("rdkit.Chem", "the layout 'molecule'", "molecules")
     depict = need("rdkit.Chem.rdDepictor", "the layout 'molecule'", "molecules")
     molecule = chem.RWMol()
@@ -189,7 +189,9 @@ def _molecule(structure: Structure, tensors: Sequence[DrawnTensor]) -> Points:
         molecule.AddBond(a, b, chem.BondType.SINGLE)
     chem.FastFindRings(molecule)
     depict.Compute2DCoords(molecule)
-    return np.array(molecule.GetConformer().GetPositions(), dtype=float).reshape(-1, 3)[:, :2]
+    points = np.array(molecule.GetConformer().GetPositions(), dtype=float).reshape(-1, 3)[:, :2]
+    near = np.linalg.norm(points[:, None] - points, axis=-1) + np.eye(len(points))
+    return points if near.min(initial=1.0) > 0.1 else _force(structure, tensors)
 
 
 LAYOUTS: dict[str, Callable[[Structure, Sequence[DrawnTensor]], Points]] = {

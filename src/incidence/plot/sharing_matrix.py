@@ -83,7 +83,7 @@ def _cell(
         x, y, side, side, Style(fill=colour, stroke=theme.paper, width=min(0.5, side / 12)), "weight", entry=weight.number, hint=hint
     )
     if weight.sign < 0:
-        bar = Style(stroke=text_on(colour, theme), width=max(0.8, side / 9))
+        bar = Style(stroke=text_on(colour), width=max(0.8, side / 9))
         yield Path(((x + 0.25 * side, y + side / 2), (x + 0.75 * side, y + side / 2)), style=bar, part="minus", entry=weight.number)
 
 

@@ -10,14 +10,16 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.plot.colours import Scale, scale_of
-from incidence.plot.drawing import Drawing, ways_to_draw
+from incidence.plot.drawing import Drawing
 from incidence.plot.faces import drawn_tensors, edges_of
 from incidence.plot.layout import layout_of
+from incidence.plot.molecules import molecule_of
 from incidence.plot.picture import Picture
 from incidence.plot.scene import Scene, Shape, Style, Text
 from incidence.plot.sheet import Sheet
 from incidence.plot.space import Camera
 from incidence.plot.theme import Theme, theme_of
+from incidence.plot.ways import shapes_of, ways_to_draw
 from incidence.structure import Example, Structure
 
 __all__ = ["structure"]
@@ -45,8 +47,8 @@ def structure(
     r"""Draws a structure: nodes, edges, arrows, faces (shaded in space), sets, and what numbers their entries have.
 
     A face of one tensor is drawn by its nodes: two are a line, with a head if it has a direction; more are a polygon if their edges are
-    there, else a set. An entry of several faces is a line through the middles of its faces. Oriented faces point against their reference
-    where their value is negative.
+    there, else a set. An entry of several faces is a line through the middles of its faces. Oriented faces are arrows along their
+    reference orientation, or against it where their value is negative, coloured by its size.
 
     Args:
         what: A structure or an example; several of them (a batch) are drawn side by side.
@@ -82,7 +84,8 @@ def structure(
     numbers = _as_numbers(own, example, values, channel)
     shown = min(own.num_structures, most)
     _assert_drawable(own, shown)
-    scales = {key: scale_of(x.tolist(), look, not x.is_floating_point()) for key, x in numbers.items()}
+    flows = {key for key in numbers if key and own.resolve(key).is_oriented}
+    scales = {key: scale_of(x.tolist(), look, not x.is_floating_point(), key in flows) for key, x in numbers.items()}
     wanted = [p.name or str(p) for p in map(own.resolve, tensors)] if tensors is not None else None
     side = size or (260.0 if shown == 1 else 150.0)
     panels = []
@@ -168,22 +171,33 @@ def _panel(
     size: float,
     theme: Theme,
 ) -> Panel:
-    tensors = [t for t in drawn_tensors(own) if wanted is None or t.key in wanted]
-    sheet = Sheet.of(layout_of(own, example, drawn_tensors(own), layout), size, camera)
-    ways = list(ways_to_draw(tensors, [*numbers, *(wanted or ())], sheet))
-    sorts = [number for number, sort in enumerate(sorted(own.counts)) for _ in range(own.counts[sort])]
-    texts = _labels(own, labels, sheet)
-    values = {key: x.tolist() for key, x in numbers.items()}
-    edges = edges_of([t for t in drawn_tensors(own) if t.largest <= 2])
-    drawing = Drawing(sheet, ways, sorts, texts, values, scales, theme, opacity, edges)
-    return sheet.width, sheet.height, drawing.shapes()
+    everything = drawn_tensors(own)
+    sheet = Sheet.of(layout_of(own, example, everything, layout), size, camera)
+    ways = list(ways_to_draw([t for t in everything if wanted is None or t.key in wanted], [*numbers, *(wanted or ())], sheet))
+    molecule = molecule_of(example)
+    drawing = Drawing(
+        sheet,
+        ways,
+        edges_of(everything),
+        [number for number, sort in enumerate(sorted(own.counts)) for _ in range(own.counts[sort])],
+        theme,
+        labels=_labels(own, labels, sheet, () if molecule is None else molecule.elements),
+        tints=() if molecule is None else molecule.tints(theme),
+        strands={} if molecule is None else molecule.orders,
+        values={key: x.tolist() for key, x in numbers.items()},
+        scales=scales,
+        opacity=opacity,
+    )
+    return sheet.width, sheet.height, shapes_of(drawing)
 
 
-def _labels(own: Structure, labels: bool | Sequence[str] | None, sheet: Sheet) -> Sequence[str]:
+def _labels(own: Structure, labels: bool | Sequence[str] | None, sheet: Sheet, known: Sequence[str]) -> Sequence[str]:
     if isinstance(labels, Sequence) and not isinstance(labels, str):
         if len(labels) != own.total_nodes:
             raise IncidenceError(f"labels has {len(labels)} texts, and there are {own.total_nodes} nodes: give one for each.")
         return [str(label) for label in labels]
+    if labels is None and known and sheet.radius >= 3:
+        return known
     if labels or (labels is None and sheet.radius >= 6 and sheet.space is None):
         return [str(k) for sort in sorted(own.counts) for k in range(own.counts[sort])]
     return ()

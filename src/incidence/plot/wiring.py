@@ -92,7 +92,7 @@ def _side(orbit: Orbit, faces: Sequence[Sequence[str]], roles: dict[str, int], x
 def _slot(name: str, place: Point, colour: str, part: str, theme: Theme) -> list[Shape]:
     x, y = place
     size = 8.5 if len(name) == 1 else 6.5
-    ink = Style(fill=text_on(colour, theme))
+    ink = Style(fill=text_on(colour))
     return [
         Circle(x, y, _SLOT, style=Style(fill=colour), part=f"{part} slot", hint=name),
         Text(x, y + 0.34 * size, name, size, "middle", style=ink, part="letter"),
