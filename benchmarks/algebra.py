@@ -6,6 +6,8 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
+from incidence.errors import command
+
 SETS = "{a b c d e f} {g h i j k l}"
 EIGHT = "a b c d e f g h"
 WORK = {
@@ -39,7 +41,7 @@ def seconds(setup: str, work: str) -> float:
 
 
 def main(words: Sequence[str] = ()) -> int:
-    ArgumentParser(prog="incidence bench algebra", description=__doc__).parse_args(words)
+    ArgumentParser(prog=f"{command()} bench algebra", description=__doc__).parse_args(words)
     print(f"{'work':48} {'median':>10} {'spread':>19}   bar")
     for name, (setup, work, bar) in WORK.items():
         times = sorted(seconds(setup, work) for _ in range(5))

@@ -24,6 +24,7 @@ import torch
 from benchmarks.separate import separate_families
 from benchmarks.sets import load
 from incidence.data import DataSet, Split
+from incidence.errors import command
 from incidence.train import Run, train
 
 
@@ -154,7 +155,7 @@ _SHOWN = ("solubility", "esol", "csl", "counting", "sr", "shrec11", "mutag")
 
 
 def main(words: Sequence[str] = ()) -> int:
-    parser = argparse.ArgumentParser(prog="incidence bench learn", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"{command()} bench learn", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=f"which: {', '.join(TASKS)}; by default {', '.join(_SHOWN)}")
     parser.add_argument("--folder", type=Path, default=os.environ.get("INCIDENCE_DATA"), help="the data; default: INCIDENCE_DATA")
     parser.add_argument("--out", type=Path, help="where the runs are kept; default: a temporary folder")

@@ -7,6 +7,8 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
+from incidence.errors import command
+
 ROOT = Path(__file__).parents[1]  # where a fresh process finds this package
 CODE = """
 import time, torch
@@ -32,7 +34,7 @@ print(rows, min(times), plan, peak_memory())
 
 
 def main(words: Sequence[str] = ()) -> int:
-    ArgumentParser(prog="incidence bench scale", description=__doc__).parse_args(words)
+    ArgumentParser(prog=f"{command()} bench scale", description=__doc__).parse_args(words)
     per_edge = {}
     for edges in (1_000_000, 10_000_000):
         start = time.perf_counter()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,7 +92,11 @@ def test_a_file_of_options_is_read_and_flags_win(data, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--resume", "run", "--epochs", "3"], "a run goes on with the options it began with: leave out --epochs, or start a new run"),
+        (
+            ["--resume", "run", "--lr", "3"],
+            "a run goes on with the options it began with, but for --epochs: leave out --lr, or start a new run",
+        ),
+        (["--resume", "run", "--epochs", "0"], "the option `epochs` is at least 1"),
         (["--resume", "run", "--config", "c.yaml"], "leave out --config"),
         (["--resume", "run"], "run is no folder of a run"),
         (["--config", "absent.yaml"], "the config 'absent.yaml' cannot be read"),
@@ -122,11 +128,104 @@ def test_data_sets_and_models_are_listed(capsys):
     assert all(word in found for word in ("solubility", "molecule-3d", "targets.csv"))
 
 
-@pytest.mark.parametrize("command", ["train", "predict", "evaluate"])
-def test_every_command_has_help(command, capsys):
+COMMANDS = ["explain", "train", "predict", "evaluate"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_of_at_most_80_columns(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit, match="0"):
         main([command, "--help"])
-    assert "usage: incidence" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "usage: incidence" in told
+    assert [line for line in told.splitlines() if len(line) > 80] == []
+
+
+def test_lists_have_at_most_80_columns_and_nothing_is_cut(capsys):
+    assert main(["train", "--list"]) == 0
+    told = capsys.readouterr().out
+    assert [line for line in told.splitlines() if len(line) > 80] == []
+    words = " ".join(told.split())
+    assert all(preset.about in words and (preset.inputs or "all tensors") in words for preset in inc.models.PRESETS.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "--hiden", "3"], "{} train: no option --hiden. Did you mean --hidden?"),
+        (["train", "--batchsize=3"], "{} train: no option --batchsize. Did you mean --batch-size?"),
+        (["predict", "run", "file", "--output", "x"], "{} predict: no option --output. Did you mean --out?"),
+        (["evaluate", "run", "--xyzzy"], "{} evaluate: no option --xyzzy."),
+        (["evaluate", "run", "another"], "{} evaluate: what 'another' is for is not clear."),
+        (["predict", "run"], "{} predict: the following arguments are required: WHAT"),
+        (["trian"], "{}: no command 'trian'. Did you mean train?"),
+        (["fly"], "{}: no command 'fly'. There are: explain, bench, train,"),
+        (["--fly"], "{}: "),
+    ],
+)
+@pytest.mark.parametrize("command", ["incidence", "./run incidence"])
+def test_a_command_answers_for_its_own_options_in_the_name_it_was_called_by(command, words, message, capsys, monkeypatch):
+    monkeypatch.setenv("INCIDENCE_COMMAND", command)
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    told = capsys.readouterr().err
+    assert message.format(command) in told
+    assert told.startswith(f"usage: {command}")
+    assert len(told.splitlines()) == 3
+    assert told.endswith(f"{message.format(command).partition(': ')[0]} --help\n")
+
+
+def test_nothing_typed_is_help(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([])
+    assert "train a network" in capsys.readouterr().out
+
+
+def test_every_message_says_the_name_that_it_was_called_by(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("INCIDENCE_COMMAND", "./run incidence")
+    path = tmp_path / "run"
+    assert main(["train", "--data", data, "--out", str(path), *SMALL]) == 0
+    assert main(["train", "--data", data, "--out", str(path), *SMALL]) == 2
+    assert main(["predict", str(path), str(tmp_path / "absent.npz")]) == 2
+    assert main(["predict", str(tmp_path), data]) == 2
+    assert main(["welcome"]) == 0
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--help"])
+    told = "".join(capsys.readouterr())
+    assert re.findall(r"(?<!run )incidence (?:train|predict|explain|evaluate)", told) == []
+    assert len(re.findall(r"\./run incidence: ", told)) == 4
+    assert f"./run incidence train --resume {path}" in told
+
+
+def test_a_folder_is_read_where_a_file_is_expected_and_a_file_where_a_run_is(data, tmp_path, capsys):
+    path = tmp_path / "run"
+    assert main(["train", "--data", data, "--out", str(path), *SMALL]) == 0
+    folder = tmp_path / "new"
+    (folder / "inside").mkdir(parents=True)
+    shutil.copy(data, folder / "inside" / "numbers.npz")
+    (folder / ".hidden.npz").write_bytes(b"nothing")
+    (folder / "notes.txt").write_text("nothing\n")
+    capsys.readouterr()
+    assert main(["predict", str(path / "model.safetensors"), str(folder)]) == 0
+    whole = capsys.readouterr()
+    assert main(["predict", str(path), data]) == 0
+    values = [[line.rpartition(",")[2] for line in text.splitlines()] for text in (whole.out, capsys.readouterr().out)]
+    assert values[0] == values[1]
+    assert whole.err == ""
+    (tmp_path / "empty").mkdir()
+    assert main(["predict", str(path), str(tmp_path / "empty")]) == 2
+    assert f"the folder {tmp_path / 'empty'} has none of the files this model reads: .npz" in capsys.readouterr().err
+    assert main(["train", "--config", str(path), "--seed", "1", "--out", str(tmp_path / "again")]) == 0
+    assert len(history(tmp_path / "again")) == 2
+
+
+def test_a_run_goes_on_for_more_epochs(data, tmp_path, capsys):
+    path = tmp_path / "run"
+    assert main(["train", "--data", data, "--out", str(path), *SMALL]) == 0
+    assert main(["train", "--resume", str(path), "--epochs", "3"]) == 0
+    assert len(history(path)) == 3
+    assert main(["train", "--resume", str(path), "--epochs", "2"]) == 2
+    assert "is for 3 epochs: a run goes on with as many or more; got 2" in capsys.readouterr().err
 
 
 # ---- processes of their own

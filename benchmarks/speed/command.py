@@ -17,7 +17,7 @@ from benchmarks.speed.bench import Bench
 from benchmarks.speed.load import Load, Watch, of_others
 from benchmarks.speed.report import Result, as_data, chart, machine, plot, text
 from benchmarks.speed.suite import BENCHMARKS
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, command
 
 __all__ = ["main"]
 
@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     listed = "\n".join(f"  {name:12} {_first_sentence(measure)}" for name, measure in BENCHMARKS.items())
     epilog = f"benchmarks:\n{listed}\n\n{_OTHERS}"
-    parser = argparse.ArgumentParser(prog="incidence bench", description=_ABOUT, epilog=epilog, formatter_class=raw)
+    parser = argparse.ArgumentParser(prog=f"{command()} bench", description=_ABOUT, epilog=epilog, formatter_class=raw)
     parser.add_argument("names", nargs="*", metavar="NAME", help="which of those below; all if none is named")
     parser.add_argument("--quick", action="store_true", help="a tenth of the size, once: to see that it works")
     parser.add_argument("--json", action="store_true", help="one JSON object for other programs")

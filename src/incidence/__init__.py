@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from incidence.nn.functional import einsum, softmax
     from incidence.structure import Example, Structure, carry, collate, from_faces, ones, pack, to_faces, uncollate
     from incidence.symmetry import Group
+    from incidence.train import load
 
 _HOMES = {
     "algebra": "incidence.algebra",
@@ -41,6 +42,7 @@ _HOMES = {
     "geometry": "incidence.geometry",
     "keep_memory": "incidence.kernels.memory",
     "data": "incidence.data",
+    "load": "incidence.train.model",
     "models": "incidence.models",
     "nn": "incidence.nn",
     "ones": "incidence.structure",
@@ -73,6 +75,7 @@ __all__ = [
     "from_faces",
     "geometry",
     "keep_memory",
+    "load",
     "models",
     "nn",
     "ones",

@@ -8,13 +8,15 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 from incidence import __version__
 from incidence.algebra.explain import explain
-from incidence.errors import IncidenceError, need
+from incidence.errors import IncidenceError, as_called, command, need
 
 __all__ = ["main"]
 
@@ -33,8 +35,8 @@ written by the nodes that index it:
 _EXAMPLES = """\
 examples:
   incidence explain "i j -> i j"                 the 15 operations on a matrix
-  incidence explain "i, {i j}, {i j k} -> i"     triangles, edges, nodes to nodes
-  incidence explain "i j -> " --nodes 1 2 3      readouts; exact at 1, 2, 3 nodes
+  incidence explain "i, {i j}, {i j k} -> i"     from nodes, edges, triangles
+  incidence explain "i j -> " --nodes 1 2 3      readouts, at 1, 2, 3 nodes
   incidence explain "u:user m:movie -> u:user" --nodes user=3,movie=2
   incidence explain "{i ...} -> {i ...}" --max-overlap 2
 """
@@ -49,8 +51,8 @@ respects relabelling the nodes. For a node-node matrix, `i j -> i j`:
 
 {explanation}
 
-Next:  ./run incidence explain "i, {{i j}}, {{i j k}} -> i, {{i j}}, {{i j k}}"
-       ./run incidence explain --help"""
+Next:  incidence explain "i, {{i j}}, {{i j k}} -> i, {{i j}}, {{i j k}}"
+       incidence explain --help"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,17 +68,18 @@ def _main(argv: Sequence[str] | None) -> int:
     try:
         if words[:1] == ["bench"]:  # which reads its words itself
             return _bench(words[1:])
-        arguments = _parser(words).parse_args(words)
+        arguments = _parse(words)
         text = arguments.run(arguments)
         if text:
-            print(text)
+            print(text if getattr(arguments, "json", False) else as_called(text))
         sys.stdout.flush()
         code = int(arguments.code)
     except IncidenceError as error:
-        print(f"incidence: {str(error).lstrip()}" if "\n" not in str(error) else f"incidence:{error}", file=sys.stderr)
+        message = as_called(str(error))
+        print(f"{command()}: {message.lstrip()}" if "\n" not in message else f"{command()}:{message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:  # training says how to go on
-        print(f"\nincidence: {stop}" if str(stop) else "\nincidence: stopped", file=sys.stderr)
+        print(f"\n{command()}: {as_called(str(stop))}" if str(stop) else f"\n{command()}: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -85,20 +88,55 @@ def _main(argv: Sequence[str] | None) -> int:
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
     """Tells a warning as a command does, without the place in the code."""
-    print(f"incidence: {message}", file=sys.stderr)
+    print(f"{command()}: {as_called(str(message))}", file=sys.stderr)
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser for these words: all commands by name, with the flags of the one that is asked for."""
-    parser = argparse.ArgumentParser(prog="incidence", description="Equivariant learning on incidence structures.")
+class _Parser(argparse.ArgumentParser):
+    """A parser whose refusals are short: one line of usage, what is wrong, and where to read more."""
+
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong, and ends."""
+        places = " ".join(str(action.metavar) for action in self._actions if not action.option_strings)
+        self.exit(2, f"usage: {' '.join(f'{self.prog} [options] {places}'.split())}\n{self.prog}: {message}\nMore: {self.prog} --help\n")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Says which option there is not, and which may be meant."""
+        word = words[0].partition("=")[0]
+        known = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
+        close = get_close_matches(word, known, n=1, cutoff=0.5)
+        what = f"no option {word}" if word.startswith("-") else f"what {word!r} is for is not clear"
+        self.error(f"{what}.{f' Did you mean {close[0]}?' if close else ''}")
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    """What the words say; options that a command does not have are refused by the command."""
+    parser, commands = _parsers(words)
+    if not words:
+        parser.print_help()
+        parser.exit(0)
+    if words[0] not in commands and not words[0].startswith("-"):
+        close = get_close_matches(words[0], commands, n=1, cutoff=0.5)
+        hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(commands)}."
+        parser.error(f"no command {words[0]!r}. {hint}")
+    arguments, rest = parser.parse_known_args(words)
+    if rest:
+        commands.get(words[0], parser).refuse(rest)
+    return arguments
+
+
+def _parsers(words: Sequence[str]) -> tuple[_Parser, dict[str, _Parser]]:
+    """The parser for these words, and that of every command; only the one that is asked for has its flags."""
+    parser = _Parser(prog=command(), description="Equivariant learning on incidence structures.")
     parser.set_defaults(code=0)
     parser.add_argument("--version", action="version", version=f"incidence {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    found = {}
     for name, (about, add_flags) in _COMMANDS.items():
-        command = commands.add_parser(name, help=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+        found[name] = commands.add_parser(name, help=about, formatter_class=argparse.RawDescriptionHelpFormatter)
         if name in words[:1]:
-            add_flags(command)
-    return parser
+            add_flags(found[name])
+            found[name].description, found[name].epilog = (as_called(text or "") for text in (found[name].description, found[name].epilog))
+    return parser, found
 
 
 def _explain_flags(command: argparse.ArgumentParser) -> None:
@@ -148,7 +186,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "explain": ("what a map can do", _explain_flags),
     "bench": ("how fast it is; what is learned on which data (in the project's folder)", lambda command: None),
     "train": ("train a network", partial(_training, "train_flags")),
-    "predict": ("predict for files", partial(_training, "predict_flags")),
+    "predict": ("predict with a trained network", partial(_training, "predict_flags")),
     "evaluate": ("metrics of a run", partial(_training, "evaluate_flags")),
     "welcome": ("a first look", lambda command: command.set_defaults(run=_welcome)),
 }

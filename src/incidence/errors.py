@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import re
 from importlib import import_module
 from reprlib import Repr
 from typing import Any
 
-__all__ = ["IncidenceError", "MissingExtraError", "PatternError", "TooLargeError", "need", "shown"]
+__all__ = ["IncidenceError", "MissingExtraError", "PatternError", "TooLargeError", "as_called", "command", "need", "shown"]
 
+_COMMAND = re.compile(r"(?<![\w./-])incidence ((?:bench|compare|evaluate|explain|export|predict|sweep|train|welcome)\b)")
 _WINDOW = 72  # characters of the text shown around the place of an error
+
+
+def command() -> str:
+    """How the command line was called: `incidence`, or what is typed where a script stands in front of it."""
+    return os.environ.get("INCIDENCE_COMMAND", "incidence")
+
+
+def as_called(text: str) -> str:
+    """A text with every command in it as the user would type it.
+
+    Example:
+        >>> as_called("go on with: incidence train --resume runs/x")
+        'go on with: incidence train --resume runs/x'
+    """
+    return _COMMAND.sub(lambda match: f"{command()} {match[1]}", text)
 
 
 class IncidenceError(ValueError):

@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from incidence.cli import _parser
+from incidence.cli import _parse
 from incidence.data import READERS
 from incidence.errors import IncidenceError
 from incidence.train.commands import _flags
@@ -45,11 +45,11 @@ def test_every_option_has_a_flag_that_gives_the_same_value(name):
     value, flag = other_value(name), f"--{name.replace('_', '-')}"
     words = [flag] if value is True else [flag, *value] if isinstance(value, tuple) else [flag, str(value)]
     words = ["train", *words]
-    assert Config(**_flags(_parser(words).parse_args(words))) == Config(**{name: value})
+    assert Config(**_flags(_parse(words))) == Config(**{name: value})
 
 
 def test_no_flag_means_no_option():
-    assert _flags(_parser(["train"]).parse_args(["train"])) == {}
+    assert _flags(_parse(["train"])) == {}
 
 
 def test_every_option_is_in_a_section_and_says_what_it_is():

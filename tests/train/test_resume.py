@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from incidence.errors import IncidenceError
 from incidence.train import RunFolder, resume, train
 from incidence.train.module import Training
 from tests.train.small_runs import die, in_child
@@ -105,3 +106,22 @@ def test_a_run_of_a_version_that_knew_fewer_settings_is_resumed_and_loaded(whole
     _assert_same_bits(path, whole)
     predictor, _ = RunFolder.open(path).load()
     assert predictor.net.operations is None
+
+
+def test_a_finished_run_goes_on_for_more_epochs(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "longer"
+    shutil.copytree(whole, path)
+    before = (path / "history.csv").read_text().splitlines()
+    run = resume(path, epochs=6)
+    after = (path / "history.csv").read_text().splitlines()
+    assert after[: len(before)] == before
+    assert len(after) == 1 + 6
+    assert float(after[-1].split(",")[-1]) < 1e-3 * 3e-3 < float(after[-2].split(",")[-1])  # a schedule of six epochs ends at 0
+    assert run is not None
+    assert json.loads((path / "metrics.json").read_text())["epochs"] == 6
+    assert "\nepochs: 6\n" in (path / "config.yaml").read_text()
+    with pytest.raises(IncidenceError, match="is for 6 epochs: a run goes on with as many or more; got 4"):
+        resume(path, epochs=4)
+    again = (path / "model.safetensors").read_bytes()
+    resume(path)
+    assert (path / "model.safetensors").read_bytes() == again

@@ -21,6 +21,7 @@ from incidence.errors import IncidenceError, TooLargeError
 __all__ = ["Explanation", "explain"]
 
 WIDTH = 80
+_MAX_LABEL = 32  # of a column of the table
 _MAX_BLOCKS, _MAX_OPERATIONS = 30, 60  # shown unless everything is asked for
 _LEGEND = (
     "x is the input, y the output. Letters of x stand for different nodes, and so do",
@@ -144,19 +145,21 @@ class Explanation:
     def _table(self, show_all: bool) -> Iterator[str]:
         pairs = self._pairs(show_all)
         sides = self.map.inputs, self.map.outputs
-        rows = [(self._label(b.source, sides[0], 32), self._label(b.target, sides[1], 32), self._num_kept(b)) for b in pairs]
-        wide = max([len(r[0]) for r in rows] + [4])
-        wide_too = max([len(r[1]) for r in rows] + [2])
+        rows = [(self._label(b.source, sides[0]), self._label(b.target, sides[1]), self._num_kept(b)) for b in pairs]
+        wide = max([len(r[0]) for r in rows if len(r[0]) <= _MAX_LABEL] + [4])
+        wide_too = max([len(r[1]) for r in rows if len(r[1]) <= _MAX_LABEL] + [2])
         yield f"{'from':{wide}}  {'to':{wide_too}}  operations"
         for source, target, count in rows:
-            yield f"{source:{wide}}  {target:{wide_too}}  {count:10,}"
+            if len(source) <= wide and len(target) <= wide_too:
+                yield f"{source:{wide}}  {target:{wide_too}}  {count:10,}"
+            else:  # too long for columns
+                yield from lines(f"{source}  ->  {target}  {count:10,}", subsequent_indent="    ")
         yield from self._cut(len(pairs), self.map.num_pairs, "pair of orbits", MAX_PAIRS)
 
     @staticmethod
-    def _label(place: TensorOrbit, patterns: tuple[Pattern, ...], width: int = WIDTH) -> str:
+    def _label(place: TensorOrbit, patterns: tuple[Pattern, ...]) -> str:
         name = patterns[place.tensor].name
-        label = (f"{name}=" if name else "") + (str(place.orbit) or "(one value)")
-        return label if len(label) <= width else label[: width - 3] + "..."
+        return (f"{name}=" if name else "") + (str(place.orbit) or "(one value)")
 
     def _pair(self, pair: OrbitPair) -> str:
         return f"{self._label(pair.source, self.map.inputs)} -> {self._label(pair.target, self.map.outputs)}"

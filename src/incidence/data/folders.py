@@ -16,9 +16,9 @@ from incidence.data.tabular import from_tables, read_any
 from incidence.data.targets import PARTS, as_classes, choose_targets, is_split, read_parts, read_targets, wanted_names
 from incidence.errors import IncidenceError
 
-__all__ = ["read_folder"]
+__all__ = ["TARGETS", "read_folder"]
 
-_TARGETS, _SAVED = "targets.csv", "examples.npz"
+TARGETS, _SAVED = "targets.csv", "examples.npz"
 _MOLECULES = tuple(suffix + end for suffix in (".sdf", ".smi", ".smiles") for end in ("", ".gz"))
 
 
@@ -33,7 +33,7 @@ def read_folder(
     layout = next((read for applies, read in _LAYOUTS if applies(path)), None)
     if layout is None:
         raise IncidenceError(
-            f"{path} is no data set: a folder of your own has {_TARGETS} beside its files, or a folder of files for each class, or SDF "
+            f"{path} is no data set: a folder of your own has {TARGETS} beside its files, or a folder of files for each class, or SDF "
             f"files, or {_SAVED}."
         )
     name = path.name.partition(".")[0] if path.is_file() else path.resolve().name
@@ -48,7 +48,7 @@ def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
 
 def _listed(asked: Asked) -> DataSet:
     """Files with a table that lists them."""
-    path = asked.path / _TARGETS
+    path = asked.path / TARGETS
     table = read_table(path)
     values = [name for name in table.columns if name != "file" and not is_split(name)]
     wanted = choose_targets(table, asked.target) if asked.target else tuple(values)
@@ -66,7 +66,7 @@ def _listed(asked: Asked) -> DataSet:
     for number, file in enumerate(files):
         found = read_file(name, file, asked.options)
         if len(found) > 1:
-            raise IncidenceError(f"{file} has {len(found)} examples, and a row of {_TARGETS} is for one: put each into a file of its own.")
+            raise IncidenceError(f"{file} has {len(found)} examples, and a row of {TARGETS} is for one: put each into a file of its own.")
         reads.append(found[0]._replace(properties=table.row(number)))
     return data_set_of(asked, reads, name, task, targets, read_parts(table))
 
@@ -131,7 +131,7 @@ def _saved(asked: Asked) -> DataSet:
 
 
 _LAYOUTS: tuple[tuple[Callable[[Path], bool], Callable[[Asked], DataSet]], ...] = (
-    (lambda path: (path / _TARGETS).is_file(), _listed),
+    (lambda path: (path / TARGETS).is_file(), _listed),
     (lambda path: (path.is_file() and path.name.lower().endswith(".npz")) or (path / _SAVED).is_file(), _saved),
     (lambda path: bool(_molecule_files(path)), _molecules),
     (lambda path: bool(_files(path, SUFFIXES) if path.is_dir() else is_table(path)), _tables),

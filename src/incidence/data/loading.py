@@ -21,7 +21,7 @@ from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
 
-__all__ = ["DATA_SETS", "Source", "load", "register"]
+__all__ = ["DATA_SETS", "Source", "load", "load_whole", "register"]
 
 _SHOWN = 5  # of what was passed over
 
@@ -96,6 +96,21 @@ def load(
         >>> data.task.names, [len(part) for part in data.split(0)]
         (('solubility',), [923, 102, 257])
     """
+    data = load_whole(what, target, folder=folder, task=task, reader=reader, seed=seed, **options)
+    return data.with_parts(validation, seed)
+
+
+def load_whole(
+    what: Any,
+    target: str | int | Sequence[str] | None = None,
+    *,
+    folder: str | PathLike[str] | None = None,
+    task: str | None = None,
+    reader: str | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> DataSet:
+    """What `load` gives, without parts unless the data tells them."""
     place = None if folder is None else Path(folder).expanduser()
 
     def call(function: Callable[..., DataSet], who: str, *arguments: Any) -> DataSet:
@@ -135,8 +150,8 @@ def load(
     else:
         raise IncidenceError(f"data is a name, a path, a data frame, examples, graphs of PyG, or a DataSet; got {type(what)!r}.")
     if data.passed_over and data is not what:
-        warnings.warn(_told(data), stacklevel=2)
-    return sound(data).with_parts(validation, seed)
+        warnings.warn(_told(data), stacklevel=3)
+    return sound(data)
 
 
 def _told(data: DataSet) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from inspect import isclass, signature
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from incidence.geometry.convert.pyg import read_graphs, warn_of_unused
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
 
-__all__ = ["PREFIX", "from_pyg_data", "from_pyg_name", "is_pyg"]
+__all__ = ["PREFIX", "examples_of_pyg", "from_pyg_data", "from_pyg_name", "is_pyg"]
 
 PREFIX = "pyg:"
 _MASKS = ("train_mask", "val_mask", "test_mask")
@@ -100,15 +101,25 @@ def from_pyg_data(
         >>> data.task.names, data.examples[1].features["i"].shape
         (('class 0', 'class 1'), torch.Size([2, 2]))
     """
-    items = [dataset] if is_pyg([dataset]) else list(dataset)
-    warn_of_unused(items, {*_MASKS, *(features or ())}, stacklevel=5)
-    parts = read_graphs(items, edges, features) if items else []
-    read = [one for part in parts for one in (uncollate(part) if part.is_batch else [part])]
-    examples = [_column(_complete(example), target, name) for example in read]
+    items = _as_list(dataset)
+    examples = [_column(example, target, name) for example in examples_of_pyg(items, edges, features)]
     told = [Split(*(torch.as_tensor(part) for part in split)) for split in splits]
     if not told and len(examples) == 1:
         told = _masks(items[0])
-    return from_examples(examples, name=name, task=task, splits=told)
+    given = {key: value for key, value in (("edges", edges), ("features", features)) if value is not None}
+    return replace(from_examples(examples, name=name, task=task, splits=told), reader_options=given)
+
+
+def examples_of_pyg(dataset: Any, edges: str | None = None, features: Mapping[str, str] | None = None) -> list[Example]:
+    """The graphs of a data set of PyG, or of a list, with features of nodes and edges, whether they have targets or not."""
+    items = _as_list(dataset)
+    warn_of_unused(items, {*_MASKS, *(features or ())}, stacklevel=6)
+    parts = read_graphs(items, edges, features) if items else []
+    return [_complete(one) for part in parts for one in (uncollate(part) if part.is_batch else [part])]
+
+
+def _as_list(dataset: Any) -> list[Any]:
+    return [dataset] if is_pyg([dataset]) else list(dataset)
 
 
 def _complete(example: Example) -> Example:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,12 @@ from incidence.data.dataset import DataSet
 from incidence.data.molecules.reader import read_records
 from incidence.data.molecules.records import smiles_records
 from incidence.data.molecules.smiles import find_smiles, read_smiles, smiles_column
-from incidence.data.readers import assert_options, reader
+from incidence.data.readers import Read, assert_options, reader
 from incidence.data.tables import Table, table_of
 from incidence.data.targets import wanted_names
 from incidence.errors import IncidenceError
 
-__all__ = ["from_frames", "from_tables", "read_any"]
+__all__ = ["from_frames", "from_tables", "read_any", "read_rows"]
 
 
 def read_any(path: Path, smiles: str | None = None) -> Table:
@@ -49,6 +49,26 @@ def _molecules(table: Table, asked: Asked) -> DataSet:
     """A row for each molecule, with a SMILES and targets; rows that RDKit cannot read are passed over."""
     assert_options(reader("molecule").read, "the reader 'molecule'", asked.options)
     column, errors = smiles_column(table, asked.options.get("smiles")), list[IncidenceError]()
-    options = {key: value for key, value in asked.options.items() if key in ("hydrogens", "lengths")}
-    reads = list(read_records(smiles_records(table, column), asked.path.name or asked.name, table.source, errors, **options))
+    reads = list(read_rows(table, "molecule", asked.options, errors, asked.path.name or asked.name))
     return from_properties(asked, reads, "molecule", lambda _: [column], errors=errors)
+
+
+def read_rows(table: Table, reader: str, options: Mapping[str, Any], errors: list[IncidenceError], name: str = "row") -> Iterator[Read]:
+    """The rows of a table as examples, with features but without targets.
+
+    Args:
+        table: The table.
+        reader: The name of what reads it.
+        options: Of the reader.
+        errors: Takes the errors of single rows.
+        name: What the examples are called, with their number.
+
+    Raises:
+        IncidenceError: The reader reads no tables, or the column of the SMILES is not clear.
+    """
+    if reader != "molecule":
+        raise IncidenceError(f"{table.source} is a table, and this model reads files of kind {reader!r}: give it those, or examples.")
+    asked = options.get("smiles")
+    column = smiles_column(table, asked if asked in table.columns or not table.has_names else None)  # a new table may call it otherwise
+    own = {key: value for key, value in options.items() if key in ("hydrogens", "lengths")}
+    return read_records(smiles_records(table, column), name, table.source, errors, **own)

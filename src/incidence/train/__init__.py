@@ -12,20 +12,24 @@ from incidence.lazy import front_door
 if TYPE_CHECKING:
     from incidence.train.config import Config
     from incidence.train.folder import RunFolder
-    from incidence.train.prediction import evaluate_run, predict
+    from incidence.train.model import Model, load
+    from incidence.train.prediction import Predictions, evaluate_run, predict
     from incidence.train.run import Interrupted, Run, resume, train
 
 _HOMES = {
     "Config": "incidence.train.config",
     "Interrupted": "incidence.train.run",
+    "Model": "incidence.train.model",
+    "Predictions": "incidence.train.prediction",
     "Run": "incidence.train.run",
     "RunFolder": "incidence.train.folder",
     "evaluate_run": "incidence.train.prediction",
+    "load": "incidence.train.model",
     "predict": "incidence.train.prediction",
     "resume": "incidence.train.run",
     "train": "incidence.train.run",
 }
 
-__all__ = ["Config", "Interrupted", "Run", "RunFolder", "evaluate_run", "predict", "resume", "train"]
+__all__ = ["Config", "Interrupted", "Model", "Predictions", "Run", "RunFolder", "evaluate_run", "load", "predict", "resume", "train"]
 
 __getattr__, __dir__ = front_door(__name__, _HOMES)

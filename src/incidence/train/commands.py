@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, get_origin, get_type_hints
 
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, as_called, command
 from incidence.train import launch
 from incidence.train.config import SECTIONS, Config, option_type, read_config
 
@@ -29,35 +30,56 @@ weights as if it had not been.
 """
 _TRAIN_EXAMPLES = """\
 examples:
-  incidence train                                          the data in the package
-  incidence train --data meshes/ --validation 0.1          your own: a folder per class
-  incidence train --data molecules.csv --smiles smiles --target expt   (SDF, .smi as well)
-  incidence train --data pyg:TUDataset/MUTAG --folder DATA a data set of PyG
+  incidence train                                        the data in the package
+  incidence train --data meshes/ --validation 0.1        a folder for each class
+  incidence train --data molecules.csv --smiles smiles --target expt
+  incidence train --data pyg:TUDataset/MUTAG --folder DATA
   incidence train --model "i, {i j}, ring={i ...}" --hidden 64 --depth 4
-  incidence train --config settings.yaml --devices 2       two processes
-  incidence train --resume runs/solubility-1
+  incidence train --config settings.yaml --devices 2     two processes
+  incidence train --resume runs/solubility-1             after a stop or a kill
+  incidence train --resume runs/solubility-1 --epochs 80 for longer
 
-Options may also stand in a file, as `epochs: 50`; those on the command line win.
+Options may also stand in a file, as `epochs: 50`; those that are typed win.
 Data sets, models and layouts of folders: `incidence train --list`.
 """
 _PREDICT = """\
-Predicts with a trained network, for files like those it was trained on: molecules
-(.csv, .smi, .sdf), meshes (.obj, .off, .ply, .stl), graphs (.edges, .txt, .csv, .tsv: a line
-for each edge; .g6), or examples that the library saved (.npz). A file that cannot
-be read is named, and the rest goes on; the exit code is then 1. Values of nodes, edges
-or faces have a row each, with the nodes in the column `nodes`.
+Predicts with a trained network, for what it was trained on and the like:
+
+  molecules   .csv or .tsv with a column of SMILES, .smi, .sdf, .mol, .xyz; or a
+              SMILES itself, in quotes
+  meshes      .obj, .off, .ply, .stl
+  graphs      .edges, .txt, .csv, .tsv: a line for each edge; .g6
+  examples    .npz, which the library saved
+  folders     all files in them, and in folders inside, that the model reads
+  data sets   by name, as in `incidence train --data NAME`
+
+A file that cannot be read is named, and the rest goes on; the exit code is then
+1. The table has the names of the examples, what their files say about them, and
+the predictions: for values of nodes, edges or faces a row each, with the nodes
+in the column `nodes`.
+"""
+_PREDICT_EXAMPLES = """\
+examples:
+  incidence predict runs/solubility-1 molecules.sdf
+  incidence predict runs/solubility-1 "CCO" "c1ccccc1O"
+  incidence predict runs/shapes-1 meshes/ --out predicted.csv
 """
 _EVALUATE = """\
-Measures a trained network on every part of its data, or of other data. The parts of its
-own data are those it was trained with; of other data, --split and --validation say them.
+Measures a trained network on every part of its data, or of other data. The
+parts of its own data are those it was trained with; of other data, --split and
+--validation say them.
 """
 _LAYOUTS = """\
 Your own data (--data PATH):
-  folder/targets.csv, columns file,target[,split]     files of any kind beside it
-  folder/CLASS/FILE or folder/CLASS/{train,test}/FILE  a class for each folder
-  molecules.csv [--smiles COLUMN] [--target COLUMN]    SMILES with targets, or several: A,B; .smi, .sdf as well
-  examples.npz, written by Example.save
+  folder/targets.csv          columns file,target[,split]; the files beside it
+  folder/CLASS/FILE           a class for each folder;
+                              also CLASS/{train,test}/FILE
+  molecules.csv               SMILES with targets: --smiles COLUMN --target A,B;
+                              .smi and .sdf as well
+  examples.npz                written by Example.save
 Options of a data set, a reader or a lift: --data-options labels=7"""
+_PYG = "a data set of PyG, with --folder DATA for its files"
+_COLUMN = 30  # where the second column of a list begins
 
 
 def train_flags(command: argparse.ArgumentParser) -> None:
@@ -73,9 +95,9 @@ def train_flags(command: argparse.ArgumentParser) -> None:
 
 def predict_flags(command: argparse.ArgumentParser) -> None:
     """Adds the flags of `predict`."""
-    command.description = _PREDICT
+    command.description, command.epilog = _PREDICT, _PREDICT_EXAMPLES
     command.add_argument("run_folder", metavar="RUN", help="the folder of a run")
-    command.add_argument("files", nargs="+", metavar="FILE", help="what to predict")
+    command.add_argument("files", nargs="+", metavar="WHAT", help="files, folders, SMILES or names of data sets")
     command.add_argument("--out", metavar="CSV", help="where to write the predictions; by default they are printed")
     command.set_defaults(run=_predict)
 
@@ -121,12 +143,14 @@ def _train(arguments: argparse.Namespace) -> str:
         return _listing()
     flags, is_told = _flags(arguments), not arguments.json and launch.is_first()
     if arguments.resume is not None:
+        epochs = flags.pop("epochs", None)
         if flags or arguments.config:
             word = f"--{next(iter(flags)).replace('_', '-')}" if flags else "--config"
-            raise IncidenceError(f"a run goes on with the options it began with: leave out {word}, or start a new run.")
+            raise IncidenceError(f"a run goes on with the options it began with, but for --epochs: leave out {word}, or start a new run.")
+        Config(**({} if epochs is None else {"epochs": epochs}))  # is refused before anything is loaded
         if is_told:
             launch.say(f"Going on with {arguments.resume}")
-        done = launch.load("run", "training").resume(Path(arguments.resume), is_shown=True)
+        done = launch.load("run", "training").resume(Path(arguments.resume), is_shown=True, epochs=epochs)
     else:
         config = read_config(Path(arguments.config) if arguments.config else None, flags)
         if is_told:
@@ -139,9 +163,9 @@ def _predict(arguments: argparse.Namespace) -> str:
     """Predicts for files; what cannot be read is named, and the rest goes on. The exit code is then 1."""
     prediction = launch.load("prediction", "prediction")
     errors: list[IncidenceError] = []
-    task, found = prediction.predict(Path(arguments.run_folder), [Path(name) for name in arguments.files], errors)
+    task, found = prediction.predict(Path(arguments.run_folder), arguments.files, errors)
     for error in errors:
-        print(f"incidence: passed over: {error}", file=sys.stderr)
+        print(as_called(f"{command()}: passed over: {error}"), file=sys.stderr)
     if not found:
         raise IncidenceError(f"there is nothing to predict: none of {len(arguments.files)} files gave an example that fits the model.")
     arguments.code = int(bool(errors))
@@ -172,7 +196,15 @@ def _listing() -> str:
     """Data sets, models and layouts of folders."""
     from incidence import data, models
 
-    sets = "\n".join(f"  {name:<22}{source.about}" for name, source in data.DATA_SETS.items())
-    presets = "\n".join(f"  {name:<16}{preset.inputs or 'all tensors':<42}{preset.about}" for name, preset in models.PRESETS.items())
-    pyg = f"  {'pyg:CLASS/NAME':<22}a data set of PyG, with --folder DATA for its files"
-    return f"Data sets (--data NAME):\n{sets}\n{pyg}\n\nModels (--model NAME):\n{presets}\n\n{_LAYOUTS}"
+    sets = {**{name: source.about for name, source in data.DATA_SETS.items()}, "pyg:CLASS/NAME": _PYG}
+    presets = {f"{name}: {preset.inputs or 'all tensors'}": preset.about for name, preset in models.PRESETS.items()}
+    return f"Data sets (--data NAME):\n{_table(sets)}\n\nModels (--model NAME): the tensors they read\n{_table(presets)}\n\n{_LAYOUTS}"
+
+
+def _table(rows: Mapping[str, str]) -> str:
+    """Names and what they are, in two columns; lines have at most 80 letters, and nothing is cut."""
+    lines = []
+    for name, about in rows.items():
+        head = f"  {name:<{_COLUMN - 2}}" if len(name) < _COLUMN - 2 else f"  {name}\n{'':{_COLUMN}}"
+        lines.append(head + f"\n{'':{_COLUMN}}".join(wrap(about, 80 - _COLUMN)))
+    return "\n".join(lines)

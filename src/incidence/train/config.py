@@ -195,8 +195,9 @@ def _assert_known(options: Mapping[str, Any], where: str = "") -> None:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The options of a file; nothing in it is executed."""
+    """The options of a file, or of the run in a folder; nothing in it is executed."""
     yaml = need("yaml", "a config file", "train")
+    path = path / "config.yaml" if path.is_dir() else path
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -111,7 +111,8 @@ def _baseline(task: Task, train: Tensor, count: int, metric: str) -> Tensor:
 def evaluate(predictor: Predictor, data: DataSet, split: Split, parts: Parts, batch_size: int = 64) -> Evaluation:
     """Scores every part of a split of the data that has examples, and predicts what belongs to no part."""
     predictor.eval()
-    score = partial(_scored, predictor, data, _targets(parts.train, data.task), batch_size)
+    trained = next(part for part in parts if part)  # for other data than the model was trained on, all that there is
+    score = partial(_scored, predictor, data, _targets(trained, data.task), batch_size)
     found = zip(Split._fields, parts, split, strict=True)
     left = data.rest(split)
     other = score(left, data.others(split)) if left else None

@@ -125,12 +125,12 @@ class RunFolder:
 
     @staticmethod
     def open(path: Path) -> RunFolder:
-        """A folder that a run has made.
+        """A folder that a run has made, by its path or that of a file in it.
 
         Raises:
             IncidenceError: It is none.
         """
-        folder = RunFolder(path)
+        folder = RunFolder(path.parent if path.is_file() else path)
         if not folder.config.is_file() or not folder.spec.is_file():
             raise IncidenceError(f"{path} is no folder of a run: it has no config.yaml and model.json. `incidence train` makes one.")
         return folder

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from incidence.errors import need
+from incidence.errors import as_called, need
 
 __all__ = ["is_first", "load", "say"]
 
@@ -23,7 +23,7 @@ def is_first() -> bool:
 def say(text: str) -> None:
     """Tells what is about to happen, and that torch and Lightning are loaded for it, if they have yet to be: it takes seconds."""
     waits = "" if "lightning" in sys.modules else "\nLoading torch and Lightning ..."
-    print(text + waits, file=sys.stderr, flush=True)
+    print(as_called(text) + waits, file=sys.stderr, flush=True)
 
 
 def load(part: str, purpose: str) -> Any:

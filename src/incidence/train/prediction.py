@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
-from incidence.data import READERS, Read, Reader, Task, reader
-from incidence.data.lifts import lift_all
-from incidence.data.readers import assert_alike, legible
+import torch
+from torch import Tensor
+
+from incidence.data import Read, Task
 from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.train.evaluate import Evaluation, evaluate
-from incidence.train.folder import ModelSpec, RunFolder, apart, csv_text
+from incidence.train.folder import ModelSpec, RunFolder, apart, csv_text, write
 from incidence.train.prepare import prepare
+from incidence.train.sources import reads_of
 
-__all__ = ["Prediction", "evaluate_run", "predict", "table"]
+__all__ = ["Prediction", "Predictions", "assert_asked", "evaluate_run", "predict", "predict_reads", "table"]
 
 _TOGETHER = 64
 _PARTING = {"split": 0, "data_seed": 0, "validation": None, "data_options": None}
 """Options that say what the parts of the data are; those of a run do not count for other data."""
-_TROUBLE = (OSError, EOFError, ValueError, LookupError, ArithmeticError, RuntimeError)
+_SHOWN = 10
 
 
 class Prediction(NamedTuple):
@@ -38,55 +41,85 @@ class Prediction(NamedTuple):
     properties: Mapping[str, str] = {}
 
 
-def predict(run: Path, files: Iterable[Path], errors: list[IncidenceError]) -> tuple[Task, list[Prediction]]:
+class Predictions(Sequence[Prediction]):
+    """What a model says, one prediction for each example, in order.
+
+    Attributes:
+        task: What is predicted.
+        passed_over: What could not be read or does not fit the model.
+    """
+
+    def __init__(self, task: Task, found: Sequence[Prediction], passed_over: Sequence[IncidenceError] = ()) -> None:
+        self.task, self._found, self.passed_over = task, list(found), list(passed_over)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @overload
+    def __getitem__(self, item: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, item: slice) -> Predictions: ...
+    def __getitem__(self, item: int | slice) -> Prediction | Predictions:
+        return Predictions(self.task, self._found[item], self.passed_over) if isinstance(item, slice) else self._found[item]
+
+    @property
+    def names(self) -> list[str]:
+        """What the examples are called."""
+        return [one.name for one in self._found]
+
+    @property
+    def values(self) -> Tensor:
+        """Numbers in their units, or probabilities of classes; shape (rows, numbers or classes)."""
+        return torch.tensor([row for one in self._found for row in one.rows]).reshape(-1, self.task.out_channels)
+
+    @property
+    def classes(self) -> list[str]:
+        """The most probable class of every row.
+
+        Raises:
+            IncidenceError: Numbers are predicted.
+        """
+        if self.task.kind != "classification":
+            raise IncidenceError(f"this model predicts numbers ({', '.join(self.task.names)}): they are in `.values`.")
+        return [self.task.names[k] for k in self.values.argmax(1).tolist()]
+
+    def csv(self) -> str:
+        """Names, what the data says, and the predictions, as the text of a CSV file."""
+        return table(self.task, self._found)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the table to a CSV file, at once or not at all."""
+        write(Path(path), self.csv())
+
+    def __repr__(self) -> str:
+        """The first few, as a table."""
+        lines = table(self.task, self._found[:_SHOWN]).splitlines()
+        more = [f"... {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
+        left = [f"{len(self.passed_over)} passed over, the first: {self.passed_over[0]}"] if self.passed_over else []
+        return "\n".join([*lines, *more, *left])
+
+
+def predict(run: Path, files: Iterable[Path | str], errors: list[IncidenceError]) -> tuple[Task, list[Prediction]]:
     """Predictions for all examples in some files, in order.
 
     Args:
         run: The folder of a finished run; it may have moved.
-        files: What to predict.
+        files: What to predict: files, folders of them, or whatever else `Model.predict` takes.
         errors: Takes what could not be read or does not fit the model; the rest goes on.
 
     Raises:
         IncidenceError: The run has no model.
     """
     predictor, spec = RunFolder.open(run).load()
-    reads = _reads(files, spec, errors)
-    found: list[Prediction] = []
+    return spec.task, predict_reads(predictor, spec, list(files), errors)
+
+
+def predict_reads(predictor: Predictor, spec: ModelSpec, what: Any, errors: list[IncidenceError]) -> list[Prediction]:
+    """Predictions for whatever a model reads; what does not fit is one of the errors."""
+    reads, found = reads_of(what, spec, errors) if not isinstance(what, list) or what else iter(()), list[Prediction]()
     while some := list(islice(reads, _TOGETHER)):
         found += _predict(predictor, spec.task, some, errors)
-    return spec.task, found
-
-
-def _reads(files: Iterable[Path], spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
-    """All examples that can be read, with the tensors that the lift of the model adds."""
-    for path in files:
-        try:
-            found, options = _reader(path, spec)
-            for one in found.read(path, errors, **options):
-                name = legible(f"{path}{one.name.removeprefix(path.name)}")
-                try:
-                    assert_alike([(name, one.example)])  # its features are finite
-                    yield one._replace(name=name, example=lift_all([one.example], spec.lift, **spec.lift_options)[0])
-                except IncidenceError as error:
-                    errors.append(error if name in str(error) else IncidenceError(f"{name}: {error}"))
-        except IncidenceError as error:
-            errors.append(error if str(path) in str(error) else IncidenceError(f"{path}: {error}"))
-        except _TROUBLE as error:  # of a file that no reader foresaw: the others are not lost for it
-            errors.append(IncidenceError(f"{path} cannot be read: {error}."))
-
-
-def _reader(path: Path, spec: ModelSpec) -> tuple[Reader, Mapping[str, Any]]:
-    """The reader of the model with its options; examples that the library saved are read as they are."""
-    if not path.is_file():
-        raise IncidenceError(f"there is no file {path}.")
-    if path.suffix == ".npz":
-        return reader("example"), {}
-    found = reader(spec.reader)
-    if not found.reads(path):
-        others = [other for other in READERS if reader(other).reads(path)]
-        hint = f" A file like that is for a model of kind {others[0]!r}." if others else ""
-        raise IncidenceError(f"{path} is none of the files this model reads: {', '.join(found.suffixes)}, .npz.{hint}")
-    return found, spec.reader_options
+    return found
 
 
 def _predict(predictor: Predictor, task: Task, some: Sequence[Read], errors: list[IncidenceError]) -> list[Prediction]:
@@ -150,12 +183,16 @@ def evaluate_run(run: Path, changes: dict[str, Any]) -> tuple[Evaluation, str]:
             f"leave out --{drawn.replace('_', '-')}: in other parts of its own data there are rows that the run was trained on. "
             "Give other data with --data."
         )
-    config = trained.replace(**{**(_PARTING if asked != known else {}), **changes})
-    prepared = prepare(config)
-    data = prepared.data
-    if _asks(data.task) != _asks(spec.task):
-        raise IncidenceError(f"the model was trained for {_said(spec.task)}, and the data has {_said(data.task)}.")
-    return evaluate(predictor, data, data.split(config.split), prepared.parts, config.batch_size), data.metric
+    prepared = prepare(trained.replace(**{**(_PARTING if asked != known else {}), **changes}))
+    data, number = prepared.data, prepared.config.split
+    assert_asked(data.task, spec)
+    return evaluate(predictor, data, data.split(number), prepared.parts, prepared.config.batch_size), data.metric
+
+
+def assert_asked(task: Task, spec: ModelSpec) -> None:
+    """Refuses data for another task than that of a model."""
+    if _asks(task) != _asks(spec.task):
+        raise IncidenceError(f"the model was trained for {_said(spec.task)}, and the data has {_said(task)}.")
 
 
 def _asks(task: Task) -> tuple[object, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import io
 import json
-import os
 import shlex
 import sys
 
@@ -72,15 +71,15 @@ def summary(run: Run) -> str:
 
 
 def _next(run: Run) -> list[str]:
-    """Commands that work as they stand, however the library was called."""
-    config, command = run.prepared.config, os.environ.get("INCIDENCE_COMMAND", "incidence")
+    """Commands that work as they stand; the command line shows them as it was called."""
+    config = run.prepared.config
     suffix = {"mesh": "mesh.obj", "graph": "graph.edges", "example": "examples.npz"}.get(run.prepared.data.reader, "molecules.sdf")
     data = {"data": config.data, "folder": config.folder, "target": config.target}
     again = " ".join(f"--{key} {shlex.quote(value)}" for key, value in data.items() if value is not None)
     return [
-        f"{command} predict {shlex.quote(str(run.folder.path))} {suffix}",
-        f"{command} train {again} --seed {config.seed + 1}",
-        f"{command} train --help           your own data, other models, several processes",
+        f"incidence predict {shlex.quote(str(run.folder.path))} {suffix}",
+        f"incidence train {again} --seed {config.seed + 1}",
+        "incidence train --help           your own data, other models, several processes",
     ]
 
 

@@ -91,26 +91,33 @@ def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | Non
             return job.run()
 
 
-def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False) -> Run | None:
+def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False, epochs: int | None = None) -> Run | None:
     """Goes on with a run that was stopped or killed, and ends with the same weights as if it had not been.
 
     Args:
         path: Its folder.
         data: The data set, if the run was given one.
         is_shown: Whether to show progress.
+        epochs: How many the run is to have in all, if more than it was begun for: the learning rate then follows the schedule of the
+            longer run from where it is.
 
     Raises:
-        IncidenceError: The folder is of no run, or its checkpoint is damaged or of another model.
+        IncidenceError: The folder is of no run, its checkpoint is damaged or of another model, or the run is for more epochs than asked.
         Interrupted: The user stopped it again.
     """
     folder = RunFolder.open(Path(path))
     config = folder.read_config()
+    if epochs is not None and epochs < config.epochs:
+        raise IncidenceError(f"the run in {folder.path} is for {config.epochs} epochs: a run goes on with as many or more; got {epochs}.")
+    config = config if epochs is None else config.replace(epochs=epochs)
     with _threads(config.threads), _locked(folder):
         prepared = prepare(config, data)
         told = folder.read_spec().plain()
         prepared.spec.assert_same(told, f"the data or the version of the library has changed since {folder.path} was begun")
         if is_first():
             folder.clean()
+            if epochs is not None:
+                write(folder.config, prepared.config.to_yaml())
         if folder.last.exists():
             content = checkpoint.read(folder.last, checkpoint.RESUMABLE)
             prepared.spec.assert_same(content["incidence"], f"{folder.last} belongs to another model")

@@ -142,10 +142,10 @@ class Progress(Callback):
         self.has_begun = True
         self.is_shown = self.is_shown and trainer.is_global_zero
         if self.is_shown and self.stream.isatty():
-            form = "{desc} |{bar:30}| [{elapsed}<{remaining}]{postfix}"
+            form = "{desc} |{bar}| {elapsed}<{remaining}{postfix}"  # the bar takes the room that is left, so that no number is cut
             steps = int(trainer.num_training_batches)
             total, done = (trainer.max_epochs or 0) * steps, trainer.current_epoch * steps
-            self.bar = tqdm(total=total, initial=done, desc=_place(trainer, 0), file=self.stream, bar_format=form)
+            self.bar = tqdm(total=total, initial=done, desc=_place(trainer, 0), file=self.stream, bar_format=form, dynamic_ncols=True)
         elif self.is_shown:
             self._say(_place(trainer, 0))
 

@@ -10,7 +10,7 @@ from incidence.data.readers import as_float
 from incidence.data.tables import Table, read_table
 from incidence.errors import IncidenceError, need
 
-__all__ = ["find_smiles", "read_smiles", "smiles_column"]
+__all__ = ["are_smiles", "find_smiles", "read_smiles", "smiles_column"]
 
 _KNOWN = {"smiles", "smi", "canonical_smiles", "isomeric_smiles", "mol", "molecule", "structure", "compound"}
 """What people call the column, in small letters and without blanks."""
@@ -33,7 +33,7 @@ def _is_known(first: Sequence[str]) -> bool:
 def _is_molecule(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
     """Whether a line has a molecule above other molecules, if there are any."""
     below = [[row[k] for row in others if k < len(row)] for k in range(len(first))]
-    return any(_are_smiles([word]) and (not texts or _are_smiles(texts)) for word, texts in zip(first, below, strict=True))
+    return any(are_smiles([word]) and (not texts or are_smiles(texts)) for word, texts in zip(first, below, strict=True))
 
 
 def smiles_column(table: Table, asked: str | None = None) -> str:
@@ -56,7 +56,7 @@ def find_smiles(table: Table) -> list[str]:
     by_name = [name for name in table.columns if _plain(name) == "smiles"] or [name for name in table.columns if "smiles" in _plain(name)]
     if by_name:
         return by_name
-    by_content = [name for name, texts in table.columns.items() if _are_smiles(texts)]
+    by_content = [name for name, texts in table.columns.items() if are_smiles(texts)]
     return [name for name in by_content if _plain(name) in _KNOWN] or by_content
 
 
@@ -64,7 +64,7 @@ def _plain(name: str) -> str:
     return name.strip().lower().replace(" ", "_")
 
 
-def _are_smiles(texts: Sequence[str]) -> bool:
+def are_smiles(texts: Sequence[str]) -> bool:
     """Whether RDKit can read the first few texts as molecules, or half of them; numbers are none."""
     some = [text for text in texts if text][:_LOOKED_AT]
     if not some or find_spec("rdkit") is None or any(as_float(text) is not None for text in some):

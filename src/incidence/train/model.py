@@ -1,0 +1,121 @@
+"""`Model`: a trained network with all that belongs to it, as `inc.load` gives it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from incidence.data import Split
+from incidence.data.loading import load_whole
+from incidence.errors import IncidenceError
+from incidence.models import IncidenceNet, Predictor
+from incidence.train.config import Config
+from incidence.train.evaluate import Evaluation, evaluate
+from incidence.train.folder import ModelSpec, RunFolder
+from incidence.train.prediction import Predictions, assert_asked, evaluate_run, predict_reads
+from incidence.train.sources import lifted
+
+__all__ = ["Model", "load"]
+
+
+def load(run: str | PathLike[str]) -> Model:
+    """The trained model of a run, ready to predict.
+
+    Args:
+        run: The folder of a finished run; it may have moved.
+
+    Raises:
+        IncidenceError: It is no folder of a run, or the run is not finished, or its files are damaged.
+    """
+    return Model(RunFolder.open(Path(run).expanduser()))
+
+
+class Model:
+    """A trained network: it reads what `inc.data.load` reads, and gives values in their units.
+
+    Args:
+        folder: The folder of a finished run.
+
+    Attributes:
+        folder: Where it comes from.
+        predictor: The network with the scales of its data.
+        spec: What it is, what it predicts, and how files are read for it.
+        config: The options of the run; none is left open.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder: RunFolder = folder
+        self.predictor: Predictor
+        self.spec: ModelSpec
+        self.predictor, self.spec = folder.load()
+        self.config: Config = folder.read_config()
+
+    @property
+    def network(self) -> IncidenceNet:
+        """The network between standardised features and outputs."""
+        return self.predictor.net
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """What the run measured in the end, as in `metrics.json`; nothing if the file is gone."""
+        try:
+            found: dict[str, Any] = json.loads(self.folder.metrics.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found
+
+    def predict(self, what: Any) -> Predictions:
+        """Predictions for anything that `inc.data.load` takes, with targets or without.
+
+        Args:
+            what: The name of a data set; a file, a folder of files, or a list of them; for models of molecules also SMILES; a data frame;
+                graphs of PyG; an `Example` or a list of them; a `DataSet`.
+
+        Returns:
+            A prediction for each example, and what was passed over because it could not be read or does not fit the model.
+
+        Raises:
+            IncidenceError: There is nothing that it can predict for.
+        """
+        errors: list[IncidenceError] = []
+        found = predict_reads(self.predictor, self.spec, what, errors)
+        if not found:
+            raise errors[0] if errors else IncidenceError("there is nothing to predict for.")
+        return Predictions(self.spec.task, found, errors)
+
+    def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
+        """The metrics on every part of its own data, or of other data; where that tells no parts, all of it is for testing.
+
+        Args:
+            data: Anything that `inc.data.load` takes; by default what the run was trained on.
+            options: Of `inc.data.load`, such as `target`.
+
+        Raises:
+            IncidenceError: The data is for another task.
+        """
+        if data is None:
+            return evaluate_run(self.folder.path, options)[0]
+        known = {"target": self.config.target} if isinstance(data, (str, PathLike)) or hasattr(data, "columns") else {}
+        found = load_whole(data, **{**{key: value for key, value in known.items() if value is not None}, **options})
+        assert_asked(found.task, self.spec)
+        found = replace(found, examples=[lifted(example, self.spec) for example in found.examples])
+        nothing = torch.zeros(0, dtype=torch.long)
+        split = found.splits[0] if found.splits else Split(nothing, nothing, torch.arange(found.num_rows))
+        return evaluate(self.predictor, found, split, found.parts(split), self.config.batch_size)
+
+    def __repr__(self) -> str:
+        """What it is, what it was trained on, and how well it does."""
+        spec, metric = self.spec, self.spec.metric
+        what = ", ".join(spec.task.names[:5]) + (", ..." if len(spec.task.names) > 5 else "")
+        at = f" for every entry of `{spec.task.at}`" if spec.task.at else ""
+        count = sum(p.numel() for p in self.predictor.parameters())
+        part = next((name for name in ("test", "validation", "train") if name in self.metrics), None)
+        score = {} if part is None else self.metrics[part]
+        told = f"; {part} {metric} {score[metric]:.4g}, baseline {score['baseline'][metric]:.4g}" if score.get(metric) is not None else ""
+        kind = f"{spec.task.kind} of {what}{at}"
+        return f"Model({str(self.folder.path)!r}: {kind}; {spec.model} network, {count:,} parameters; trained on {spec.data}{told})"

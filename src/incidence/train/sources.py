@@ -1,0 +1,153 @@
+"""What a model predicts for: whatever `inc.data.load` takes, with targets or without, as examples that the model reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from incidence.algebra.pattern import Pattern
+from incidence.data import DATA_SETS, READERS, DataSet, Read, Reader, load, reader
+from incidence.data.examples_file import with_floats
+from incidence.data.folders import TARGETS
+from incidence.data.lifts import lift_all
+from incidence.data.molecules.smiles import are_smiles
+from incidence.data.pyg import PREFIX, examples_of_pyg, is_pyg
+from incidence.data.readers import assert_alike, legible
+from incidence.data.tables import Table, is_frame, table_of
+from incidence.data.tabular import read_rows
+from incidence.errors import IncidenceError
+from incidence.structure.example import Example
+from incidence.structure.examples import uncollate
+from incidence.train.folder import ModelSpec
+
+__all__ = ["lifted", "reads_of"]
+
+_TROUBLE = (OSError, EOFError, ValueError, LookupError, ArithmeticError, RuntimeError)
+
+
+def reads_of(what: Any, spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
+    """All examples that can be read, with the tensors that the lift of the model adds.
+
+    Args:
+        what: The name of a data set, a file, a folder, for models of molecules a SMILES, or a list of these; a data frame; graphs of PyG;
+            examples; or a `DataSet`.
+        spec: What the model is.
+        errors: Takes what could not be read; the rest goes on.
+
+    Raises:
+        IncidenceError: It is nothing of the kind.
+    """
+    for one in _found(what, spec, errors):
+        try:
+            assert_alike([(one.name, one.example)])  # its features are finite
+            yield one._replace(example=lifted(one.example, spec))
+        except IncidenceError as error:
+            errors.append(error if one.name in str(error) else IncidenceError(f"{one.name}: {error}"))
+
+
+def _found(what: Any, spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
+    if isinstance(what, (str, PathLike)):
+        return _of_texts([what], spec, errors)
+    if isinstance(what, DataSet):
+        return _of_data_set(what)
+    if is_frame(what):
+        return read_rows(table_of(what), spec.reader, spec.reader_options, errors)
+    if is_pyg(what):
+        return _numbered(examples_of_pyg(what, spec.reader_options.get("edges"), spec.reader_options.get("features")), "graph")
+    is_list = isinstance(what, Iterable) and not isinstance(what, (Example, Mapping))
+    items: list[Any] = list(what) if is_list else [what]
+    if items and all(isinstance(item, (str, PathLike)) for item in items):
+        return _of_texts(items, spec, errors)
+    if items and all(isinstance(item, Example) for item in items):
+        apart = (one for item in items for one in (uncollate(item) if item.is_batch else [item]))
+        return _numbered((with_floats(one) for one in apart), "example")
+    kinds = "names, files, folders, data frames, examples, graphs of PyG and data sets"
+    raise IncidenceError(f"a model predicts for {kinds}; got {type(what).__name__}.")
+
+
+def _numbered(examples: Iterable[Example], word: str) -> Iterator[Read]:
+    return (Read(f"{word} {number}", example) for number, example in enumerate(examples))
+
+
+def _of_data_set(data: DataSet) -> Iterator[Read]:
+    for number, example in enumerate(data.examples):
+        name, is_named = f"example {number}", len(data.names) == len(data.examples)
+        told = {key: texts[number] for key, texts in data.columns.items() if len(texts) == len(data.examples)}
+        yield Read(data.names[number] if is_named else name, example, properties=told)
+
+
+def lifted(example: Example, spec: ModelSpec) -> Example:
+    """The example with the tensors that the lift of the model adds, unless it has all that the model reads."""
+    has = {example.structure.resolve(key) for key in example.features}
+    if has >= {Pattern(key) for key in spec.in_channels}:
+        return example
+    return lift_all([example], spec.lift, **spec.lift_options)[0]
+
+
+def _named(what: str | PathLike[str], spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
+    """What a name or a path means; what cannot be read is one of the errors."""
+    path = Path(what).expanduser()
+    if not path.exists() and (what in DATA_SETS or str(what).startswith(PREFIX)):
+        yield from _of_data_set(load(what))
+        return
+    files = _files(path, spec) if path.is_dir() else [path]
+    if not files:
+        errors.append(
+            IncidenceError(f"the folder {path} has none of the files this model reads: {', '.join(reader(spec.reader).suffixes)}.")
+        )
+    for file in files:
+        yield from _of_file(file, spec, errors)
+
+
+def _files(folder: Path, spec: ModelSpec) -> list[Path]:
+    """The files of a folder, and of those inside it, that the reader of the model reads; a table of targets is none."""
+    shown = (
+        file for file in sorted(folder.rglob("*")) if file.is_file() and not any(p.startswith(".") for p in file.relative_to(folder).parts)
+    )
+    return [file for file in shown if file.name != TARGETS and (reader(spec.reader).reads(file) or file.suffix == ".npz")]
+
+
+def _of_file(path: Path, spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
+    try:
+        found, options = _reader(path, spec)
+        for one in found.read(path, errors, **options):
+            yield one._replace(name=legible(f"{path}{one.name.removeprefix(path.name)}"))
+    except IncidenceError as error:
+        errors.append(error if str(path) in str(error) else IncidenceError(f"{path}: {error}"))
+    except _TROUBLE as error:  # of a file that no reader foresaw: the others are not lost for it
+        errors.append(IncidenceError(f"{path} cannot be read: {error}."))
+
+
+def _reader(path: Path, spec: ModelSpec) -> tuple[Reader, Mapping[str, Any]]:
+    """The reader of the model with its options; examples that the library saved are read as they are."""
+    if not path.is_file():
+        raise IncidenceError(f"there is no file {path}.")
+    if path.suffix == ".npz":
+        return reader("example"), {}
+    found = reader(spec.reader)
+    if not found.reads(path):
+        others = [other for other in READERS if reader(other).reads(path)]
+        hint = f" A file like that is for a model of kind {others[0]!r}." if others else ""
+        raise IncidenceError(f"{path} is none of the files this model reads: {', '.join(found.suffixes)}, .npz.{hint}")
+    return found, spec.reader_options
+
+
+def _of_texts(texts: Sequence[str | PathLike[str]], spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
+    """Names, paths and, for models of molecules, SMILES; those that stand together are read together."""
+    for is_smiles, some in groupby(texts, lambda text: spec.reader == "molecule" and _is_smiles(text)):
+        if not is_smiles:
+            yield from (read for text in some for read in _named(text, spec, errors))
+            continue
+        lines = list(map(str, some))
+        table = Table("the SMILES", {"smiles": lines}, [f"number {k}" for k in range(1, len(lines) + 1)])
+        options = {key: value for key, value in spec.reader_options.items() if key != "smiles"}
+        yield from (read._replace(name=read.properties["smiles"]) for read in read_rows(table, spec.reader, options, errors))
+
+
+def _is_smiles(text: str | PathLike[str]) -> bool:
+    """Whether a text is a molecule: nothing of that name is there, and RDKit can read it."""
+    is_name = not isinstance(text, str) or text in DATA_SETS or text.startswith(PREFIX) or Path(text).expanduser().exists()
+    return not is_name and are_smiles([str(text)])

@@ -1,0 +1,185 @@
+"""`inc.load`: a trained model predicts for whatever can be loaded, says what it is, and is measured on other data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import incidence as inc
+from incidence.errors import IncidenceError
+from incidence.geometry.convert import to_pyg
+from tests.train.small_runs import graphs
+
+SMALL: dict[str, Any] = {"epochs": 1, "batch_size": 16, "hidden": 4, "depth": 1}
+
+
+@pytest.fixture(scope="module")
+def molecules(tmp_path_factory: pytest.TempPathFactory) -> inc.train.Model:
+    """A model of molecules, from a table."""
+    folder = tmp_path_factory.mktemp("molecules")
+    rows = [f"m{k},{'C' * (1 + k % 5)}{'ON'[k % 2]},{k % 7}.5" for k in range(20)]
+    (folder / "mine.csv").write_text("\n".join(["id,smiles,value", *rows]) + "\n")
+    inc.train.train({**SMALL, "data": str(folder / "mine.csv"), "target": "value", "out": str(folder / "run")})
+    return inc.load(folder / "run")
+
+
+@pytest.fixture(scope="module")
+def numbers_model(numbers: Path, tmp_path_factory: pytest.TempPathFactory) -> inc.train.Model:
+    folder = tmp_path_factory.mktemp("numbers")
+    inc.train.train({**SMALL, "data": str(numbers), "model": "i, {i j}", "out": str(folder / "run")})
+    return inc.load(str(folder / "run"))
+
+
+@pytest.fixture(scope="module")
+def classes_model(classes: Path, tmp_path_factory: pytest.TempPathFactory) -> inc.train.Model:
+    folder = tmp_path_factory.mktemp("classes")
+    inc.train.train({**SMALL, "data": str(classes), "model": "rings", "out": str(folder / "run")})
+    return inc.load(folder / "run")
+
+
+def test_a_model_says_what_it_is(numbers_model, classes_model):
+    told = repr(numbers_model)
+    score = numbers_model.metrics["test"]
+    assert "regression of target" in told
+    assert "i, {i j} network" in told
+    assert f"test rmse {score['rmse']:.4g}, baseline {score['baseline']['rmse']:.4g}" in told
+    assert "classification of class 0, class 1; rings network" in repr(classes_model)
+    assert numbers_model.config.hidden == 4
+    assert isinstance(numbers_model.network, inc.models.IncidenceNet)
+
+
+def test_a_model_says_what_it_is_without_the_metrics_of_its_run(numbers_model, tmp_path):
+    import shutil
+
+    copy = shutil.copytree(numbers_model.folder.path, tmp_path / "copy")
+    (copy / "metrics.json").unlink()
+    assert repr(inc.load(copy)).endswith("numbers.npz)")
+
+
+@pytest.mark.parametrize("kind", ["examples", "an example", "a batch", "a file", "a path", "files", "a data set", "PyG", "one graph"])
+def test_a_model_predicts_for_whatever_can_be_loaded(kind, numbers_model, numbers):
+    examples = list(inc.data.load(numbers).examples)
+    expected = numbers_model.predictor.predict(inc.collate(examples))
+    with_pyg = [to_pyg(e.replace(target=None)) for e in examples]
+    what, count = {
+        "examples": (examples, 40),
+        "an example": (examples[0], 1),
+        "a batch": (inc.collate(examples), 40),
+        "a file": (str(numbers), 40),
+        "a path": (Path(numbers), 40),
+        "files": ([numbers, str(numbers)], 80),
+        "a data set": (inc.data.load(numbers), 40),
+        "PyG": (with_pyg, 40),
+        "one graph": (with_pyg[0], 1),
+    }[kind]
+    found = numbers_model.predict(what)
+    assert len(found) == len(found.names) == count
+    assert not found.passed_over
+    torch.testing.assert_close(found.values, torch.cat([expected, expected])[:count], rtol=1e-4, atol=1e-5)
+
+
+def test_predictions_print_as_a_table_and_become_a_file(numbers_model, classes_model, numbers, tmp_path):
+    found = numbers_model.predict(numbers)
+    lines = repr(found).splitlines()
+    assert lines[0] == "name,target"
+    assert lines[-1] == "... 30 more"
+    assert len(lines) == 12
+    found.save(tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == found.csv()
+    assert found[3].name == found.names[3]
+    assert len(found[:2]) == 2
+    with pytest.raises(IncidenceError, match=r"this model predicts numbers \(target\): they are in `\.values`"):
+        _ = found.classes
+    other = classes_model.predict(graphs(3))
+    assert set(other.classes) <= {"class 0", "class 1"}
+    assert other.values.sum(1).tolist() == pytest.approx([1.0] * 3)
+
+
+def test_a_model_of_molecules_takes_smiles_tables_and_data_frames(molecules, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    smiles = ["CCO", "c1ccccc1", "CN"]
+    found = molecules.predict(smiles)
+    assert found.names == smiles
+    assert found.csv().splitlines()[0] == "name,smiles,value"
+    frame = pandas.DataFrame({"compound": smiles, "batch": [1, 2, 3]})
+    framed = molecules.predict(frame)
+    torch.testing.assert_close(framed.values, found.values)
+    assert framed.csv().splitlines()[0] == "name,compound,batch,value"
+    (tmp_path / "new.smi").write_text("\n".join(smiles) + "\n")
+    torch.testing.assert_close(molecules.predict(tmp_path / "new.smi").values, found.values)
+    torch.testing.assert_close(molecules.predict("CCO").values, found.values[:1])
+
+
+def test_what_cannot_be_read_is_passed_over(molecules, tmp_path):
+    found = molecules.predict(["CCO", "C1CC", str(tmp_path / "absent.sdf")])
+    assert found.names == ["CCO"]
+    assert len(found.passed_over) == 2
+    assert repr(found).splitlines()[-1].startswith("2 passed over, the first: ")
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("absent.npz", "there is no file absent.npz"),
+        ([], "there is nothing to predict for"),
+        (3, "a model predicts for names, files, folders, data frames, examples, graphs of PyG and data sets; got int"),
+        ([3], "got list"),
+        ({"a": 3}, "got dict"),
+    ],
+)
+def test_what_is_nothing_to_predict_for_is_refused(what, message, numbers_model):
+    with pytest.raises(IncidenceError, match=message):
+        numbers_model.predict(what)
+
+
+def test_a_table_is_nothing_for_a_model_of_graphs(classes_model):
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(IncidenceError, match=r"the DataFrame is a table, and this model reads files of kind 'example'"):
+        classes_model.predict(pandas.DataFrame({"a": [1, 2]}))
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(IncidenceError, match="is no folder of a run"):
+        inc.load(tmp_path)
+
+
+# ---- evaluation
+
+
+def test_a_model_is_measured_on_its_own_parts(numbers_model):
+    found = numbers_model.evaluate()
+    for part in ("train", "validation", "test"):
+        assert found.parts[part].metrics["rmse"] == pytest.approx(numbers_model.metrics[part]["rmse"], rel=1e-4)
+
+
+def test_other_data_without_parts_is_all_for_testing(numbers_model):
+    examples = graphs(12)
+    found = numbers_model.evaluate(examples)
+    assert list(found.parts) == ["test"]
+    assert len(found.parts["test"].target) == 12
+    predicted = numbers_model.predict(examples).values
+    error = (predicted - torch.stack([e.target for e in examples])).square().mean().sqrt()
+    assert found.parts["test"].metrics["rmse"] == pytest.approx(float(error), rel=1e-4)
+    spread = torch.cat([e.target for e in examples]).std(unbiased=False)
+    assert found.parts["test"].baseline["rmse"] == pytest.approx(float(spread), rel=1e-4)
+
+
+def test_other_data_is_lifted_and_its_parts_are_kept(classes_model):
+    data = inc.data.load(graphs(20, is_classes=True))
+    found = classes_model.evaluate(data)
+    assert {name: len(part.target) for name, part in found.parts.items()} == {"train": 16, "validation": 2, "test": 2}
+
+
+def test_a_table_is_measured_by_the_target_of_the_model(molecules, tmp_path):
+    (tmp_path / "new.csv").write_text("smiles,value,other\nCCO,1,7\nCCCN,2,9\nCO,3,8\n")
+    found = molecules.evaluate(tmp_path / "new.csv")
+    assert found.parts["test"].target.flatten().tolist() == [1.0, 2.0, 3.0]
+    assert found.task.names == ("value",)
+
+
+def test_data_for_another_task_is_refused(numbers_model):
+    with pytest.raises(IncidenceError, match="the model was trained for 1 number for the whole structure, and the data has the classes"):
+        numbers_model.evaluate(graphs(6, is_classes=True))
