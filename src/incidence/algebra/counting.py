@@ -3,6 +3,7 @@ r"""The paper's closed formulas, and where they agree with the exact numbers (do
 - Stirling numbers of the second kind: `stirling`; Bell numbers: `bell`
 - $\tau^{M \to M'}$ for directed faces: `tau`; $\tau_{symm}$ for undirected ones: `tau_symm`
 - the multiplicities $\kappa_m$ of the decomposition theorem: `kappa`
+- products of several tensors (docs/math.md section 17): `count_products`
 - the total count $\sum \kappa_m \kappa'_{m'} \tau^{m \to m'}$: `total_tau`, `total_tau_symm`
 """
 
@@ -12,13 +13,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from math import comb, factorial
+from typing import NamedTuple
 
 from incidence.algebra.maps import EquivariantMap, as_map
+from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.orbit import num_partitions
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, TooLargeError
 
-__all__ = ["PaperCount", "bell", "kappa", "paper_count", "stirling", "symmetric_total", "tau", "tau_symm", "total_tau", "total_tau_symm"]
+__all__ = [
+    "PaperCount",
+    "ProductCount",
+    "bell",
+    "count_products",
+    "kappa",
+    "paper_count",
+    "stirling",
+    "symmetric_total",
+    "tau",
+    "tau_symm",
+    "total_tau",
+    "total_tau_symm",
+]
 
 _MAX_ARGUMENT = 2000
 
@@ -183,6 +199,31 @@ def paper_count(equivariant_map: EquivariantMap | str) -> PaperCount:
     count = total_tau(equivariant_map)
     differs = count != equivariant_map.dimension
     return PaperCount(equivariant_map.dimension, count, total_tau_symm(equivariant_map), reasons if differs else ())
+
+
+class ProductCount(NamedTuple):
+    """How many products a multilinear map has.
+
+    Attributes:
+        products: All of them: the dimension of the space of equivariant multilinear maps when there are enough nodes.
+        beyond_entrywise: Those that sum over a node that two operands share; the others multiply, on the output's entries, pooled operands.
+        joins: Those that need a join: more than pooling, copying and one product entry by entry.
+    """
+
+    products: int
+    beyond_entrywise: int
+    joins: int
+
+
+def count_products(text: MultilinearMap | str) -> ProductCount:
+    """Counts the products of a multilinear map.
+
+    Example:
+        >>> count_products("i j * i j -> i j")
+        ProductCount(products=203, beyond_entrywise=78, joins=8)
+    """
+    m = text if isinstance(text, MultilinearMap) else MultilinearMap(text)
+    return ProductCount(m.dimension, m.num_beyond_entrywise, m.num_joins)
 
 
 def _assert_counts(**counts: int) -> None:

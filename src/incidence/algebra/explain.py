@@ -13,8 +13,10 @@ from typing import Any, overload
 from incidence.algebra.counting import PaperCount, paper_count
 from incidence.algebra.layers import Layer, Network, is_layer, is_module, lines
 from incidence.algebra.maps import MAX_PAIRS, EquivariantMap, Operation, OrbitPair, TensorOrbit, num_orbits
+from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.overlap import MAX_LISTED, overlaps
 from incidence.algebra.pattern import Pattern
+from incidence.algebra.product_reading import ProductExplanation, explain_layer
 from incidence.algebra.reading import Reading, read
 from incidence.errors import IncidenceError, TooLargeError
 
@@ -39,19 +41,25 @@ Nodes = int | Mapping[str, int] | Iterable[int | Mapping[str, int]]
 
 
 @overload
-def explain(what: EquivariantMap | str, *, nodes: Nodes = ..., max_overlap: int | None = ...) -> Explanation: ...
+def explain(what: EquivariantMap, *, nodes: Nodes = ...) -> Explanation: ...
 @overload
-def explain(what: object, *, nodes: Nodes = ...) -> Explanation | Network: ...
-def explain(what: object, *, nodes: Nodes = (), max_overlap: int | None = None) -> Explanation | Network:
+def explain(what: MultilinearMap, *, nodes: Nodes = ...) -> ProductExplanation: ...
+@overload
+def explain(what: str, *, nodes: Nodes = ..., max_overlap: int | None = ...) -> Explanation | ProductExplanation: ...
+@overload
+def explain(what: object, *, nodes: Nodes = ...) -> Explanation | ProductExplanation | Network: ...
+def explain(what: object, *, nodes: Nodes = (), max_overlap: int | None = None) -> Explanation | ProductExplanation | Network:
     """A map, a layer or a network in words: prints well and renders in notebooks.
 
     Args:
-        what: A map, as text or as an `EquivariantMap`; a layer; or any torch module with layers in it.
+        what: A map, as text or as an `EquivariantMap`; products, as text with `*` or as a `MultilinearMap`; a layer of either; or any torch
+            module with layers in it.
         nodes: Of a map or a layer: numbers of nodes at which to give the exact dimension; with sorts, mappings from sort to number.
         max_overlap: With open faces, where the map is text: how many matched nodes may lie in an open class; 1 if not given.
 
     Returns:
-        An `Explanation` of a map or a layer, with what each operation does; a `Network` of anything else, layer by layer.
+        An `Explanation` of a map or a layer, with what each operation does; a `ProductExplanation` of products; a `Network` of anything
+        else, layer by layer.
 
     Example:
         >>> print(explain("i -> i"))  # doctest: +ELLIPSIS
@@ -64,10 +72,16 @@ def explain(what: object, *, nodes: Nodes = (), max_overlap: int | None = None) 
     numbers = (nodes,) if isinstance(nodes, (int, Mapping)) else tuple(nodes)
     if is_layer(what):
         return Explanation(Layer(what).map, numbers, Layer(what))
+    if is_module(what) and isinstance(getattr(what, "map", None), MultilinearMap):
+        return explain_layer(what, numbers)
     if is_module(what):
         if numbers:
             raise IncidenceError("nodes= is for a map or a layer: explain one layer of the network.")
         return Network(what)
+    if isinstance(what, str) and "*" in what:
+        what = MultilinearMap(what)
+    if isinstance(what, MultilinearMap):
+        return ProductExplanation(what, numbers)
     if isinstance(what, str):
         what = EquivariantMap(what, 1 if max_overlap is None else max_overlap)
     if not isinstance(what, EquivariantMap):

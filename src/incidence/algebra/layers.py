@@ -11,9 +11,13 @@ from textwrap import wrap
 from typing import Any
 
 from incidence.algebra.maps import EquivariantMap, Operation
+from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.pattern import Pattern
 
-__all__ = ["Layer", "Network", "is_layer", "is_module", "lines"]
+__all__ = ["MAPS", "Layer", "Network", "is_layer", "is_module", "lines"]
+
+MAPS = EquivariantMap, MultilinearMap
+"""What a layer may have as its map."""
 
 lines = partial(wrap, width=80, break_long_words=False)
 """A text as lines of at most 80 columns."""
@@ -42,10 +46,9 @@ class Layer:
     name: str = ""
 
     @property
-    def map(self) -> EquivariantMap:
+    def map(self) -> Any:
         """The map of the layer."""
-        found: EquivariantMap = self.module.map
-        return found
+        return self.module.map
 
     @property
     def kind(self) -> str:
@@ -96,7 +99,7 @@ class Network:
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """Its equivariant layers, in the order of its modules."""
-        named = ((name, module) for name, module in self.module.named_modules() if isinstance(getattr(module, "map", None), EquivariantMap))
+        named = ((name, module) for name, module in self.module.named_modules() if isinstance(getattr(module, "map", None), MAPS))
         return tuple(Layer(module, name) for name, module in named if is_layer(module) or not any(map(is_layer, module.modules())))
 
     @cached_property
@@ -116,7 +119,7 @@ class Network:
 
     def _head(self) -> str:
         known = getattr(self.module, "map", None)
-        text = f" {known}" if isinstance(known, EquivariantMap) else ""
+        text = f" {known}" if isinstance(known, MAPS) else ""
         count = f"{len(self.layers)} equivariant layer{'s' * (len(self.layers) != 1)}"
         return f"{type(self.module).__name__}{text}: {count}, {_parameters(_num_parameters(self.module.parameters()))}."
 

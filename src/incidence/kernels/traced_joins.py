@@ -90,12 +90,13 @@ def _program(spec: str) -> tuple[tuple[tuple[int, ...], bool], ...]:
 _program._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as `nn.tensors.keys_in_order`
 
 
-def traced_product(flat: Flat, xs: Sequence[Tensor]) -> Tensor:
-    """All steps of a product."""
+def traced_product(flat: Flat, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
+    """All steps of a product; the last one is summed to `shape`, if it is given."""
     values, start = list(xs), 0
     for sources, has_sign in _program(flat.spec):
         stop = start + (len(sources) + 1) * (len(sources) + 1 + has_sign)
-        values.append(traced_join(flat.tensors[start:stop], [values[source] for source in sources]))
+        is_last = stop == len(flat.tensors)
+        values.append(traced_join(flat.tensors[start:stop], [values[k] for k in sources], shape=shape if is_last else None))
         start = stop
     return values[-1]
 

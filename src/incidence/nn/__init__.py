@@ -5,15 +5,19 @@ from incidence.lazy import uninterrupted
 with uninterrupted():
     from incidence.kernels.aggregate import Aggregation, register_aggregation
     from incidence.nn import transfer as transfer  # gives the layers their methods restrict_to and project
+    from incidence.nn.attention import Attention
     from incidence.nn.automorphism import AutomorphismLinear
     from incidence.nn.exchangeable import Exchangeable
     from incidence.nn.linear import Linear
     from incidence.nn.masked import MaskedLinear
     from incidence.nn.modules import Activation, BatchNorm, Dropout, LayerNorm, Readout, Residual, Sequential
+    from incidence.nn.multilinear import Multilinear
+    from incidence.nn.product import Product
 
 __all__ = [
     "Activation",
     "Aggregation",
+    "Attention",
     "AutomorphismLinear",
     "BatchNorm",
     "Dropout",
@@ -21,6 +25,8 @@ __all__ = [
     "LayerNorm",
     "Linear",
     "MaskedLinear",
+    "Multilinear",
+    "Product",
     "Readout",
     "Residual",
     "Sequential",

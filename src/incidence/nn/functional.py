@@ -21,7 +21,7 @@ from incidence.structure import Structure
 from incidence.structure.data import cache_of
 from incidence.structure.pytree import Flat, flat_of
 
-__all__ = ["einsum", "plan_einsum", "plan_softmax", "softmax"]
+__all__ = ["assert_operands", "einsum", "linked", "plan_einsum", "plan_softmax", "softmax"]
 
 
 def einsum(text: str, *operands_and_structure: Any, limit: int = MAX_JOINED) -> Tensor:
@@ -56,23 +56,25 @@ def einsum(text: str, *operands_and_structure: Any, limit: int = MAX_JOINED) -> 
     """
     *xs, structure = operands_and_structure or (None,)
     if torch.compiler.is_compiling():
-        return traced_product(flat_of(structure, _product_key(text)), _in_one_dtype(xs))
+        return linked(text, xs, structure)
     product = parse_product(text)
     assert_structure(structure, "the last argument", 'einsum("i j, j k -> i k", x, y, structure)')
-    return run_product(product, xs, structure, limit)
-
-
-def run_product(product: ProductText, xs: Sequence[Any], structure: Structure, limit: int = MAX_JOINED) -> Tensor:
-    """A product that was read before, with all checks."""
     plan = _product_plan(product, structure, limit)
     _assert_operands(product, xs, plan, structure)
     return _run(plan, _in_one_dtype(xs))
 
 
-def _run(plan: JoinPlan, xs: Sequence[Tensor]) -> Tensor:
+def linked(text: str, xs: Sequence[Tensor], structure: Structure, shape: Sequence[int] | None = None) -> Tensor:
+    """A product without checks, of factors (entries, *shape of a row) that can be broadcast; summed to `shape`, if given."""
+    if torch.compiler.is_compiling():
+        return traced_product(flat_of(structure, _product_key(text)), _in_one_dtype(xs), shape)
+    return _run(join_plan_of(structure, parse_product(text)), _in_one_dtype(xs), shape)
+
+
+def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
     values = list(xs)
     for step in plan.steps:
-        values.append(join(step, [values[source] for source in step.sources]))
+        values.append(join(step, [values[source] for source in step.sources], shape if step is plan.steps[-1] else None))
     return values[-1]
 
 
@@ -82,12 +84,25 @@ def _product_plan(product: ProductText, structure: Structure, limit: int) -> Joi
     return join_plan_of(structure, product, limit)
 
 
+def assert_operands(product: ProductText, xs: Sequence[Any], structure: Structure, widths: Sequence[int], limit: int = MAX_JOINED) -> None:
+    """Refuses values that do not fit a product, whose layer was made for so many channels of each operand."""
+    assert_structure(structure)
+    _assert_rows(product, xs, _product_plan(product, structure, limit), structure)
+    for pattern, x, width in zip(product.operands, xs, widths, strict=True):
+        if x.shape[1] != width:
+            raise IncidenceError(f"the features of `{pattern}` must have {width} channels, as the layer was made for; got {x.shape[1]}.")
+
+
+def _assert_rows(product: ProductText, xs: Sequence[Any], plan: JoinPlan, structure: Structure) -> None:
+    for number, (pattern, x, rows) in enumerate(zip(product.operands, xs, plan.num_rows, strict=False)):
+        assert_rows(f"operand {number} of `{product}`, the features of `{pattern}`,", x, rows, structure)
+
+
 def _assert_operands(product: ProductText, xs: Sequence[Any], plan: JoinPlan, structure: Structure) -> None:
     if len(xs) != len(product.operands):
         count = len(product.operands)
         raise IncidenceError(f"`{product}` has {count} operand{'s' * (count != 1)}, and then comes the structure; got {len(xs)} before it.")
-    for number, (pattern, x, rows) in enumerate(zip(product.operands, xs, plan.num_rows, strict=False)):
-        assert_rows(f"operand {number} of `{product}`, the features of `{pattern}`,", x, rows, structure)
+    _assert_rows(product, xs, plan, structure)
     widths = {x.shape[1] for x in xs} - {1}
     if len(widths) > 1:
         shown = ", ".join(str(x.shape[1]) for x in xs)

@@ -22,6 +22,7 @@ from incidence.kernels.traced import flatten_readout, traced_readout
 from incidence.nn.aggr import as_aggr
 from incidence.nn.batch_norm import RowNorm
 from incidence.nn.linear import Linear, as_channels
+from incidence.nn.planned import Planned
 from incidence.nn.tensors import Values, as_list, assert_distinct, assert_structure, key_of, per_tensor
 from incidence.plans import plan_of
 from incidence.plans.layout import Stacks, by_width, layout_of
@@ -194,7 +195,7 @@ def plan_modules(module: nn.Module, structure: Structure) -> None:
     """Makes all index lists that the modules inside of a module need of a structure; tracing needs them."""
     assert_structure(structure, call="plan(structure)")
     for inner in module.modules():
-        if isinstance(inner, (Linear, _Norm, Readout)):
+        if isinstance(inner, (Linear, Planned, Readout, _Norm)):
             inner.plan(structure)
 
 

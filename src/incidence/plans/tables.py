@@ -94,8 +94,10 @@ def table_of(text: ProductText, pattern: Pattern, stored: Pattern, structure: St
     """
     num_entries = structure.num_entries(stored)
     groups = [group for group in text.exchangeable if set(group) <= set(pattern.letters)]
-    what = f"`{text}` reads `{pattern}` in too many ways"
-    assert_few(num_entries * prod(_num_ways(face, groups) for face in pattern.faces), limit, what, "Raise limit=, or use smaller faces")
+    num_ways = prod(_num_ways(face, groups) for face in pattern.faces)
+    if num_ways > 1:
+        what = f"`{text}` reads `{pattern}` in too many ways"
+        assert_few(num_entries * num_ways, limit, what, "Raise limit=, or use smaller faces")
     faces = _face_nodes(structure, stored)
     sign = _orientations(stored, faces)
     entries = torch.arange(num_entries, device=structure.device)

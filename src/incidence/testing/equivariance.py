@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
+from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure import Structure
@@ -55,7 +56,7 @@ def assert_equivariant(
     if trials < 1:
         raise IncidenceError(f"trials is a number of relabellings, at least 1; got {trials!r}.")
     known = getattr(module, "map", None)
-    known = known if isinstance(known, EquivariantMap) else None
+    known = known if isinstance(known, (EquivariantMap, MultilinearMap)) else None
     texts = {p.name or str(p): p for p in known.inputs + known.outputs} if known is not None else {}
     names = _names(known, x, inputs, outputs)
     before = module(x, structure)
@@ -84,7 +85,7 @@ def assert_equivariant(
         )
 
 
-def _names(known: EquivariantMap | None, x: Any, inputs: str | None, outputs: str | None) -> tuple[str | None, str | None]:
+def _names(known: EquivariantMap | MultilinearMap | None, x: Any, inputs: str | None, outputs: str | None) -> tuple[str | None, str | None]:
     if inputs is None and known is not None and len(known.inputs) == 1:
         inputs = str(known.inputs[0])
     if outputs is None:

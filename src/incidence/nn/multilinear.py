@@ -1,0 +1,134 @@
+r"""`Multilinear`: the complete equivariant multilinear layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod, sqrt
+
+import torch
+from torch import Tensor, nn
+
+from incidence.algebra.multilinear import MultilinearMap
+from incidence.algebra.products import ProductText
+from incidence.errors import IncidenceError
+from incidence.nn.functional import assert_operands, linked, plan_einsum
+from incidence.nn.linear import as_channels
+from incidence.nn.operands import Operands
+from incidence.nn.planned import Planned
+from incidence.nn.tensors import Values
+from incidence.structure import Structure
+
+__all__ = ["Multilinear"]
+
+
+class Multilinear(Planned):
+    r"""Every multilinear map that respects relabelling: all products of Theorem 5 (docs/math.md section 17), each with weights of its own.
+
+    $$y = \sum_t W_t\big(\mathrm{einsum}_t(x_1 \otimes \dots \otimes x_n)\big),$$
+
+    t over the products of the map, and $W_t$ any matrix from the products of channels to those of the output. With `rank` the channels of
+    every operand are first mapped to so many, and multiplied one by one: fewer weights and less work, and the whole space again where
+    the rank is the product of all in_channels.
+
+    Args:
+        text: The map, `i j * i j -> i j`; commas do as well. Letters of different tensors are unrelated.
+        in_channels: For all operands, or a dict by tensor.
+        out_channels: Of the output.
+        rank: How many channels operands are mapped to for every product; all products of channels, if not given.
+        products: A predicate on products (`ProductText`) that keeps some, for example no joins.
+        device, dtype: Of the parameters.
+
+    Shape:
+        x: (entries, in_channels) for an operand: one tensor that all operands are, a tuple of one for each, or a dict by tensor.
+        weight: (products, *in_channels, out_channels); with rank `weights[k]` (products, in_channels of k, rank) and `weight`
+            (products, rank, out_channels).
+
+    Example:
+        >>> s = Structure.complete(3, "i j")
+        >>> layer = Multilinear("i j * i j -> i j", 2, 4)
+        >>> layer(torch.randn(9, 2), s).shape, layer.weight.shape
+        (torch.Size([9, 4]), torch.Size([203, 2, 2, 4]))
+    """
+
+    def __init__(
+        self,
+        text: str | MultilinearMap,
+        in_channels: int | Mapping[str, int],
+        out_channels: int,
+        rank: int | None = None,
+        products: Callable[[ProductText], bool] | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.map = text if isinstance(text, MultilinearMap) else MultilinearMap(text)
+        if products is not None and not callable(products):
+            raise IncidenceError(f"products= is a function that says which products to keep; got {products!r}.")
+        self.products = tuple(product for product in self.map.products if products is None or products(product))
+        if not self.products:
+            raise IncidenceError(f"no product is left of the {self.map.dimension} of `{self.map}`: the layer would be 0.")
+        self._operands = Operands(self.map.operands, self.map.text)
+        self.in_channels = [as_channels(c, "in_channels", 1) for c in self._operands.per_operand(in_channels, "in_channels")]
+        self.out_channels = as_channels(out_channels, "out_channels", 1)
+        self.rank = None if rank is None else as_channels(rank, "rank", 1)
+        shapes = [(*self.in_channels, self.out_channels)]
+        if self.rank is not None:
+            shapes = [(self.rank, self.out_channels), *((width, self.rank) for width in self.in_channels)]
+        self.weight, *rest = (nn.Parameter(torch.empty(len(self.products), *shape, device=device, dtype=dtype)) for shape in shapes)
+        self.weights = nn.ParameterList(rest)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the weights anew: with products of unit scale, which `calibrate` sees to, the output has unit scale."""
+        with torch.no_grad():
+            self.weight.normal_(std=1 / sqrt(len(self.products) * prod(self.weight.shape[1:-1])))
+            for weight in self.weights:
+                weight.normal_(std=1 / sqrt(weight.shape[1]))
+
+    def forward(self, x: Values | Sequence[Tensor], structure: Structure) -> Tensor:
+        """Applies the layer.
+
+        Raises:
+            IncidenceError: The values do not fit the structure or the layer.
+        """
+        xs = self._operands.values(x)
+        if not torch.compiler.is_compiling():
+            assert_operands(self.products[0], xs, structure, self.in_channels)
+        y = self._term(0, xs, structure)
+        for number in range(1, len(self.products)):
+            y = y + self._term(number, xs, structure)
+        return y
+
+    def _term(self, number: int, xs: Sequence[Tensor], structure: Structure) -> Tensor:
+        """What one product gives, (entries, out_channels)."""
+        return self._product(number, xs, structure) @ self.weight[number].flatten(0, -2)
+
+    def _product(self, number: int, xs: Sequence[Tensor], structure: Structure) -> Tensor:
+        """One product before its weight, (entries, products of channels or rank)."""
+        text = str(self.products[number])
+        if self.rank is not None:
+            return linked(text, [x @ weight[number] for x, weight in zip(xs, self.weights, strict=True)], structure)
+        shapes = [[-1 if place == k else 1 for place in range(len(xs))] for k in range(len(xs))]
+        return linked(text, [x.view(x.shape[0], *shape) for x, shape in zip(xs, shapes, strict=True)], structure).flatten(1)
+
+    @torch.no_grad()
+    def calibrate(self, x: Values | Sequence[Tensor], structure: Structure) -> Multilinear:
+        """Divides the weight of every product by the root mean square of the product on this batch; those that are 0 are left alone."""
+        xs = self._operands.values(x)
+        assert_operands(self.products[0], xs, structure, self.in_channels)
+        for number, weight in enumerate(self.weight):
+            scale = float(self._product(number, xs, structure).double().square().mean().sqrt())
+            if scale > 0:
+                weight.div_(scale)
+        return self
+
+    def plan(self, structure: Structure) -> None:
+        """Makes the index lists of all products for a structure: needed before tracing."""
+        for product in self.products:
+            plan_einsum(str(product), structure)
+
+    def extra_repr(self) -> str:
+        """What the layer is, as it was written."""
+        widths = self.in_channels[0] if len(set(self.in_channels)) == 1 else self.in_channels
+        rank = "" if self.rank is None else f", rank={self.rank}"
+        return f"{self.map.text!r}, {widths}, {self.out_channels}{rank}, products={len(self.products)}"
