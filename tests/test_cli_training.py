@@ -128,7 +128,7 @@ def test_data_sets_and_models_are_listed(capsys):
     assert all(word in found for word in ("solubility", "molecule-3d", "targets.csv"))
 
 
-COMMANDS = ["explain", "train", "predict", "evaluate"]
+COMMANDS = ["explain", "train", "predict", "evaluate", "compare", "sweep"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

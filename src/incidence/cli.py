@@ -188,5 +188,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "train": ("train a network", partial(_training, "train_flags")),
     "predict": ("predict with a trained network", partial(_training, "predict_flags")),
     "evaluate": ("metrics of a run", partial(_training, "evaluate_flags")),
+    "compare": ("runs side by side", partial(_training, "compare_flags")),
+    "sweep": ("a run for every combination of options", partial(_training, "sweep_flags")),
     "welcome": ("a first look", lambda command: command.set_defaults(run=_welcome)),
 }

@@ -11,7 +11,7 @@ from incidence.lazy import front_door
 
 if TYPE_CHECKING:
     from incidence.plot.diagrams import operation, operations
-    from incidence.plot.figures import confusion, curves, parity, save
+    from incidence.plot.figures import comparison, confusion, curves, parity, save
     from incidence.plot.networks import network
     from incidence.plot.orbit_pictures import orbits
     from incidence.plot.picture import Picture
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Picture": "incidence.plot.picture",
+    "comparison": "incidence.plot.figures",
     "confusion": "incidence.plot.figures",
     "curves": "incidence.plot.figures",
     "network": "incidence.plot.networks",
@@ -41,6 +42,7 @@ _HOMES = {
 
 __all__ = [
     "Picture",
+    "comparison",
     "confusion",
     "curves",
     "network",

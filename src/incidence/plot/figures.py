@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from incidence.errors import need
 from incidence.files import whole_file
 
-__all__ = ["confusion", "curves", "parity", "save"]
+__all__ = ["comparison", "confusion", "curves", "parity", "save"]
 
 _INK = "#1f4e79"
 _PALE = "#c55a11"
@@ -80,6 +81,38 @@ def confusion(predicted: Tensor, target: Tensor, names: Sequence[str]) -> Any:
         for row, column in counts.nonzero().tolist():
             color = "white" if shares[row, column] > 0.5 else "black"
             axis.text(column, row, int(counts[row, column]), ha="center", va="center", fontsize=7, color=color)
+    return figure
+
+
+def comparison(
+    histories: Sequence[Sequence[Mapping[str, float]]], values: Sequence[float], labels: Sequence[str], metric: str, baseline: float
+) -> Any:
+    """Runs side by side: their learning curves on the left, by the validation part if it was looked at; a bar for each on the right.
+
+    Args:
+        histories: For each run a row of metrics for each epoch.
+        values: The metric of each run that counts.
+        labels: What each run is called.
+        metric: The name of the metric.
+        baseline: The same of a predictor that looks at nothing, drawn as a line.
+    """
+    figure = _figure(10.0, max(3.4, 1.2 + 0.34 * len(values)))
+    left, right = figure.subplots(1, 2)
+    colors = need("matplotlib", "a plot", "train").colormaps["viridis"]
+    watched = f"validation_{metric}"
+    name = watched if any(watched in row for rows in histories for row in rows) else "train_loss"
+    for k, rows in enumerate(histories):
+        points = [(row["epoch"], row[name]) for row in rows if name in row]
+        left.plot([e for e, _ in points], [v for _, v in points], color=colors(k / max(1, len(histories) - 1)), lw=1.2)
+    left.set(xlabel="epoch", ylabel=name.replace("_", " "))
+    places = range(len(values))
+    right.barh(places, values, color=[colors(k / max(1, len(values) - 1)) for k in places])
+    right.set_yticks(places, labels, fontsize=8, parse_math=False)
+    right.invert_yaxis()
+    if isfinite(baseline):
+        right.axvline(baseline, color="black", lw=0.8, ls="--", label="baseline")
+        right.legend(frameon=False)
+    right.set_xlabel(metric)
     return figure
 
 

@@ -10,7 +10,7 @@ __all__ = ["plain", "scatter"]
 # The bit of the Braille block for a dot, by its column and its row from above.
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
-_PLAIN = {**{0x2800 + bits: "*" for bits in range(1, 256)}, ord("┤"): "|", ord("└"): "+", ord("─"): "-"}
+_PLAIN = {**{0x2800 + bits: "*" for bits in range(1, 256)}, ord("┤"): "|", ord("└"): "+", ord("─"): "-", ord("█"): "#"}
 
 
 def plain(text: str) -> str:

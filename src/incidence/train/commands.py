@@ -1,4 +1,4 @@
-"""The commands `train`, `predict` and `evaluate`: their flags, and from there to runs and files, and back to text.
+"""The commands `train`, `predict` and their kin: their flags, and from there to runs and files, and back to text.
 
 What trains is loaded when a command runs, so that help comes at once and without Lightning.
 """
@@ -18,7 +18,7 @@ from incidence.errors import IncidenceError, as_called, command
 from incidence.train import launch
 from incidence.train.config import SECTIONS, Config, option_type, read_config
 
-__all__ = ["evaluate_flags", "predict_flags", "train_flags"]
+__all__ = ["compare_flags", "evaluate_flags", "predict_flags", "sweep_flags", "train_flags"]
 
 _TRAIN = """\
 Trains a network and keeps everything in a folder of its own: options, weights,
@@ -69,6 +69,29 @@ Measures a trained network on every part of its data, or of other data. The
 parts of its own data are those it was trained with; of other data, --split and
 --validation say them.
 """
+_COMPARE = """\
+Puts finished runs side by side: the metric, the options in which they differ,
+and what each cost; the best first. Runs on other data stand apart.
+"""
+_COMPARE_EXAMPLES = """\
+examples:
+  incidence compare runs/*
+  incidence compare runs/a runs/b --out compare.png
+"""
+_SWEEP = """\
+Trains a run for every combination of the values in a file, and compares them. A
+sweep that was stopped goes on with the same words: runs that are finished are
+left as they are, and the one that was stopped is resumed.
+"""
+_SWEEP_EXAMPLES = """\
+a file of four runs, sizes.yaml:
+  data: solubility
+  epochs: 20
+  hidden: [32, 64]
+  seed: [0, 1]
+
+  incidence sweep sizes.yaml
+"""
 _LAYOUTS = """\
 Your own data (--data PATH):
   folder/targets.csv          columns file,target[,split]; the files beside it
@@ -109,6 +132,24 @@ def evaluate_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="one JSON object for other programs")
     _add_options(command, ("data",))
     command.set_defaults(run=_evaluate)
+
+
+def compare_flags(command: argparse.ArgumentParser) -> None:
+    """Adds the flags of `compare`."""
+    command.description, command.epilog = _COMPARE, _COMPARE_EXAMPLES
+    command.add_argument("runs", nargs="*", metavar="RUN", help="folders of runs, or of sweeps; by default all in runs/")
+    command.add_argument("--out", metavar="FILE", help="writes a picture (.png, .svg, .pdf) or a table (.csv)")
+    command.add_argument("--json", action="store_true", help="one JSON object for other programs")
+    command.set_defaults(run=_compare)
+
+
+def sweep_flags(command: argparse.ArgumentParser) -> None:
+    """Adds the flags of `sweep`."""
+    command.description, command.epilog = _SWEEP, _SWEEP_EXAMPLES
+    command.add_argument("file", metavar="FILE", help="options, as for `train --config`, with lists of values")
+    command.add_argument("--out", metavar="FOLDER", help="the folder of the runs; by default runs/ and the name of the file")
+    command.add_argument("--json", action="store_true", help="one JSON object for other programs")
+    command.set_defaults(run=_sweep)
 
 
 def _add_options(command: argparse.ArgumentParser, sections: Sequence[str]) -> None:
@@ -164,8 +205,7 @@ def _predict(arguments: argparse.Namespace) -> str:
     prediction = launch.load("prediction", "prediction")
     errors: list[IncidenceError] = []
     task, found = prediction.predict(Path(arguments.run_folder), arguments.files, errors)
-    for error in errors:
-        print(as_called(f"{command()}: passed over: {error}"), file=sys.stderr)
+    _tell_passed_over(errors)
     if not found:
         raise IncidenceError(f"there is nothing to predict: none of {len(arguments.files)} files gave an example that fits the model.")
     arguments.code = int(bool(errors))
@@ -190,6 +230,32 @@ def _evaluate(arguments: argparse.Namespace) -> str:
     if "data" in flags:
         lines.append(f"The parts are those of {flags['data']}.")
     return "\n".join(lines)
+
+
+def _compare(arguments: argparse.Namespace) -> str:
+    """Runs side by side."""
+    comparing = launch.load("compare", "comparing runs")
+    found = comparing.compare(arguments.runs or ["runs"])
+    _tell_passed_over(found.passed_over)
+    arguments.code = int(bool(found.passed_over))
+    if arguments.out is not None:
+        found.save(Path(arguments.out))
+    return json.dumps({"runs": found.data()}, indent=1) if arguments.json else str(found)
+
+
+def _sweep(arguments: argparse.Namespace) -> str:
+    """A run for every combination."""
+    say = (lambda text: None) if arguments.json or not launch.is_first() else launch.say
+    out = None if arguments.out is None else Path(arguments.out)
+    found, errors = launch.load("sweep", "training").sweep(Path(arguments.file), out, say)
+    _tell_passed_over(errors)
+    arguments.code = int(bool(errors))
+    return json.dumps({"runs": found.data()}, indent=1) if arguments.json else str(found)
+
+
+def _tell_passed_over(errors: Sequence[IncidenceError]) -> None:
+    for error in errors:
+        print(as_called(f"{command()}: passed over: {error}"), file=sys.stderr)
 
 
 def _listing() -> str:

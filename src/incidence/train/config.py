@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from incidence.errors import IncidenceError, need
 
-__all__ = ["RECIPES", "SECTIONS", "Config", "option_type", "read_config", "read_options", "read_yaml"]
+__all__ = ["RECIPES", "SECTIONS", "Config", "is_list_option", "option_type", "read_config", "read_options", "read_yaml"]
 
 SECTIONS = ("data", "model", "training", "run")
 
@@ -155,6 +155,11 @@ def option_type(hint: Any) -> Any:
     if get_origin(hint) in (Union, types.UnionType):
         [hint] = [t for t in get_args(hint) if t is not type(None)]
     return hint
+
+
+def is_list_option(name: str) -> bool:
+    """Whether an option takes several values at once."""
+    return get_origin(option_type(get_type_hints(Config).get(name))) is tuple
 
 
 def _checked(f: dataclasses.Field[Any], value: Any, hint: Any) -> Any:

@@ -18,7 +18,19 @@ from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.train.folder import apart, csv_text
 
-__all__ = ["Evaluation", "Scored", "evaluate", "metrics_of", "update"]
+__all__ = ["BLIND", "HIGHER", "PARTS", "Evaluation", "Scored", "evaluate", "metrics_of", "number", "update"]
+
+PARTS: tuple[str, ...] = ("test", "validation", "train")
+"""The first that is there counts."""
+BLIND = {"accuracy": "the most frequent class", "rmse": "the mean of the training data", "mae": "the median of the training data"}
+"""What the baseline says, by metric."""
+HIGHER = frozenset({"accuracy"})
+"""Metrics that are better the higher they are."""
+
+
+def number(value: float, metric: str) -> str:
+    """A metric as people read it."""
+    return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.4g}"
 
 
 def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollection:

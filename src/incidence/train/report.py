@@ -10,14 +10,11 @@ import sys
 
 from incidence import plot
 from incidence.errors import IncidenceError
+from incidence.train.evaluate import BLIND, PARTS, number
 from incidence.train.folder import disk_trouble, write
 from incidence.train.run import Run
 
 __all__ = ["page", "summary", "tell"]
-
-_PARTS: tuple[str, ...] = ("test", "validation", "train")  # the first that is there counts
-
-_BLIND = {"accuracy": "the most frequent class", "rmse": "the mean of the training data", "mae": "the median of the training data"}
 
 _PAGE = """\
 <!doctype html>
@@ -52,8 +49,8 @@ def summary(run: Run) -> str:
     data, part = run.prepared.data, _shown(run)
     scored, metric = run.evaluation.parts[part], data.metric
     unit = f" {data.task.unit}" if data.task.unit and metric != "accuracy" else ""
-    ours, blind = (_number(found[metric], metric) for found in (scored.metrics, scored.baseline))
-    lines = [f"{data.name}: {part} {metric} {ours}{unit}, against {blind} for {_BLIND[metric]}", ""]
+    ours, blind = (number(found[metric], metric) for found in (scored.metrics, scored.baseline))
+    lines = [f"{data.name}: {part} {metric} {ours}{unit}, against {blind} for {BLIND[metric]}", ""]
     if data.task.kind == "regression":
         measured = scored.target.reshape(scored.predicted.shape)
         lines += [plot.scatter(measured[:, 0].tolist(), scored.predicted[:, 0].tolist(), x_name="measured", y_name="predicted"), ""]
@@ -84,11 +81,7 @@ def _next(run: Run) -> list[str]:
 
 
 def _shown(run: Run) -> str:
-    return next(name for name in _PARTS if name in run.evaluation.parts)
-
-
-def _number(value: float, metric: str) -> str:
-    return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.4g}"
+    return next(name for name in PARTS if name in run.evaluation.parts)
 
 
 def page(run: Run) -> None:
@@ -99,7 +92,7 @@ def page(run: Run) -> None:
         scored = evaluation.parts[_shown(run)]
         figures["confusion"] = plot.confusion(scored.predicted, scored.target, data.task.names)
     else:
-        parts = [(name, evaluation.parts[name]) for name in _PARTS[::-1] if name in evaluation.parts]
+        parts = [(name, evaluation.parts[name]) for name in PARTS[::-1] if name in evaluation.parts]
         figures["parity"] = plot.parity({name: (part.predicted, part.target) for name, part in parts}, data.task.names, data.task.unit)
     drawings = []
     for name, figure in figures.items():
@@ -112,8 +105,8 @@ def page(run: Run) -> None:
         drawings.append(drawn.getvalue()[drawn.getvalue().index("<svg") :])
     head = "<tr><th>part</th><th>rows</th><th>metric</th><th>network</th><th>baseline</th></tr>"
     rows = [
-        f"<tr><td>{name}</td><td>{len(part.target)}</td><td>{metric}</td><td>{_number(value, metric)}</td>"
-        f"<td>{_number(part.baseline[metric], metric)}</td></tr>"
+        f"<tr><td>{name}</td><td>{len(part.target)}</td><td>{metric}</td><td>{number(value, metric)}</td>"
+        f"<td>{number(part.baseline[metric], metric)}</td></tr>"
         for name, part in evaluation.parts.items()
         for metric, value in part.metrics.items()
     ]

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from incidence.errors import IncidenceError, need
 from incidence.train.checkpoint import AtomicCheckpointIO
+from incidence.train.evaluate import HIGHER
 from incidence.train.folder import RunFolder, csv_text, write
 from incidence.train.launch import is_first
 from incidence.train.prepare import Prepared
@@ -57,7 +58,7 @@ def _watchers(prepared: Prepared, folder: RunFolder) -> Iterator[Callback]:
     config, metric = prepared.config, prepared.data.metric
     if (config.keep == "best" or config.patience) and not prepared.parts.validation:
         raise IncidenceError("--keep best and --patience need a validation part: add --validation 0.1.")
-    watched: dict[str, Any] = {"monitor": f"validation_{metric}", "mode": "max" if metric == "accuracy" else "min"}
+    watched: dict[str, Any] = {"monitor": f"validation_{metric}", "mode": "max" if metric in HIGHER else "min"}
     one_file: dict[str, Any] = {"save_on_train_epoch_end": True, "enable_version_counter": False}
     if config.patience:
         yield Stop(patience=config.patience, **watched)
