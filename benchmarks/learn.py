@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.separate import separate_families
+from benchmarks.separate import separate_brec, separate_families, separate_small_graphs
 from benchmarks.sets import load
 from incidence.data import DataSet, Split
 from incidence.errors import command
@@ -135,8 +135,20 @@ def _ten_folds(task: Experiment, name: str) -> dict[str, Any]:
 
 
 def strongly_regular(task: Experiment) -> dict[str, Any]:
-    """Every pair of every family, random weights in double precision, rings up to 5; see benchmarks/separate.py."""
+    """Every pair of every family, random weights in double precision: rings up to 5, without and with products over all pairs; products
+    without rings, and nodes and edges, as the controls that must fail. See benchmarks/separate.py.
+    """
     return separate_families(task.folder, task.is_quick)
+
+
+def small_graphs(task: Experiment) -> dict[str, Any]:
+    """The pairs of connected graphs on 8 nodes that colour refinement cannot tell apart: products; nodes and edges as the control."""
+    return separate_small_graphs(task.folder, task.is_quick)
+
+
+def brec(task: Experiment) -> dict[str, Any]:
+    """400 pairs, random weights in double precision, for each pair a network; relabelled copies are the control."""
+    return separate_brec(task.folder, task.is_quick)
 
 
 # task: (function, bar, published figures)
@@ -146,6 +158,8 @@ TASKS: dict[str, tuple[Callable[[Experiment], dict[str, Any]], str, str]] = {
     "csl": (csl, "100", "GIN 10, RP-GIN 37.6 (Murphy et al. 2019), 3-WL-GNN 96 to 98 (Dwivedi et al.)"),
     "counting": (counting, "< 1e-4, control fails", "2-IGN 9.8e-2, GIN 1.2e-1, LRP 2.8e-5, PPGN 5.1e-8 (Chen et al. 2020)"),
     "sr": (strongly_regular, "all pairs", "3-WL none; CIN about all (Bodnar et al. 2021)"),
+    "graph8c": (small_graphs, "312 of 312", "GIN 0, PPGN 312 (Balcilar et al. 2021, untrained)"),
+    "brec": (brec, "> 287", "3-WL 270, I2-GNN 281, PPGN 233 (Wang and Zhang 2024, trained)"),
     "shrec11": (shrec11, ">= 98.5", "MeshCNN 98.6, HodgeNet 99.2, PD-MeshNet 99.7"),
     "mutag": (mutag, ">= 88, nested >= 85", "IGN 83.9, GIN 89.4, PPGN 90.6, CIN 92.7, all by the protocol of Xu et al."),
     "proteins": (proteins, ">= 76, nested >= 75", "IGN 76.6, GIN 76.2, CIN 77.0"),

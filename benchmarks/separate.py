@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,35 +18,92 @@ from torch import Tensor
 
 import incidence as inc
 from benchmarks.sets import load
-from benchmarks.sets.graphs import FAMILIES
+from benchmarks.sets.graphs import FAMILIES, GROUPS
 from incidence.data.lifts import lift_all
 from incidence.models import make
 
+_TOGETHER = 4_000_000  # triples of nodes in a batch
+_RANDOM = {"norm": "none", "dropout": 0.0, "hidden": 16, "activation": "silu"}
 
-def outputs(examples: list[inc.Example], model: str, seed: int) -> Tensor:
+
+@dataclass(frozen=True)
+class Contestant:
+    """A network and the lifts before it.
+
+    Attributes:
+        model: A preset, or the tensors it reads.
+        lifts: Each with its options, one after the other.
+        settings: Of the network, in place of those of the preset and of all random networks.
+    """
+
+    model: str
+    lifts: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def lifted(self, examples: Sequence[inc.Example]) -> list[inc.Example]:
+        """The examples after all lifts."""
+        found = list(examples)
+        for name, options in self.lifts:
+            found = lift_all(found, name, **options)
+        return found
+
+    def network(self, example: inc.Example, out_channels: int = 16) -> inc.models.IncidenceNet:
+        """A fresh network for lifted examples, in double precision."""
+        widths = {key: x.shape[1] for key, x in example.features.items()}
+        return make(self.model, widths, out_channels, **{**_RANDOM, **self.settings}).double()
+
+
+GRAPH = Contestant("graph")
+RINGS = Contestant("rings", (("rings", {"max_size": 5}),))
+PPGN = Contestant("ppgn", (("pairs", {}),))
+LOCAL = Contestant("local-fgnn", (("hops", {"k": 2}),))
+SUBGRAPH = Contestant("subgraph", (("pairs", {}),))
+RINGED_PPGN = Contestant(
+    "i, {i j}, ring={i ...}, i j",
+    (("rings", {"max_size": 5}), ("pairs", {})),
+    {"through": "i j", "products": "i j, j k -> i k", "max_overlap": 2},
+)
+
+
+def outputs(examples: Sequence[inc.Example], contestant: Contestant, seed: int) -> Tensor:
     """What a random network gives for each graph; shape (graphs, 16)."""
+    lifted = contestant.lifted(examples)
     torch.manual_seed(seed)
-    net = make(
-        model, {key: x.shape[1] for key, x in examples[0].features.items()}, 16, norm="none", dropout=0.0, hidden=16, activation="silu"
-    )
-    net.double().eval()
-    first = _batch(examples[:16])
-    net.calibrate(first.features, first.structure)
+    net = contestant.network(lifted[0]).eval()
+    net.calibrate(_batch(lifted[:16] if len(lifted) > 16 else lifted))
     with torch.no_grad():
-        found = [net(b.features, b.structure) for b in (_batch(examples[k : k + 16]) for k in range(0, len(examples), 16))]
-    return torch.cat(found)
+        return torch.cat([net(_batch(part)) for part in _parts(lifted)])
 
 
-def _batch(examples: list[inc.Example]) -> inc.Example:
-    batch = inc.collate(examples)
+def _parts(examples: Sequence[inc.Example]) -> Iterator[list[inc.Example]]:
+    part: list[inc.Example] = []
+    for example in examples:
+        if part and (len(part) == 16 or sum(e.structure.total_nodes**3 for e in (*part, example)) > _TOGETHER):
+            yield part
+            part = []
+        part.append(example)
+    yield part
+
+
+def _batch(examples: Sequence[inc.Example]) -> inc.Example:
+    batch = inc.collate(list(examples))
     return batch.replace(features={key: x.double() for key, x in batch.features.items()})
 
 
-def told_apart(examples: list[inc.Example], lift: str, model: str, seed: int = 0, **options: Any) -> tuple[int, int]:
-    """How many of all pairs are told apart, and how many there are."""
+def relabelled(example: inc.Example, generator: torch.Generator) -> inc.Example:
+    """The same graph with its nodes in another order; without features of its own it is the same example but for the labels."""
+    structure = example.structure.relabel(torch.randperm(example.structure.total_nodes, generator=generator))
+    return inc.Example(structure, {key: torch.ones_like(x) for key, x in example.features.items()}, example.target)
+
+
+def _with_copies(examples: Sequence[inc.Example], seed: int) -> list[inc.Example]:
     generator = torch.Generator().manual_seed(seed)
-    copies = [_relabelled(e, torch.randperm(e.structure.total_nodes, generator=generator)) for e in examples]
-    y, again = outputs(lift_all(examples + copies, lift, **options), model, seed).chunk(2)
+    return [*examples, *(relabelled(e, generator) for e in examples)]
+
+
+def told_apart(examples: Sequence[inc.Example], contestant: Contestant, seed: int = 0) -> tuple[int, int]:
+    """How many of all pairs are told apart, and how many there are."""
+    y, again = outputs(_with_copies(examples, seed), contestant, seed).chunk(2)
     rounding = (y - again).abs().amax()
     distance = torch.cdist(y, y, p=torch.inf)
     pairs = torch.triu_indices(len(y), len(y), 1)
@@ -52,21 +111,104 @@ def told_apart(examples: list[inc.Example], lift: str, model: str, seed: int = 0
     return int(apart.sum()), len(apart)
 
 
-def _relabelled(example: inc.Example, order: Tensor) -> inc.Example:
-    """The same graph with its nodes in another order; without features of its own it is the same example but for the labels."""
-    structure = example.structure.relabel(order)
-    return inc.Example(structure, {key: torch.ones_like(x) for key, x in example.features.items()}, example.target)
+def pairs_told_apart(examples: Sequence[inc.Example], contestant: Contestant, seed: int = 0) -> list[bool]:
+    """For the pairs of examples 2k and 2k + 1 whether each is told apart: its own copies are its control, and a network of its own."""
+    return [_is_told_apart(examples[k : k + 2], contestant, seed) for k in range(0, len(examples), 2)]
+
+
+def _is_told_apart(pair: Sequence[inc.Example], contestant: Contestant, seed: int) -> bool:
+    y, again = outputs(_with_copies(pair, seed), contestant, seed).chunk(2)
+    rounding = float((y - again).abs().amax())
+    return float((y[0] - y[1]).abs().amax()) > max(1e-8, 100 * rounding)
+
+
+def equal_pairs(examples: Sequence[inc.Example]) -> Tensor:
+    """The pairs of graphs that colour refinement (1-WL) cannot tell apart, shape (pairs, 2)."""
+    batch = inc.collate(list(examples)).structure
+    ends = torch.cat([batch["{i j}"], batch["{i j}"].flip(0)], dim=1)
+    home = batch.batch("i")
+    colour = torch.zeros(batch.total_nodes, dtype=torch.long)
+    while True:
+        finer = _classes(torch.stack([colour, _classes_of_bags(ends[0], colour[ends[1]], batch.total_nodes)], dim=1))
+        if int(finer.max()) == int(colour.max()):
+            break
+        colour = finer
+    kinds = _classes_of_bags(home, colour, len(examples))
+    same = kinds[:, None] == kinds[None]
+    return same.triu(1).nonzero()
+
+
+def _classes(rows: Tensor) -> Tensor:
+    _, found = torch.unique(rows, dim=0, return_inverse=True)
+    numbers: Tensor = found
+    return numbers
+
+
+def _classes_of_bags(bag: Tensor, member: Tensor, count: int) -> Tensor:
+    """The same number for bags with the same members, each as often."""
+    sizes = torch.bincount(bag, minlength=count)
+    order = (bag * (int(member.max()) + 1 if len(member) else 1) + member).argsort()
+    rows = torch.full((count, int(sizes.max()) if count else 0), -1)
+    place = torch.arange(len(bag)) - (sizes.cumsum(0) - sizes)[bag[order]]
+    rows[bag[order], place] = member[order]
+    return _classes(rows)
+
+
+# ---- the tasks
 
 
 def separate_families(folder: Path | None, is_quick: bool) -> dict[str, Any]:
-    """All families of strongly regular graphs, with rings up to 5, cliques, and nodes and edges alone as the control that must fail."""
+    """All families of strongly regular graphs, with rings up to 5, alone and with products over all pairs; nodes and edges alone, and
+    the three networks of products without rings, are the controls that must fail: no test of three nodes tells these graphs apart.
+    """
+    lifted = {"rings": RINGS, "rings, ppgn": RINGED_PPGN}
+    controls = {"graph": GRAPH, "ppgn": PPGN, "local-fgnn": LOCAL, "subgraph": SUBGRAPH}
     found: dict[str, Any] = {}
     start = time.process_time()
     for family in FAMILIES[:2] if is_quick else FAMILIES:
-        examples = list(load("sr", folder=folder, family=family).examples)
-        rings = told_apart(examples, "rings", "rings", max_size=5)
-        control = told_apart(examples, "none", "graph")
-        found[family] = {"rings": rings, "control": control}
-        print(f"  {family}: rings {rings[0]} of {rings[1]} pairs, nodes and edges {control[0]}", file=sys.stderr, flush=True)
-    apart, pairs = (sum(f["rings"][k] for f in found.values()) for k in (0, 1))
-    return {"apart": apart, "pairs": pairs, "families": found, "cpu_seconds": round(time.process_time() - start, 1)}
+        examples = load("sr", folder=folder, family=family).examples
+        found[family] = {name: told_apart(examples, one) for name, one in (lifted | controls).items()}
+        _say(f"{family}: " + ", ".join(f"{name} {apart} of {pairs}" for name, (apart, pairs) in found[family].items()))
+    totals = {name: [sum(f[name][k] for f in found.values()) for k in (0, 1)] for name in lifted | controls}
+    apart, pairs = totals["rings"]
+    return {"apart": apart, "pairs": pairs, "totals": totals, "families": found, "cpu_seconds": round(time.process_time() - start, 1)}
+
+
+def separate_small_graphs(folder: Path | None, is_quick: bool) -> dict[str, Any]:
+    """The pairs of connected graphs with 8 nodes (7, if quick) that colour refinement cannot tell apart."""
+    examples = load("small-graphs", folder=folder, nodes=7 if is_quick else 8).examples
+    pairs = equal_pairs(examples)
+    both = [examples[k] for k in pairs.flatten().tolist()]
+    found = {one.model: sum(pairs_together(both, one)) for one in (GRAPH, PPGN, LOCAL, SUBGRAPH)}
+    return {"pairs": len(pairs), "apart": found}
+
+
+def pairs_together(examples: Sequence[inc.Example], contestant: Contestant, seed: int = 0) -> list[bool]:
+    """As `pairs_told_apart`, with one network for all pairs; the largest distance of any copy is the control of all."""
+    y, again = outputs(_with_copies(examples, seed), contestant, seed).chunk(2)
+    rounding = float((y - again).abs().amax())
+    distances: list[float] = (y[0::2] - y[1::2]).abs().amax(1).tolist()
+    return [distance > max(1e-8, 100 * rounding) for distance in distances]
+
+
+def separate_brec(folder: Path | None, is_quick: bool) -> dict[str, Any]:
+    """The pairs of BREC, random weights: products over all pairs; nodes, edges, rings up to 6 with products; either of them."""
+    contestants = {"graph": GRAPH, "subgraph": SUBGRAPH, "ppgn": _DEEP_PPGN, "rings, ppgn": _RINGS_FOR_BREC}
+    found: dict[str, dict[str, int]] = {}
+    for group in GROUPS[:2] if is_quick else GROUPS:
+        examples = load("brec", folder=folder, group=group).examples
+        apart = {name: pairs_told_apart(examples, one) for name, one in contestants.items() if (group, name) not in _TOO_LARGE}
+        found[group] = {name: sum(one) for name, one in apart.items()}
+        found[group] |= {"any": sum(map(any, zip(*apart.values(), strict=True))), "pairs": len(examples) // 2}
+        _say(f"{group}: " + ", ".join(f"{name} {count}" for name, count in found[group].items()))
+    names = [*contestants, "any", "pairs"]
+    return {"apart": {name: sum(group.get(name, 0) for group in found.values()) for name in names}, "groups": found}
+
+
+_DEEP_PPGN = Contestant("ppgn", (("pairs", {}),), {"depth": 5, "hidden": 8})
+_RINGS_FOR_BREC = Contestant(RINGED_PPGN.model, (("rings", {"max_size": 6}), ("pairs", {})), {**RINGED_PPGN.settings, "hidden": 8})
+_TOO_LARGE = {("cfi", "rings, ppgn"), ("cfi", "subgraph")}  # up to 198 nodes; rings up to 6 say nothing about them
+
+
+def _say(text: str) -> None:
+    print(f"  {text}", file=sys.stderr, flush=True)

@@ -35,6 +35,7 @@ SETS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "cexp": ("graphs.load_exp", "as exp, half of the pairs made easy; 10 folds", {"model": "rings", "max_size": 8}),
     "sr": ("graphs.load_sr", "strongly regular graphs of a family, nothing to train on", {}),
     "brec": ("graphs.load_brec", "pairs of graphs that are hard to tell apart, nothing to train on", {}),
+    "small-graphs": ("graphs.load_small_graphs", "all connected graphs with 2 to 8 nodes, nothing to train on", {}),
     "counting": ("graphs.load_counting", "5000 random graphs with counts of small patterns", _COUNTING),
     "cora-cocitation": ("hypergraphs.load_citation", "2708 papers, topics by co-citation hypergraph; 10 splits", _CITATION),
     "cora-coauthorship": ("hypergraphs.load_citation", "2708 papers, topics by co-authorship hypergraph; 10 splits", _CITATION),

@@ -16,7 +16,19 @@ from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.ragged import ranges
 
-__all__ = ["FAMILIES", "GROUPS", "load_brec", "load_counting", "load_csl", "load_exp", "load_sr", "load_tu", "others", "random_folds"]
+__all__ = [
+    "FAMILIES",
+    "GROUPS",
+    "load_brec",
+    "load_counting",
+    "load_csl",
+    "load_exp",
+    "load_small_graphs",
+    "load_sr",
+    "load_tu",
+    "others",
+    "random_folds",
+]
 
 _PLAIN = {"degrees": False}
 _TWO = ("class 0", "class 1")
@@ -158,6 +170,22 @@ def load_brec(name: str, folder: Path | None, *, group: str = "basic") -> DataSe
     examples = _plain(_from_graph6(path, lines.tolist()), torch.arange(len(lines)) % 2)
     about = f"The group {group} of BREC (Wang and Zhang, 2024): pairs of graphs that the 1-WL test cannot tell apart. {_NO_TRAINING}"
     return _classification(name, examples, ("first", "second"), [_all_test(examples)], _PLAIN, about)
+
+
+def load_small_graphs(name: str, folder: Path | None, *, nodes: int = 8) -> DataSet:
+    """All connected graphs with so many nodes, each a class of its own.
+
+    Args:
+        name: `small-graphs`.
+        folder: `small_graphs`, or the folder that holds it.
+        nodes: From 2 to 8.
+    """
+    choose(name, "nodes", str(nodes), [str(count) for count in range(2, 9)])
+    path = find(name, folder, "small_graphs", f"graph{nodes}c.g6")
+    examples = _plain(_from_graph6(path, text(path).split()))
+    names = [f"graph {k}" for k in range(len(examples))]
+    about = f"All connected graphs with {nodes} nodes. {_NO_TRAINING}"
+    return _classification(name, examples, names, [_all_test(examples)], _PLAIN, about)
 
 
 def _from_graph6(path: Path, lines: Sequence[str | bytes]) -> list[tuple[int, Tensor]]:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import incidence as inc
+from benchmarks.separate import equal_pairs
 from benchmarks.sets import load
 from benchmarks.sets.graphs import random_folds
 from benchmarks.sets.neighbour_lists import read_neighbour_lists
@@ -33,7 +34,15 @@ TESTED = {"mutag": 180, "ptc": 340, "proteins": 1110}  # of the others all graph
 
 @cache
 def load_cached(name, **options):
-    folder = {"csl": "csl", "exp": "exp_cexp", "cexp": "exp_cexp", "sr": "sr_graphs", "brec": "brec", "counting": "substructure_counting"}
+    folder = {
+        "csl": "csl",
+        "exp": "exp_cexp",
+        "cexp": "exp_cexp",
+        "sr": "sr_graphs",
+        "brec": "brec",
+        "counting": "substructure_counting",
+        "small-graphs": "small_graphs",
+    }
     return load(name, data_folder(folder.get(name, "tu_graphs")).parent, **options)
 
 
@@ -343,3 +352,25 @@ def test_the_reader_makes_the_features_of_the_tu_sets(tmp_path):
     write(tmp_path, "a.nodes", "0 0\n1 0\n2 1\n")
     [(_, example, *_)] = reader("graph").read(path, None, **data.reader_options)
     assert example == data.examples[0].replace(target=None)
+
+
+@pytest.mark.parametrize(("nodes", "count", "equal"), [(5, 21, 0), (6, 112, 3), (7, 853, 17)])
+def test_small_graphs_have_the_known_counts_and_as_many_pairs_that_colour_refinement_leaves(nodes, count, equal):
+    data = load_cached("small-graphs", nodes=nodes)
+    assert_ready(data)
+    assert len(data.examples) == count
+    hashes = [_refined(e.structure["{i j}"]) for e in data.examples]
+    expected = [[k, m] for k in range(count) for m in range(k + 1, count) if hashes[k] == hashes[m]]
+    assert equal_pairs(data.examples).tolist() == expected
+    assert len(expected) == equal
+
+
+def _refined(edges):
+    graph = nx.Graph(edges.T.tolist())
+    nx.set_node_attributes(graph, "1", "colour")
+    return nx.weisfeiler_lehman_graph_hash(graph, node_attr="colour", iterations=len(graph))
+
+
+def test_small_graphs_have_2_to_8_nodes():
+    with pytest.raises(IncidenceError, match="the option nodes of the data set 'small-graphs' is one of 2, 3, 4, 5, 6, 7, 8; got '9'"):
+        load_cached("small-graphs", nodes=9)

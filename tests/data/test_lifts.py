@@ -6,7 +6,7 @@ import torch
 
 import incidence as inc
 from incidence.data.lifts import LIFTS, lift_all
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, TooLargeError
 
 
 def example(graph, target=1):
@@ -26,6 +26,9 @@ EVERY = [
     ("cliques", {"max_size": 4}),
     ("matrix", {}),
     ("pairs", {}),
+    ("hops", {}),
+    ("hops", {"k": 4}),
+    ("rings+pairs", {"max_size": 5}),
     ("triples", {}),
     ("triples", {"features": True}),
 ]
@@ -34,7 +37,8 @@ EVERY = [
 @pytest.mark.parametrize(("name", "options"), EVERY)
 def test_lifting_many_at_once_is_lifting_each(name, options):
     lifted = lift_all(EXAMPLES, name, **options)
-    assert lifted == [LIFTS[name](one, **options) for one in EXAMPLES]
+    if name in LIFTS:
+        assert lifted == [LIFTS[name](one, **options) for one in EXAMPLES]
     whole = inc.collate(lifted)
     assert whole == whole.canonical()
     assert whole.target.tolist() == list(range(len(EXAMPLES)))
@@ -100,6 +104,29 @@ def test_pairs_and_triples_are_complete_and_tell_edges(k):
     assert plain.features["i j k"].tolist() == [[1]] * n**3
 
 
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("number", range(len(GRAPHS)))
+def test_hops_are_the_pairs_within_a_distance_which_they_tell(number, k):
+    graph = GRAPHS[number]
+    [lifted] = lift_all([EXAMPLES[number]], "hops", k=k)
+    far = dict(nx.all_pairs_shortest_path_length(graph, cutoff=k))
+    expected = {(i, j): [distance == d for d in range(k + 1)] for i, reached in far.items() for j, distance in reached.items()}
+    found = dict(zip(map(tuple, lifted.structure["near"].T.tolist()), lifted.features["near=i j"].tolist(), strict=True))
+    assert found == expected
+
+
+def test_lifts_one_after_the_other_add_all_their_tensors():
+    twice = lift_all(lift_all(EXAMPLES, "rings", max_size=4), "hops", k=3)
+    assert lift_all(EXAMPLES, "rings+hops", max_size=4, k=3) == twice
+
+
+@pytest.mark.parametrize(("name", "what"), [("pairs", "49 tuples of 2 nodes"), ("hops", r"\d+ pairs")])
+def test_more_entries_than_the_limit_are_refused_before_they_are_made(name, what):
+    with pytest.raises(TooLargeError, match=f"there are at least {what}, and limit=20. Lower k, or raise limit="):
+        lift_all([EXAMPLES[3]], name, limit=20)
+    assert lift_all([EXAMPLES[3]], name, limit=49) == lift_all([EXAMPLES[3]], name)
+
+
 def test_graphs_without_features_have_a_matrix_too():
     [lifted] = lift_all([inc.Example(inc.Structure(2, {"{i j}": [[0], [1]]}))], "matrix")
     assert lifted.features["i j"].tolist() == [[1, 0], [1, 0], [0, 1], [0, 1]]
@@ -110,9 +137,15 @@ def test_wrong_lifts_are_refused():
         lift_all(EXAMPLES, "ring")
     with pytest.raises(IncidenceError, match="the lift 'rings' has no option 'size': it takes max_size"):
         lift_all(EXAMPLES, "rings", size=3)
-    with pytest.raises(IncidenceError, match="the lift 'pairs' has no option 'size': it takes no options"):
-        lift_all(EXAMPLES, "pairs", size=3)
+    with pytest.raises(IncidenceError, match="the lift 'matrix' has no option 'size': it takes no options"):
+        lift_all(EXAMPLES, "matrix", size=3)
+    with pytest.raises(IncidenceError, match=r"the lift 'rings\+pairs' has no option 'k': it takes max_size, limit"):
+        lift_all(EXAMPLES, "rings+pairs", k=3)
+    with pytest.raises(IncidenceError, match=r"no lift 'pear'; there are: .* as in 'rings\+pairs'"):
+        lift_all(EXAMPLES, "rings+pear")
+    with pytest.raises(IncidenceError, match="the lift 'hops': k is an integer of at least 1; got 0"):
+        lift_all(EXAMPLES, "hops", k=0)
     directed = inc.Example(inc.Structure(2, {"(i j)": [[0], [1]]}))
-    for name in ("matrix", "pairs", "triples"):
+    for name in ("matrix", "pairs", "hops", "triples"):
         with pytest.raises(IncidenceError, match=r"reads edges `\{i j\}`; the example has the tensors: `\(i j\)`"):
             lift_all([directed], name)

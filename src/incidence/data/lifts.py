@@ -14,6 +14,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry import lifting
 from incidence.geometry.assembly import attach, face_text
+from incidence.geometry.node_lists import as_integer
 from incidence.structure.example import Example
 from incidence.structure.examples import collate, uncollate
 from incidence.structure.ragged import pairs as pairs_of_equal
@@ -57,12 +58,32 @@ def matrix(example: Example) -> Example:
     return _with(example, structure, {"i j": torch.cat([is_diagonal.float(), (~is_diagonal).float(), of_nodes, of_edges], dim=1)})
 
 
-def pairs(example: Example) -> Example:
-    """Adds `i j` with all pairs of nodes. Features: is diagonal, is edge."""
+def pairs(example: Example, *, limit: int = lifting.LIMIT) -> Example:
+    """Adds `i j` with all pairs of nodes, if they are no more than `limit`. Features: is diagonal, is edge."""
     _edges(example, "pairs")
-    structure = lifting.tuples(example.structure, 2)
+    structure = lifting.tuples(example.structure, 2, limit=limit)
     first, second = structure["i j"]
     return _with(example, structure, {"i j": torch.cat(_flags(example, [(first, second)]), dim=1)})
+
+
+def hops(example: Example, *, k: int = 2, limit: int = lifting.LIMIT) -> Example:
+    """Adds `near=i j`: every node with itself, and all pairs at most k steps apart, both ways, if they are no more than `limit`.
+
+    Features: the distance one-hot, a column for each from 0 to k.
+    """
+    _edges(example, "hops")
+    k = as_integer("the lift 'hops'", "k", k, 1)
+    steps = range(1, k + 1)
+    nodes = torch.arange(example.structure.total_nodes)
+    shells = [lifting.khop(example.structure, n, exact=True, name="shell", edges=_EDGES, limit=limit)["shell"] for n in steps]
+    found = [torch.stack([nodes, nodes]), *(torch.cat([shell, shell.flip(0)], dim=1) for shell in shells)]
+    structure = attach(example.structure, {"near=i j": (torch.cat(found, dim=1),)})
+    total = max(example.structure.total_nodes, 1)
+    known, order = torch.cat([first * total + second for first, second in found]).sort()
+    distance = torch.repeat_interleave(torch.arange(k + 1), torch.tensor([pairs.shape[1] for pairs in found]))[order]
+    first, second = structure["near"]
+    distance = distance[torch.searchsorted(known, first * total + second)]
+    return _with(example, structure, {"near=i j": torch.nn.functional.one_hot(distance, k + 1).float()})
 
 
 def triples(example: Example, *, features: bool = False) -> Example:
@@ -162,6 +183,7 @@ LIFTS: dict[str, Callable[..., Example]] = {
     "cliques": cliques,
     "matrix": matrix,
     "pairs": pairs,
+    "hops": hops,
     "triples": triples,
     "space": space,
 }
@@ -169,14 +191,20 @@ LIFTS: dict[str, Callable[..., Example]] = {
 
 
 LIFT_OPTIONS = {key for lift in LIFTS.values() for key in list(signature(lift).parameters)[1:]}
-"""The options of all lifts: `max_size`, `features`, `cutoff`."""
+"""The options of all lifts: `max_size`, `limit`, `k`, `features`, `cutoff`."""
 
 
 def lift_all(examples: Sequence[Example], name: str, **options: Any) -> list[Example]:
     """Lifts every example; many small ones at once, which is much faster than one after the other.
 
+    Args:
+        examples: Graphs, each with edges `{i j}`.
+        name: A lift, or several, one after the other: `rings+pairs`.
+        options: Of these lifts.
+
     Raises:
         IncidenceError: There is no such lift, it has no such option, or an example has no edges `{i j}`.
+        TooLargeError: More entries would be added than `limit` says.
 
     Example:
         >>> triangle = Example(Structure(3, {"{i j}": [[0, 0, 1], [1, 2, 2]]}), {"i": torch.ones(3, 1)})
@@ -184,16 +212,24 @@ def lift_all(examples: Sequence[Example], name: str, **options: Any) -> list[Exa
         >>> lifted.structure, lifted.features["ring={i ...}"]
         (Structure(num_nodes=3, '{i j}': 3 entries, 'ring={i ...}': 1 entry), tensor([[1., 0., 0., 0.]]))
     """
-    if name not in LIFTS:
-        raise IncidenceError(f"no lift {name!r}; there are: {', '.join(LIFTS)}.")
-    known = list(signature(LIFTS[name]).parameters)[1:]
-    unknown = next((key for key in options if key not in known), None)
+    names = name.split("+")
+    options_of = {one: list(signature(_lift(one)).parameters)[1:] for one in names}
+    unknown = next((key for key in options if not any(key in known for known in options_of.values())), None)
     if unknown is not None:
+        known = [key for keys in options_of.values() for key in keys]
         takes = f"takes {', '.join(known)}" if known else "takes no options"
         raise IncidenceError(f"the lift {name!r} has no option {unknown!r}: it {takes}.")
-    if name == "none":
-        return list(examples)
-    return [lifted for part in _chunks(examples) for lifted in uncollate(LIFTS[name](collate(part), **options))]
+    lifted = list(examples)
+    for one in names:
+        own = {key: value for key, value in options.items() if key in options_of[one]}
+        lifted = lifted if one == "none" else [e for part in _chunks(lifted) for e in uncollate(LIFTS[one](collate(part), **own))]
+    return lifted
+
+
+def _lift(name: str) -> Callable[..., Example]:
+    if name not in LIFTS:
+        raise IncidenceError(f"no lift {name!r}; there are: {', '.join(LIFTS)}, or several, one after the other, as in 'rings+pairs'.")
+    return LIFTS[name]
 
 
 def _chunks(examples: Sequence[Example]) -> Iterator[list[Example]]:

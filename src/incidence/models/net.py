@@ -13,6 +13,7 @@ from incidence.algebra.choice import Choice, carried
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
+from incidence.models.terms import ProductTerm, Sum, as_texts
 from incidence.nn import Activation, BatchNorm, Dropout, LayerNorm, Linear, Readout, Residual, Sequential
 from incidence.nn.linear import as_channels
 from incidence.nn.modules import plan_modules
@@ -45,7 +46,8 @@ class IncidenceNet(nn.Module):
     every block:
 
         encoder     complete layer from the inputs to the hidden tensors, norm, activation
-        block       complete layer, norm, activation, a linear map of every entry, norm, activation, dropout; added to its input
+        block       complete layer and products, norm, activation, a linear map of every entry, norm, activation, dropout; added to its
+                    input
         head        for the empty pattern: statistics of all hidden tensors, norm, two linear maps;
                     for any other: complete layer, norm, activation, a linear map of every entry
 
@@ -67,6 +69,8 @@ class IncidenceNet(nn.Module):
         max_overlap: With open faces: how many matched nodes may lie in one.
         operations: Which operations layers have, if not all, as for `nn.Linear`: `local`, `boundary` and their kin, or a list of what
             `explain` prints for the map of the hidden tensors to themselves.
+        products: Texts of products of hidden tensors that every block adds to its layer, as `inc.einsum` takes them: with
+            `i j, j k -> i k` over all pairs, a network sees what the linear layers cannot. See docs/models.md.
 
     Example:
         >>> s = Structure(3, {"{i j}": [[0, 1], [1, 2]]})
@@ -94,6 +98,7 @@ class IncidenceNet(nn.Module):
         readout: Aggr = ("sum", "mean"),
         max_overlap: int = 1,
         operations: Choice = None,
+        products: str | Sequence[str] | None = None,
     ) -> None:
         super().__init__()
         self.map = EquivariantMap(text, max_overlap)
@@ -109,7 +114,8 @@ class IncidenceNet(nn.Module):
         self.through = through if through is not None else side(self.map.inputs)
         self.operations = operations
         inner = EquivariantMap(f"{self.through} -> {self.through}", max_overlap)
-        self._style = _Style(hidden, aggr, whole, norm, activation, dropout, inner, operations)
+        self.products = as_texts(products)
+        self._style = _Style(hidden, aggr, whole, norm, activation, dropout, inner, operations, self.products)
         self.encoder = Sequential(
             self._style.layer(f"{side(self.map.inputs)} -> {self.through}", in_channels), *self._style.after(self.through)
         )
@@ -135,7 +141,11 @@ class IncidenceNet(nn.Module):
 
     def plan(self, structure: Structure | Example) -> IncidenceNet:
         """Makes the index lists of all layers for a structure: needed before tracing, as by `torch.compile`."""
-        plan_modules(self, structure.structure if isinstance(structure, Example) else structure)
+        found = structure.structure if isinstance(structure, Example) else structure
+        plan_modules(self, found)
+        for module in self.modules():
+            if isinstance(module, ProductTerm):
+                module.plan(found)
         return self
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
@@ -167,7 +177,7 @@ class IncidenceNet(nn.Module):
     @torch.no_grad()
     def calibrate(self, x: Values | Mapping[str, Tensor] | Example, structure: Structure | None = None) -> IncidenceNet:
         """Scales the weights of all layers to a first batch, one layer after the other; see `nn.Linear.calibrate`."""
-        hooks = [m.register_forward_pre_hook(_calibrate) for m in self.modules() if isinstance(m, (Linear, Rescale))]
+        hooks = [m.register_forward_pre_hook(_calibrate) for m in self.modules() if isinstance(m, (Linear, ProductTerm, Rescale))]
         was_training = self.training
         try:
             self.train()(*taken_apart(x, structure))
@@ -185,7 +195,16 @@ class _Style:
     """How every part of one network is made."""
 
     def __init__(
-        self, hidden: int, aggr: Aggr, whole: str | None, norm: str, function: str, dropout: float, inner: EquivariantMap, choice: Choice
+        self,
+        hidden: int,
+        aggr: Aggr,
+        whole: str | None,
+        norm: str,
+        function: str,
+        dropout: float,
+        inner: EquivariantMap,
+        choice: Choice,
+        products: Sequence[str],
     ) -> None:
         if norm not in NORMS:
             raise IncidenceError(f"norm is one of {', '.join(NORMS)}; got {norm!r}.")
@@ -193,6 +212,7 @@ class _Style:
             raise IncidenceError(f"activation is one of {', '.join(ACTIVATIONS)}; got {function!r}.")
         self.hidden, self.aggr, self.norm, self.dropout = hidden, aggr, norm, dropout
         self.inner, self.choice = inner, choice  # the map of the hidden tensors, to which numbers and formulas refer
+        self.products = products
         self.whole = aggr if whole is None else whole
         self.function = ACTIVATIONS[function]
         self.bias = norm == "none"  # a norm would take it away again, and Adam would follow the rounding of its gradient
@@ -213,7 +233,8 @@ class _Style:
 
     def block(self, text: str) -> Sequential:
         layer, each = self.layer(f"{text} -> {text}"), PerTensor(text, self.hidden, self.hidden, self.bias)
-        return Sequential(layer, *self.after(text), each, *self.after(text), Dropout(self.dropout))
+        terms = [ProductTerm(product, self.inner.inputs, self.hidden) for product in self.products]
+        return Sequential(Sum(layer, terms) if terms else layer, *self.after(text), each, *self.after(text), Dropout(self.dropout))
 
     def head(self, text: str, output: Pattern, channels: int, readout: Aggr, depth: int, dropout: float) -> nn.Module:
         if output.faces:

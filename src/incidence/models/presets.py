@@ -39,6 +39,10 @@ _GRAPH = {"hidden": 32, "dropout": 0.2}
 _RINGS = {"max_overlap": 2}  # an edge that is a side of a ring shares two nodes with it
 _ORDER3 = {"through": "i j k", "hidden": 16, "depth": 0, "norm": "none", "dropout": 0.0, "whole": None}
 _HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
+_PAIRS = {**_GRAPH, "hidden": 16}
+_PPGN = {"through": "i j", "products": ("i j, j k -> i k",)}
+_LOCAL = {"through": "near=i j", "products": ("near=i j, near=j k -> near=i k",)}
+_SUBGRAPH = {"through": "i j, {i j}", "products": ("i j, {j k} -> i k", "{i j}, j k -> i k")}  # in a subgraph, and between roots
 
 PRESETS: dict[str, Preset] = {
     "graph": Preset("i, {i j}", "graphs: nodes and edges", settings=_GRAPH),
@@ -46,6 +50,9 @@ PRESETS: dict[str, Preset] = {
     "triangles": Preset("i, {i j}, {i j k}", "graphs: nodes, edges and triangles", "cliques", _GRAPH),
     "rings": Preset("i, {i j}, ring={i ...}", "graphs: nodes, edges and rings", "rings", {**_GRAPH, **_RINGS}),
     "order3": Preset("i j", "small graphs: order 3, from the matrix alone", "triples", _ORDER3),
+    "ppgn": Preset("i, {i j}, i j", "small graphs: products of matrices over all pairs", "pairs", {**_PAIRS, **_PPGN}),
+    "local-fgnn": Preset("i, {i j}, near=i j", "graphs: products over the pairs a few steps apart", "hops", {**_PAIRS, **_LOCAL}),
+    "subgraph": Preset("i, {i j}, i j", "graphs: a copy with a marked root for every node", "pairs", {**_PAIRS, **_SUBGRAPH}),
     "molecule": Preset("i, {i j}", "molecules: atoms and bonds", settings=_MOLECULE),
     "molecule-rings": Preset("i, {i j}, ring={i ...}", "molecules: atoms, bonds and rings", settings={**_MOLECULE, **_RINGS}),
     "molecule-3d": Preset("i, {i j}, contact={i j}, angle=i {j k}", "molecules in space, by distances and angles", "space", _MOLECULE),

@@ -67,7 +67,7 @@ class Config:
     split: int = _option(0, "data", "which split or fold, counted from 0", least=0)
     validation: float | None = _option(None, "data", "part of the training data to validate on", least=0)
     data_seed: int = _option(0, "data", "of splits that are drawn", least=0, most=_LARGEST_SEED)
-    lift: str | None = _option(None, "data", "tensors to add: rings, cliques, matrix, pairs, triples, space")
+    lift: str | None = _option(None, "data", "tensors to add: rings, cliques, matrix, pairs, hops, triples, space")
     max_size: int | None = _option(None, "data", "of rings or cliques that a lift adds", least=3)
     augment: bool | None = _option(None, "data", "change the training data a little in every epoch (meshes)")
 
@@ -85,6 +85,7 @@ class Config:
     readout: tuple[str, ...] | None = _option(None, "model", "statistics for outputs of whole structures")
     max_overlap: int | None = _option(None, "model", "with open faces: matched nodes in one", least=1)
     operations: tuple[str, ...] | None = _option(None, "model", "which operations layers have: local, boundary, adjacency, global, self")
+    products: tuple[str, ...] | None = _option(None, "model", "products in every block, such as 'i j, j k -> i k'")
 
     epochs: int = _option(50, "training", "how often every example is seen", least=1)
     batch_size: int = _option(64, "training", "examples in a step, over all processes", least=1)
