@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from incidence import __version__
 from incidence.algebra.explain import explain
@@ -154,6 +154,15 @@ def _training(flags: str, command: argparse.ArgumentParser) -> None:
     getattr(need("incidence.train.commands", "this command", "train"), flags)(command)
 
 
+def _plotting(command: argparse.ArgumentParser) -> None:
+    """Adds the flags of `plot`; of a run, which only training knows, it is told how to open one."""
+    need("incidence.plot.commands", "this command", "plot").plot_flags(command, _open_run)
+
+
+def _open_run(path: Path) -> Any:
+    return need("incidence.train.model", "drawing a run", "train").load(path)
+
+
 def _num_nodes(text: str) -> int | dict[str, int]:
     """`5`, or `user=3,movie=2`."""
     try:
@@ -190,5 +199,6 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "evaluate": ("metrics of a run", partial(_training, "evaluate_flags")),
     "compare": ("runs side by side", partial(_training, "compare_flags")),
     "sweep": ("a run for every combination of options", partial(_training, "sweep_flags")),
+    "plot": ("draw a map, a structure, a file or a run", _plotting),
     "welcome": ("a first look", lambda command: command.set_defaults(run=_welcome)),
 }

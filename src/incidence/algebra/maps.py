@@ -21,6 +21,7 @@ from incidence.algebra.overlap import MAX_LISTED, Matrix, bounded, count_by_sort
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.reading import read
 from incidence.errors import IncidenceError, PatternError, TooLargeError
+from incidence.notebook import html_of
 
 __all__ = ["MAX_PAIRS", "EquivariantMap", "Operation", "Operations", "OrbitPair", "TensorOrbit", "as_map"]
 
@@ -65,6 +66,8 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"<Operation {self}>"
+
+    _repr_html_ = html_of
 
 
 @dataclass(frozen=True)
@@ -272,6 +275,8 @@ class EquivariantMap:
 
     def __repr__(self) -> str:
         return f"EquivariantMap({str(self)!r}{f', max_overlap={self.max_overlap}' if self.is_open else ''})"
+
+    _repr_html_ = html_of
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         return EquivariantMap.between, (self.inputs, self.outputs, self.max_overlap)

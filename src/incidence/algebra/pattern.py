@@ -11,6 +11,7 @@ from types import MappingProxyType
 from incidence.algebra.grammar import Face, Kind, Letter, Signature, TensorSyntax, make_face, parse, write_faces, write_letter
 from incidence.algebra.orbit import Orbit, orbits
 from incidence.algebra.signs import is_odd, orientation_sign
+from incidence.notebook import html_of
 
 __all__ = ["Pattern"]
 
@@ -196,6 +197,8 @@ class Pattern:
 
     def __repr__(self) -> str:
         return f"Pattern({str(self)!r})"
+
+    _repr_html_ = html_of
 
     def __reduce__(self) -> tuple[type[Pattern], tuple[str]]:
         return Pattern, (str(self),)

@@ -18,6 +18,7 @@ from incidence.nn import Activation, BatchNorm, Dropout, LayerNorm, Linear, Read
 from incidence.nn.linear import as_channels
 from incidence.nn.modules import plan_modules
 from incidence.nn.tensors import Values, key_of, per_tensor, taken_apart
+from incidence.notebook import html_of
 from incidence.structure import Example, Structure
 
 __all__ = ["ACTIVATIONS", "NORMS", "IncidenceNet"]
@@ -123,6 +124,8 @@ class IncidenceNet(nn.Module):
         head = readout, head_depth, dropout if head_dropout is None else head_dropout
         outputs = zip(self.map.outputs, self.out_channels, strict=True)
         self.heads = nn.ModuleList(self._style.head(self.through, p, width, *head) for p, width in outputs)
+
+    _repr_html_ = html_of
 
     def forward(self, x: Values | Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Any:
         """The outputs: a tensor, or a dict of tensors if the map has several. Features of other tensors are left alone.

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from incidence.errors import IncidenceError
 from incidence.models.net import IncidenceNet
 from incidence.nn.tensors import key_of, taken_apart
+from incidence.notebook import html_of
 from incidence.structure import Example, Structure
 
 __all__ = ["Predictor"]
@@ -72,6 +73,8 @@ class Predictor(nn.Module):
                 )
             scaled[key_of(pattern)] = ((x - shift) / scale).clamp(-self.clamp, self.clamp)
         return scaled
+
+    _repr_html_ = html_of
 
     def forward(self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Tensor:
         """What the network gives for features and their structure, or an example: numbers on its scale, or scores of classes.

@@ -14,6 +14,7 @@ from incidence.errors import IncidenceError
 from incidence.kernels.bags import bag_sum
 from incidence.nn.linear import as_channels
 from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, assert_structure, per_tensor
+from incidence.notebook import html_of
 from incidence.structure import Structure
 from incidence.symmetry import Group, automorphisms
 from incidence.symmetry.pairs import PairBags, pair_bags, pair_orbits
@@ -157,6 +158,8 @@ class AutomorphismLinear(nn.Module):
             kept = (self.entry_orbits, self.pair_orbits, self._bags)
             self.entry_orbits, self.pair_orbits, self._bags = tree_map_only(Tensor, lambda t: t.to(device), kept)
         return self
+
+    _repr_html_ = html_of
 
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""

@@ -16,6 +16,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.nn.linear import Linear
 from incidence.nn.tensors import Values, as_list, as_values, assert_structure, key_of, per_tensor
+from incidence.notebook import html_of
 from incidence.plans import Plan
 from incidence.structure import Structure
 from incidence.symmetry.relax import Relaxation
@@ -114,6 +115,8 @@ class Exchangeable(nn.Module):
 
     restrict_to: Callable[..., Any]
     """`nn.transfer.restrict`, set there: the layer of a smaller group for the same map."""
+
+    _repr_html_ = html_of
 
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""

@@ -21,6 +21,7 @@ from incidence.nn.calibrate import calibrate
 from incidence.nn.dense import dense_layer
 from incidence.nn.operator import operator_matrix
 from incidence.nn.tensors import Values, as_list, assert_distinct, assert_structure, key_of, keys_in_order, per_tensor
+from incidence.notebook import html_of
 from incidence.plans import Plan, plan_of
 from incidence.plans.layout import MapLayout, by_width, layout_of
 from incidence.plans.program import Program, WeightLayout, compile_map
@@ -320,6 +321,8 @@ class Linear(nn.Module):
     """`nn.transfer.restrict`, set there: the layer of a smaller group, such as the automorphisms of a structure, for the same map."""
     project: Callable[..., Any]
     """`nn.transfer.project`, set there: the layer of a larger group that is nearest on the entries of a structure."""
+
+    _repr_html_ = html_of
 
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""

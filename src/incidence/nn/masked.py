@@ -13,6 +13,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.nn.linear import Linear
 from incidence.nn.tensors import Values, as_list, as_values, assert_structure, key_of, per_tensor
+from incidence.notebook import html_of
 from incidence.structure import Structure
 from incidence.structure.edit import as_mask
 
@@ -94,6 +95,8 @@ class MaskedLinear(nn.Module):
             return [support[key_of(q)] for q in self.map.outputs]
         given = per_tensor(self.map.outputs, self.mask(x, structure), "the mask")
         return [as_mask(structure, structure.resolve(q), keep) for q, keep in zip(self.map.outputs, given, strict=True)]
+
+    _repr_html_ = html_of
 
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""

@@ -24,6 +24,7 @@ from incidence.nn.batch_norm import RowNorm
 from incidence.nn.linear import Linear, as_channels
 from incidence.nn.planned import Planned
 from incidence.nn.tensors import Values, as_list, assert_distinct, assert_structure, key_of, per_tensor
+from incidence.notebook import html_of
 from incidence.plans import plan_of
 from incidence.plans.layout import Stacks, by_width, layout_of
 from incidence.structure import Structure
@@ -207,6 +208,8 @@ class Sequential(nn.Sequential):
         for module in self:
             if type(module) is nn.Sequential and any(map(takes_structure, module)):
                 raise IncidenceError("a torch Sequential passes no structure along: use inc.nn.Sequential inside as well.")
+
+    _repr_html_ = html_of
 
     def forward(self, x: Values, structure: Structure) -> Any:  # type: ignore[override]
         """Applies the modules in turn."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from incidence.plot.picture import Picture
     from incidence.plot.plan_pictures import plan
     from incidence.plot.posets import poset
+    from incidence.plot.shadows import shadow
     from incidence.plot.sharing_matrix import sharing
     from incidence.plot.structures import structure
     from incidence.plot.text import plain, scatter
@@ -36,6 +37,7 @@ _HOMES = {
     "poset": "incidence.plot.posets",
     "save": "incidence.plot.figures",
     "scatter": "incidence.plot.text",
+    "shadow": "incidence.plot.shadows",
     "sharing": "incidence.plot.sharing_matrix",
     "structure": "incidence.plot.structures",
 }
@@ -55,6 +57,7 @@ __all__ = [
     "poset",
     "save",
     "scatter",
+    "shadow",
     "sharing",
     "structure",
 ]

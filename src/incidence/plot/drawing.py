@@ -9,7 +9,7 @@ from math import atan2
 
 from incidence.plot.colours import Scale, text_on
 from incidence.plot.faces import DrawnTensor, Nodes, cycle_of
-from incidence.plot.scene import Circle, Path, Shape, Style, Text
+from incidence.plot.scene import Circle, Path, Point, Shape, Style, Text
 from incidence.plot.sheet import Sheet
 from incidence.plot.theme import Theme, between
 
@@ -70,6 +70,20 @@ class Drawing:
                     for bound in (frozenset((one,)), frozenset((one, other))):
                         found[bound] = max(found.get(bound, depth), depth)
         return found
+
+    @cached_property
+    def _inside(self) -> dict[frozenset[int], Point]:
+        """The middle of a polygon at every side of one."""
+        found: dict[frozenset[int], Point] = {}
+        for tensor, way in self.tensors:
+            for faces in tensor.entries if way == "polygon" else ():
+                around = self.outline(faces[0])
+                found |= {frozenset(side): self.sheet.middle(around) for side in zip(around, (*around[1:], around[0]), strict=True)}
+        return found
+
+    def inside(self, nodes: Sequence[int]) -> Point | None:
+        """The middle of a polygon that has an edge as its side."""
+        return self._inside.get(frozenset(nodes))
 
     def outline(self, nodes: Nodes) -> Nodes:
         """The nodes of a face in the order of its corners: along its edges, else around its middle."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError, need
 from incidence.plot.faces import DrawnTensor, cycle_of, edges_of
-from incidence.plot.stress import Points, stress_layout
+from incidence.plot.stress import Points, num_crossings, stress_layout
 from incidence.structure import Example, Structure
 
 __all__ = ["LAYOUTS", "layout_of"]
@@ -179,7 +179,7 @@ def _by_neighbours(own: Any, pairs: Any, height: Points) -> Points:
 
 
 def _molecule(structure: Structure, tensors: Sequence[DrawnTensor]) -> Points:
-    """As RDKit draws a molecule with these bonds, whatever its atoms are; by distances, if it would put atoms on each other."""
+    """As RDKit draws a molecule with these bonds, whatever its atoms are; by distances, if that has fewer crossings."""
     chem = need("rdkit.Chem", "the layout 'molecule'", "molecules")
     depict = need("rdkit.Chem.rdDepictor", "the layout 'molecule'", "molecules")
     molecule = chem.RWMol()
@@ -191,7 +191,11 @@ def _molecule(structure: Structure, tensors: Sequence[DrawnTensor]) -> Points:
     depict.Compute2DCoords(molecule)
     points = np.array(molecule.GetConformer().GetPositions(), dtype=float).reshape(-1, 3)[:, :2]
     near = np.linalg.norm(points[:, None] - points, axis=-1) + np.eye(len(points))
-    return points if near.min(initial=1.0) > 0.1 else _force(structure, tensors)
+    edges = _pairs(tensors, 2)
+    if near.min(initial=1.0) > 0.1 and not num_crossings(points, edges):
+        return points
+    other = _force(structure, tensors)
+    return points if near.min(initial=1.0) > 0.1 and num_crossings(points, edges) <= num_crossings(other, edges) else other
 
 
 LAYOUTS: dict[str, Callable[[Structure, Sequence[DrawnTensor]], Points]] = {

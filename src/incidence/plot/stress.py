@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Points", "components", "packed", "stress_layout"]
+__all__ = ["Points", "components", "num_crossings", "packed", "stress_layout"]
 
 Points = NDArray[np.float64]
 """Coordinates of nodes, shape (nodes, dimensions)."""
@@ -64,7 +64,23 @@ def _connected(near: list[list[int]], dimensions: int) -> Points:
         *(np.random.default_rng(seed).normal(size=points.shape) * size**0.5 / 2 for seed in range(_STARTS if size <= 60 else 0)),
     ]
     found = [_majorized(distances, start) for start in starts]
-    return min(found, key=lambda own: (_num_crossings(own, near) if dimensions == 2 else 0, round(_error(distances, own), 6)))
+    edges = [(v, w) for v, own in enumerate(near) for w in own if v < w]
+    return min(found, key=lambda own: (_clutter(own, edges), round(_error(distances, own), 6)))
+
+
+def _clutter(points: Points, edges: Sequence[tuple[int, int]]) -> int:
+    """How many edges cross, and run over nodes that are not theirs, which is worse; 0 in space, where one can look from elsewhere."""
+    return num_crossings(points, edges) + 3 * _num_covered(points, edges) if points.shape[1] == 2 else 0
+
+
+def _num_covered(points: Points, edges: Sequence[tuple[int, int]]) -> int:
+    pairs = np.array(edges)
+    start, along = points[pairs[:, 0]], points[pairs[:, 1]] - points[pairs[:, 0]]
+    gaps = points[:, None] - start  # (nodes, edges, 2)
+    share = np.clip((gaps * along).sum(-1) / np.maximum((along**2).sum(-1), 1e-9), 0, 1)
+    apart = np.linalg.norm(gaps - share[..., None] * along, axis=-1)
+    apart[pairs[:, 0], range(len(pairs))] = apart[pairs[:, 1], range(len(pairs))] = np.inf
+    return int((apart < 0.2).sum())
 
 
 def _error(wanted: Points, points: Points) -> float:
@@ -72,9 +88,9 @@ def _error(wanted: Points, points: Points) -> float:
     return float((((apart - wanted) / np.maximum(wanted, 1)) ** 2).sum())
 
 
-def _num_crossings(points: Points, near: list[list[int]]) -> int:
+def num_crossings(points: Points, edges: Sequence[tuple[int, int]]) -> int:
     """How many pairs of edges cross."""
-    pairs = np.array([(v, w) for v, own in enumerate(near) for w in own if v < w])
+    pairs = np.array(edges, dtype=int).reshape(-1, 2)
     start, stop = points[pairs[:, 0]], points[pairs[:, 1]]
 
     def side(a: Points, b: Points, c: Points) -> Any:

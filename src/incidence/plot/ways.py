@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import atan2, cos, hypot, pi, sin
 
@@ -95,7 +96,12 @@ def _edge(drawing: Drawing, tensor: DrawnTensor, entry: int, faces: tuple[Nodes,
     shapes: list[Shape] = [Path(line, is_curved=bool(bend), style=style, part=tensor.key, entry=entry, hint=hint)]
     strands = drawing.strands.get(frozenset(nodes), 1.0)
     if strands > 1:
-        shapes = _strands(drawing, tensor, entry, line, style, strands, hint)
+        lines = _strands(drawing, nodes, strands)
+        styles = {is_dashed: replace(style, dashes=(2.0, 1.6) if is_dashed else ()) for is_dashed in (False, True)}
+        shapes = [
+            Path(own, style=styles[is_dashed], part=tensor.key if not k else f"{tensor.key} strand", entry=entry, hint=hint)
+            for k, (own, is_dashed) in enumerate(lines)
+        ]
     if has_head:
         size = min(max(3.0, 0.8 * drawing.sheet.radius) + 1.2 * width, 0.6 * hypot(line[-1][0] - line[0][0], line[-1][1] - line[0][1]))
         head = arrow_head(line[-2], line[-1], size)
@@ -132,25 +138,21 @@ def _towards(one: Point, other: Point, share: float) -> Point:
     return one[0] + share * (other[0] - one[0]), one[1] + share * (other[1] - one[1])
 
 
-def _strands(
-    drawing: Drawing, tensor: DrawnTensor, entry: int, line: tuple[Point, ...], style: Style, strands: float, hint: str
-) -> list[Shape]:
-    """Lines side by side: two for 2, three for 3, one and a dashed one for what lies between."""
-    (x1, y1), (x2, y2) = line[0], line[-1]
+def _strands(drawing: Drawing, nodes: Nodes, strands: float) -> Iterator[tuple[tuple[Point, Point], bool]]:
+    """Lines side by side, and whether each is dashed: as many as strands, a half being a dashed one; in a ring all but one are inside."""
+    (x1, y1), (x2, y2) = drawing.sheet.at(nodes[0]), drawing.sheet.at(nodes[-1])
     length = hypot(x2 - x1, y2 - y1) or 1.0
-    gap = 0.34 * drawing.sheet.radius
-    across = (-(y2 - y1) / length * gap, (x2 - x1) / length * gap)
-    count = int(strands + 0.5)
-    shapes: list[Shape] = []
+    across = (-(y2 - y1) / length, (x2 - x1) / length)
+    count, inside = int(strands + 0.5), drawing.inside(nodes)
+    gap = 0.62 * drawing.sheet.radius
+    if inside is not None and (inside[0] - x1) * across[0] + (inside[1] - y1) * across[1] < 0:
+        gap = -gap
     for k in range(count):
-        at = k - (count - 1) / 2
-        is_dashed = strands != count and k == count - 1
-        own = Style(stroke=style.stroke, width=style.width, dashes=(2.0, 1.6) if is_dashed else ())
-        moved = tuple(
-            (x + at * across[0] * 2 / max(count - 1, 1), y + at * across[1] * 2 / max(count - 1, 1)) for x, y in (line[0], line[-1])
-        )
-        shapes.append(Path(moved, style=own, part=tensor.key if not k else f"{tensor.key} strand", entry=entry, hint=hint))
-    return shapes
+        at = gap * (k - (0 if inside is not None else (count - 1) / 2))
+        trim = 0.12 if inside is not None and k else 0.0  # what lies inside is shorter
+        one, other = (_towards((x1, y1), (x2, y2), share) for share in (trim, 1 - trim))
+        moved = (one[0] + at * across[0], one[1] + at * across[1]), (other[0] + at * across[0], other[1] + at * across[1])
+        yield moved, strands != count and k == count - 1
 
 
 def _loop(drawing: Drawing, node: int) -> tuple[Point, ...]:

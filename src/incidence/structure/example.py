@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_map_only
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.notebook import html_of
 from incidence.structure import edit
 from incidence.structure.batch import cut, numbers, uncollate
 from incidence.structure.ragged import spans, starts_of
@@ -257,6 +258,8 @@ class Example:
     def __repr__(self) -> str:
         features, target = tree_map_only(Tensor, lambda x: list(x.shape), (self._features, self._target))
         return f"Example({self._structure}, features={features}, target={target})"
+
+    _repr_html_ = html_of
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return Example._of, (self._structure, self._features, self._target, self._is_batch)

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
+from incidence.notebook import html_of
 from incidence.structure import batch as batches
 from incidence.structure import edit, storage
 from incidence.structure.complete import complete_index
@@ -235,6 +236,8 @@ class Structure(StructureData):
         many = f"num_structures={self.num_structures}, " if self.num_structures != 1 else ""
         entries = "".join(f", '{p}': {self.num_entries(p):,} {'entry' if self.num_entries(p) == 1 else 'entries'}" for p in self._index)
         return f"Structure({many}num_nodes={self.num_nodes}{entries})"
+
+    _repr_html_ = html_of
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return Structure._of, (self._node_ptr, self._index, self._entry_ptr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from os import PathLike
@@ -14,6 +15,7 @@ from incidence.data import Split
 from incidence.data.loading import load_whole
 from incidence.errors import IncidenceError
 from incidence.models import IncidenceNet, Predictor
+from incidence.notebook import html_of
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate
 from incidence.train.folder import ModelSpec, RunFolder
@@ -69,6 +71,15 @@ class Model:
             return {}
         return found
 
+    @property
+    def history(self) -> list[dict[str, float]]:
+        """A row of metrics for every epoch of the run, as in `history.csv`; nothing if the file is gone."""
+        try:
+            rows = list(csv.DictReader(self.folder.history.read_text(encoding="utf-8").splitlines()))
+            return [{key: float(value) for key, value in row.items() if value} for row in rows]
+        except (OSError, ValueError):
+            return []
+
     def predict(self, what: Any) -> Predictions:
         """Predictions for anything that `inc.data.load` takes, with targets or without.
 
@@ -107,6 +118,8 @@ class Model:
         nothing = torch.zeros(0, dtype=torch.long)
         split = found.splits[0] if found.splits else Split(nothing, nothing, torch.arange(found.num_rows))
         return evaluate(self.predictor, found, split, found.parts(split), self.config.batch_size)
+
+    _repr_html_ = html_of
 
     def __repr__(self) -> str:
         """What it is, what it was trained on, and how well it does."""

@@ -19,6 +19,7 @@ import torch
 from incidence.data import DataSet
 from incidence.errors import IncidenceError
 from incidence.models import Predictor
+from incidence.notebook import html_of
 from incidence.train import checkpoint
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate
@@ -53,6 +54,8 @@ class Run:
     predictor: Predictor
     evaluation: Evaluation
     history: list[dict[str, float]]
+
+    _repr_html_ = html_of
 
 
 def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | None = None, is_shown: bool = False) -> Run | None:
