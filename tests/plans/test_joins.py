@@ -1,0 +1,154 @@
+"""Plans of products: what they cost, what is counted before it is made, and how batches are put together."""
+
+import pytest
+import torch
+
+from incidence.algebra.products import ProductText
+from incidence.nn.functional import einsum, plan_einsum
+from incidence.plans import products
+from incidence.plans.join_plan import JoinPlan
+from incidence.plans.joining import build_join_plan
+from incidence.plans.products import groups_of, join_plan_of
+from incidence.structure import Structure, collate, pack
+from tests.nn.product_texts import TEXTS
+from tests.structure.random_structures import random_structure
+
+
+def star(num_leaves: int) -> Structure:
+    """A centre with arrows to and from all leaves: Σ in(j) out(j) is about the square of the number of leaves."""
+    leaves = torch.arange(1, num_leaves + 1)
+    centre = torch.zeros_like(leaves)
+    return Structure(num_leaves + 1, {"(i j)": torch.stack([torch.cat([centre, leaves]), torch.cat([leaves, centre])])})
+
+
+LINEAR = ["(i j), j -> i", "i, j -> (i j)", "(i j), (j k) -> i", "(i j), (j k), (k l) -> i", "(i j), (j k) -> ", "i, (i j), j -> "]
+
+
+@pytest.mark.parametrize("text", LINEAR)
+def test_a_text_whose_tables_form_a_tree_costs_linear_time(text):
+    costs = [join_plan_of(star(n), ProductText(text)).num_joined / n for n in (10, 100, 1000)]
+    assert max(costs) <= 12
+    assert costs[2] <= costs[0]
+
+
+def test_a_product_of_sparse_matrices_is_joined_with_its_output_at_most_to_the_power_of_three_halves():
+    for n in (10, 100, 1000):
+        num_entries = 2 * n
+        plan = build_join_plan(ProductText("(i j), (j k) -> (i k)"), star(n), limit=int(num_entries**1.5))
+        assert plan.num_joined == 0  # no triangle; there are n^2 pairs of arrows that meet
+    with pytest.raises(Exception, match=r"joins too many rows here: 2,000 combinations"):
+        build_join_plan(ProductText("(i j), (j k) -> (i k)"), star(1000), limit=1999)
+
+
+def test_letters_that_nothing_else_needs_are_summed_at_once():
+    plan = join_plan_of(Structure.complete(6, "i j"), ProductText("i j, j k, k l, l i -> "))
+    assert [(len(step.sources), step.num_rows[0]) for step in plan.steps] == [(2, 36), (2, 36), (2, 1)]
+    assert plan.num_joined == 2 * 6**3 + 6**2  # not 6^4
+
+
+def test_sums_that_are_read_once_are_added_up_where_they_are_read():
+    s = Structure.complete(5, "i j")
+    for text in ("i j, j k -> i k", "i j -> i", "i j, j -> i", "{a b}, {b c} -> {a c}"):
+        s = s.with_index({"{i j}": torch.combinations(torch.arange(5)).T})
+        assert len(join_plan_of(s, ProductText(text)).steps) == 1
+
+
+def test_a_plan_prints_its_cost():
+    plan = plan_einsum("i j, j k, k l -> i l", Structure.complete(4, "i j"))
+    lines = repr(plan).splitlines()
+    assert lines[0] == "JoinPlan `i j, j k, k l -> i l`"
+    assert lines[1:-1] == ["  z0 = sum x0 * x1: 64 joined rows into 16", "  y = sum x2 * z0: 64 joined rows into 16"]
+    assert lines[-1].startswith("  memory: ")
+
+
+def test_a_plan_is_made_once_for_all_texts_that_mean_the_same():
+    s = Structure.complete(3, "i j")
+    assert join_plan_of(s, ProductText("i j, j k -> i k")) is join_plan_of(s, ProductText("a b, b c -> a c"))
+
+
+def same(one: JoinPlan, other: JoinPlan) -> bool:
+    """Whether two plans are the same, list by list; the order of joined rows of one target is free, signs apart."""
+    if one.program != other.program or not (one.num_entries == other.num_entries).all():
+        return False
+    return all(
+        a.num_rows == b.num_rows
+        and torch.equal(a.ptr, b.ptr)
+        and (a.num_joined == b.num_joined).all()
+        and (a.num_targets == b.num_targets).all()
+        and all(torch.equal(a.order(role).ptr, b.order(role).ptr) for role in range(1, 1 + len(a.sources)))
+        for a, b in zip(one.steps, other.steps, strict=True)
+    )
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if "=" not in text and "i i" not in text])
+def test_the_plan_of_a_batch_is_put_together_from_those_of_its_structures(text):
+    product = ProductText(text)
+    texts = [str(p) for p in product.tensors]
+
+    def parts() -> list[Structure]:
+        return [random_structure(n, texts, seed=n) for n in (4, 0, 3, 5)]
+
+    known = parts()
+    for part in known:
+        join_plan_of(part, product)
+    packed = pack(parts())
+    whole = build_join_plan(product, collate(parts()))
+    for found in (join_plan_of(collate(known), product), join_plan_of(collate(packed), product)):
+        assert found.program != whole.program or same(found, whole)
+    chosen = [2, 0, 3]
+    some = build_join_plan(product, collate([parts()[k] for k in chosen]))
+    taken = join_plan_of(collate([packed[k] for k in chosen]), product)
+    assert taken.program != some.program or same(taken, some)
+
+
+def test_batches_of_a_packed_data_set_look_nothing_up(monkeypatch):
+    product = ProductText("(i j), (j k) -> (i k)")
+    packed = pack([random_structure(n, ["(i j)"], seed=n) for n in (4, 5, 6)])
+    join_plan_of(collate(packed), product)
+    monkeypatch.setattr(products, "build_join_plan", None)
+    plan = join_plan_of(collate([packed[2], packed[0]]), product)
+    assert plan.num_entries.shape == (3, 2)
+
+
+def test_a_data_set_with_too_many_joined_rows_is_planned_batch_by_batch(monkeypatch):
+    monkeypatch.setattr(products, "_MOST_STORED", 10)
+    packed = pack([Structure.complete(n, "i j") for n in (3, 4)])
+    s = collate(packed)
+    x = torch.ones(25, 1)
+    assert einsum("i j, j k -> i k", x, x, s).unique().tolist() == [3.0, 4.0]
+
+
+def test_structures_whose_smallest_joins_differ_make_a_batch_with_a_plan_of_its_own():
+    text = "one=(i j), two=(j k), three=(k l), four=(l i) -> "
+
+    def part(*small: str) -> Structure:
+        full = Structure.complete(4, "(i j)")["(i j)"]
+        return Structure(4, {f"{name}=(i j)": full[:, :3] if name in small else full for name in ("one", "two", "three", "four")})
+
+    parts = [part("one", "two"), part("two", "three")]
+    assert len({join_plan_of(s, ProductText(text)).program for s in parts}) == 2
+    names = text.split(" ->")[0].split(", ")
+    each = [[torch.rand(s.num_entries(name), 1, dtype=torch.float64) for name in names] for s in parts]
+    expected = torch.cat([einsum(text, *xs, s) for xs, s in zip(each, parts, strict=True)])
+    torch.testing.assert_close(einsum(text, *map(torch.cat, zip(*each, strict=True)), collate(parts)), expected)
+
+
+@pytest.mark.parametrize(("pattern", "over"), [("(i j)", "j"), ("i", "i"), ("{i j}", "i j")])
+def test_groups_of_a_batch_are_those_of_its_structures(pattern, over):
+    def parts() -> list[Structure]:
+        return [random_structure(n, [pattern], seed=n) for n in (4, 0, 5)]
+
+    known = parts()
+    for part in known:
+        groups_of(part, pattern, over)
+    fresh = groups_of(collate(parts()), pattern, over)
+    assert same(groups_of(collate(known), pattern, over), fresh)
+    assert same(groups_of(collate(pack(parts())), pattern, over), fresh)
+
+
+def test_numbers_stay_right_where_nodes_are_too_many_for_one_integer():
+    n = 3_000_000_000
+    s = Structure(n, {"(i j k)": [[0, n - 3], [n - 1, n - 2], [n - 2, n - 1]]})
+    x = torch.tensor([[2.0], [3.0]])
+    assert einsum("(i j k), (i j k) -> (i j k)", x, x, s).flatten().tolist() == [4.0, 9.0]
+    assert einsum("(i j k), (i k j) -> ", x, x, s).flatten().tolist() == [0.0]
