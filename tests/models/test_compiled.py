@@ -64,7 +64,7 @@ def test_a_network_compiles_once_for_batches_of_all_sizes_and_trains_to_the_same
     assert losses == pytest.approx(train(twin, twin, seen) + train(twin, twin, batches(8)[3:]), rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["graph", "matrix", "rings", "ppgn", "local-fgnn", "subgraph"])
+@pytest.mark.parametrize("name", ["graph", "matrix", "rings", "ppgn", "local-fgnn", "subgraph", "transformer"])
 def test_presets_compile_as_they_come(name):
     example = for_preset(name)
     x = {key: value.float() for key, value in example.features.items()}

@@ -19,7 +19,7 @@ from incidence.nn.batch_norm import RowNorm
 from incidence.testing import assert_equivariant
 from tests.models.small import WIDTHS, for_preset, graph, noise, table
 
-SMALL: dict[str, Any] = {"hidden": 5, "depth": 1}
+SMALL: dict[str, Any] = {"hidden": 5, "depth": 1, "heads": 5}
 
 
 def widths(example: inc.Example) -> dict[str, int]:

@@ -13,12 +13,12 @@ from incidence.data import load
 from incidence.data.lifts import lift_all
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.models import IncidenceNet, make
-from incidence.models.terms import ProductTerm
+from incidence.models.terms import AttentionTerm, ProductTerm
 from incidence.train import RunFolder, train
 from tests.models.small import for_preset, graph
 from tests.train.small_runs import graphs
 
-PRODUCTS = ["ppgn", "local-fgnn", "subgraph"]
+PRODUCTS = ["ppgn", "local-fgnn", "subgraph", "transformer"]
 HEXAGON, TRIANGLES = nx.cycle_graph(6), nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
 ROOK = nx.cartesian_product(nx.complete_graph(4), nx.complete_graph(4))
 SHRIKHANDE = nx.Graph(((a, b), ((a + x) % 4, (b + y) % 4)) for a in range(4) for b in range(4) for x, y in ((0, 1), (1, 0), (1, 1)))
@@ -74,7 +74,7 @@ def test_a_term_over_all_pairs_is_a_product_of_matrices_for_each_channel():
     x = torch.randn(16, 3, dtype=torch.float64)
     i, j = s["i j"]
     dense = torch.zeros(4, 4, 3, dtype=torch.float64).index_put((i, j), x)
-    one, other = (linear(dense) for linear in term.maps)
+    one, other = (linear(dense) for linear in term.product.maps)
     expected = term.result(torch.einsum("ijc,jkc->ikc", one, other))
     torch.testing.assert_close(term(x, s), expected[i, j])
 
@@ -106,7 +106,7 @@ def test_calibrating_brings_products_to_the_scale_of_one():
     assert float(before.detach().square().mean().sqrt()) > 1e3
     assert 0.1 < float(after.detach().square().mean().sqrt()) < 2
     nothing = torch.zeros(36, 8)
-    for linear in term.maps:
+    for linear in term.product.maps:
         torch.nn.init.zeros_(linear.bias)
     weight = term.result.weight.clone()
     term.calibrate(nothing, example.structure)
@@ -120,7 +120,7 @@ def test_wrong_products_are_refused():
         IncidenceNet("i j -> ", 2, products="i, j -> i j")
     with pytest.raises(IncidenceError, match=r"and `near=i k` is none: there are `i j`"):
         IncidenceNet("i j -> ", 2, products=["i j, j k -> near=i k"])
-    with pytest.raises(IncidenceError, match=r"products= is a text such as 'i j, j k -> i k', or a list of them; got \[3\]"):
+    with pytest.raises(IncidenceError, match=r"products= is a text, or a list of texts; got \[3\]"):
         IncidenceNet("i j -> ", 2, products=[3])
 
 
@@ -158,15 +158,17 @@ def test_autocast_gives_nearly_the_same_in_half_precision(name):
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_run_is_kept_with_its_products_and_predicts_the_same_again(name, tmp_path):
     run = train({"model": name, "out": str(tmp_path / "run"), "epochs": 1, "batch_size": 16, "hidden": 4, "depth": 1}, load(graphs(20)))
-    assert json.loads((tmp_path / "run" / "model.json").read_text())["settings"]["products"] == settings_in_json(name)
+    settings = json.loads((tmp_path / "run" / "model.json").read_text())["settings"]
+    kind = "attention" if name == "transformer" else "products"
+    assert settings[kind] == settings_in_json(name, kind)
     predictor, spec = RunFolder.open(tmp_path / "run").load()
     batch = inc.collate(lift_all(graphs(5), spec.lift))
     torch.testing.assert_close(predictor.predict(batch), run.predictor.eval().predict(batch))
 
 
-def settings_in_json(name: str) -> str | list[str]:
-    products = list(inc.models.PRESETS[name].settings["products"])
-    return products if len(products) > 1 else products[0]
+def settings_in_json(name: str, kind: str) -> str | list[str]:
+    texts = list(inc.models.PRESETS[name].settings[kind])
+    return texts if len(texts) > 1 else texts[0]
 
 
 def test_products_may_be_given_to_a_run(tmp_path):
@@ -179,3 +181,60 @@ def test_a_graph_that_is_too_large_for_all_pairs_is_refused_before_training(tmp_
     options = {"model": "ppgn", "data_options": ("limit=10",), "out": str(tmp_path / "run")}
     with pytest.raises(TooLargeError, match="tuples of 2 nodes, and limit=10"):
         train(options, load(graphs(20)))
+
+
+# ---- attention
+
+
+def test_attention_is_added_to_what_looks_with_a_bias_from_what_it_goes_along():
+    example = for_preset("transformer")
+    torch.manual_seed(0)
+    net = make("transformer", {key: x.shape[1] for key, x in example.features.items()}, hidden=4, depth=1)
+    terms = {str(term.attention.pattern): term for term in net.blocks[0].inner[0].terms}
+    assert {text: term.key for text, term in terms.items()} == {"near=i j": "i", "i": "", "{i j}": "", "{i j k}": ""}
+    assert [text for text, term in terms.items() if term.attention.edge is not None] == ["near=i j"]
+    assert [term.attention.heads for term in terms.values()] == [4] * 4
+
+
+def test_attention_along_pairs_is_a_softmax_over_the_nodes_that_are_near():
+    example = lift_all([graph()], "hops", k=1)[0]
+    torch.manual_seed(0)
+    term = AttentionTerm("near=i j over j", [inc.Pattern("i"), inc.Pattern("near=i j")], 4, 2).double()
+    i, j = example.structure["near"]
+    x = {"i": torch.randn(6, 4, dtype=torch.float64), "near": torch.randn(len(i), 4, dtype=torch.float64)}
+    layer = term.attention
+    q, k, v = (linear(x["i"]).view(6, 2, 2) for linear in (layer.query, layer.key, layer.value))
+    scores = torch.full((6, 6, 2), -torch.inf, dtype=torch.float64)
+    scores[i, j] = (q[i] * k[j]).sum(2) / 2**0.5 + layer.edge(x["near"])
+    expected = layer.out(torch.einsum("ijh,jhc->ihc", scores.softmax(1), v).flatten(1))
+    torch.testing.assert_close(term(x, example.structure), expected)
+
+
+def test_wrong_attention_is_refused():
+    with pytest.raises(IncidenceError, match="attention= is along a tensor over some of its letters, such as 'near=i j over j'; got 'i j'"):
+        IncidenceNet("i, i j -> ", 2, attention="i j")
+    with pytest.raises(IncidenceError, match="attention along `i j over j` takes hidden tensors, and `i` is none: there are `i j`"):
+        IncidenceNet("i j -> ", 2, hidden=4, attention="i j over j")
+    with pytest.raises(IncidenceError, match="attention= is a text, or a list of texts; got"):
+        IncidenceNet("i, i j -> ", 2, attention=[4])
+    with pytest.raises(IncidenceError, match="with attention, hidden is a multiple of heads; got 4 and 3"):
+        IncidenceNet("i, i j -> ", 2, hidden=4, heads=3, attention="i j over j")
+
+
+def test_without_an_activation_products_make_a_polynomial():
+    """Of degree 2 with one product: third differences along a line are 0."""
+    example = lift_all([graph()], "pairs")[0]
+    torch.manual_seed(0)
+    net = IncidenceNet("i j -> i j", 2, hidden=4, depth=1, norm="none", activation="none", products="i j, j k -> i k").double().eval()
+    x, y = torch.randn(2, 36, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    a, b, c, d = (net(x + k * y, example.structure) for k in range(4))
+    torch.testing.assert_close(d - 3 * c + 3 * b, a)
+    assert not torch.allclose(c - b, b - a)
+
+
+def test_a_structure_without_faces_looks_at_nothing():
+    [example] = lift_all([plain(nx.path_graph(3))], "cliques+hops")
+    torch.manual_seed(0)
+    term = AttentionTerm("{i j k} over i j k", [inc.Pattern(""), inc.Pattern("{i j k}")], 4, 2)
+    y = term({"": torch.randn(1, 4), "{i j k}": torch.zeros(0, 4)}, example.structure)
+    torch.testing.assert_close(y, term.attention.out.bias.view(1, 4))  # the sum of no values

@@ -13,7 +13,7 @@ from incidence.algebra.choice import Choice, carried
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
-from incidence.models.terms import ProductTerm, Sum, as_texts
+from incidence.models.terms import AttentionTerm, ProductTerm, Sum, as_texts
 from incidence.nn import Activation, BatchNorm, Dropout, LayerNorm, Linear, Readout, Residual, Sequential
 from incidence.nn.linear import as_channels
 from incidence.nn.modules import plan_modules
@@ -28,6 +28,7 @@ Aggr = str | Sequence[str]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "elu": nn.functional.elu,
     "gelu": nn.functional.gelu,
+    "none": lambda x: x,
     "relu": torch.relu,
     "silu": nn.functional.silu,
     "tanh": torch.tanh,
@@ -47,8 +48,8 @@ class IncidenceNet(nn.Module):
     every block:
 
         encoder     complete layer from the inputs to the hidden tensors, norm, activation
-        block       complete layer and products, norm, activation, a linear map of every entry, norm, activation, dropout; added to its
-                    input
+        block       complete layer, products and attention, norm, activation, a linear map of every entry, norm, activation, dropout;
+                    added to its input
         head        for the empty pattern: statistics of all hidden tensors, norm, two linear maps;
                     for any other: complete layer, norm, activation, a linear map of every entry
 
@@ -62,7 +63,7 @@ class IncidenceNet(nn.Module):
         aggr: How layers pool: `sum`, `mean`, `max`, `min`, `std`, or a list of them.
         whole: How layers pool over the whole structure; `mean` does not grow with it. `aggr` if None.
         norm: `batch`, `layer` or `none`.
-        activation: `relu`, `gelu`, `silu`, `elu` or `tanh`.
+        activation: `relu`, `gelu`, `silu`, `elu`, `tanh`, or `none`: with products, a polynomial of the features.
         dropout: In blocks and heads.
         head_dropout: In heads, if it differs.
         head_depth: Hidden layers in the head of a whole structure; without any, the output is linear in its statistics.
@@ -72,6 +73,8 @@ class IncidenceNet(nn.Module):
             `explain` prints for the map of the hidden tensors to themselves.
         products: Texts of products of hidden tensors that every block adds to its layer, as `inc.einsum` takes them: with
             `i j, j k -> i k` over all pairs, a network sees what the linear layers cannot. See docs/models.md.
+        attention: Along which hidden tensors blocks attend, over which letters: `near=i j over j`.
+        heads: Of attention.
 
     Example:
         >>> s = Structure(3, {"{i j}": [[0, 1], [1, 2]]})
@@ -100,6 +103,8 @@ class IncidenceNet(nn.Module):
         max_overlap: int = 1,
         operations: Choice = None,
         products: str | Sequence[str] | None = None,
+        attention: str | Sequence[str] | None = None,
+        heads: int = 4,
     ) -> None:
         super().__init__()
         self.map = EquivariantMap(text, max_overlap)
@@ -115,17 +120,23 @@ class IncidenceNet(nn.Module):
         self.through = through if through is not None else side(self.map.inputs)
         self.operations = operations
         inner = EquivariantMap(f"{self.through} -> {self.through}", max_overlap)
-        self.products = as_texts(products)
-        self._style = _Style(hidden, aggr, whole, norm, activation, dropout, inner, operations, self.products)
+        self.products, self.attention = as_texts(products, "products"), as_texts(attention, "attention")
+        self._style = _Style(hidden, aggr, whole, norm, activation, dropout, inner, operations)
         self.encoder = Sequential(
             self._style.layer(f"{side(self.map.inputs)} -> {self.through}", in_channels), *self._style.after(self.through)
         )
-        self.blocks = Sequential(*(Residual(self._style.block(self.through)) for _ in range(depth)))
+        self.blocks = Sequential(*(Residual(self._style.block(self.through, self._terms(hidden, heads))) for _ in range(depth)))
         head = readout, head_depth, dropout if head_dropout is None else head_dropout
         outputs = zip(self.map.outputs, self.out_channels, strict=True)
         self.heads = nn.ModuleList(self._style.head(self.through, p, width, *head) for p, width in outputs)
 
     _repr_html_ = html_of
+
+    def _terms(self, hidden: int, heads: int) -> list[ProductTerm | AttentionTerm]:
+        """What a block has beside its layer."""
+        tensors = self._style.inner.inputs
+        found: list[ProductTerm | AttentionTerm] = [ProductTerm(text, tensors, hidden) for text in self.products]
+        return found + [AttentionTerm(text, tensors, hidden, heads) for text in self.attention]
 
     def forward(self, x: Values | Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Any:
         """The outputs: a tensor, or a dict of tensors if the map has several. Features of other tensors are left alone.
@@ -144,11 +155,7 @@ class IncidenceNet(nn.Module):
 
     def plan(self, structure: Structure | Example) -> IncidenceNet:
         """Makes the index lists of all layers for a structure: needed before tracing, as by `torch.compile`."""
-        found = structure.structure if isinstance(structure, Example) else structure
-        plan_modules(self, found)
-        for module in self.modules():
-            if isinstance(module, ProductTerm):
-                module.plan(found)
+        plan_modules(self, structure.structure if isinstance(structure, Example) else structure)
         return self
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
@@ -198,16 +205,7 @@ class _Style:
     """How every part of one network is made."""
 
     def __init__(
-        self,
-        hidden: int,
-        aggr: Aggr,
-        whole: str | None,
-        norm: str,
-        function: str,
-        dropout: float,
-        inner: EquivariantMap,
-        choice: Choice,
-        products: Sequence[str],
+        self, hidden: int, aggr: Aggr, whole: str | None, norm: str, function: str, dropout: float, inner: EquivariantMap, choice: Choice
     ) -> None:
         if norm not in NORMS:
             raise IncidenceError(f"norm is one of {', '.join(NORMS)}; got {norm!r}.")
@@ -215,7 +213,6 @@ class _Style:
             raise IncidenceError(f"activation is one of {', '.join(ACTIVATIONS)}; got {function!r}.")
         self.hidden, self.aggr, self.norm, self.dropout = hidden, aggr, norm, dropout
         self.inner, self.choice = inner, choice  # the map of the hidden tensors, to which numbers and formulas refer
-        self.products = products
         self.whole = aggr if whole is None else whole
         self.function = ACTIVATIONS[function]
         self.bias = norm == "none"  # a norm would take it away again, and Adam would follow the rounding of its gradient
@@ -234,9 +231,8 @@ class _Style:
     def after(self, text: str) -> list[nn.Module]:
         return [*NORMS[self.norm](text, self.hidden), Activation(self.function)]
 
-    def block(self, text: str) -> Sequential:
+    def block(self, text: str, terms: Sequence[ProductTerm | AttentionTerm]) -> Sequential:
         layer, each = self.layer(f"{text} -> {text}"), PerTensor(text, self.hidden, self.hidden, self.bias)
-        terms = [ProductTerm(product, self.inner.inputs, self.hidden) for product in self.products]
         return Sequential(Sum(layer, terms) if terms else layer, *self.after(text), each, *self.after(text), Dropout(self.dropout))
 
     def head(self, text: str, output: Pattern, channels: int, readout: Aggr, depth: int, dropout: float) -> nn.Module:

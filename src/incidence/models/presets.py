@@ -23,7 +23,7 @@ class Preset:
     Attributes:
         inputs: The tensors it reads; None for all that have features.
         about: For whom it is.
-        lift: What adds the tensors to plain graphs or points: a name in `incidence.data.lifts.LIFTS`.
+        lift: What adds the tensors to plain graphs or points: names in `incidence.data.lifts.LIFTS`, with + between them.
         settings: Of `IncidenceNet`.
     """
 
@@ -43,6 +43,8 @@ _PAIRS = {**_GRAPH, "hidden": 16}
 _PPGN = {"through": "i j", "products": ("i j, j k -> i k",)}
 _LOCAL = {"through": "near=i j", "products": ("near=i j, near=j k -> near=i k",)}
 _SUBGRAPH = {"through": "i j, {i j}", "products": ("i j, {j k} -> i k", "{i j}, j k -> i k")}  # in a subgraph, and between roots
+_ATTENTION = ("near=i j over j", "i over i", "{i j} over i j", "{i j k} over i j k")
+_TRANSFORMER = {**_GRAPH, "through": "i, {i j}, {i j k}, near=i j, ", "attention": _ATTENTION}  # the empty tensor looks at all faces
 
 PRESETS: dict[str, Preset] = {
     "graph": Preset("i, {i j}", "graphs: nodes and edges", settings=_GRAPH),
@@ -53,6 +55,7 @@ PRESETS: dict[str, Preset] = {
     "ppgn": Preset("i, {i j}, i j", "small graphs: products of matrices over all pairs", "pairs", {**_PAIRS, **_PPGN}),
     "local-fgnn": Preset("i, {i j}, near=i j", "graphs: products over the pairs a few steps apart", "hops", {**_PAIRS, **_LOCAL}),
     "subgraph": Preset("i, {i j}, i j", "graphs: a copy with a marked root for every node", "pairs", {**_PAIRS, **_SUBGRAPH}),
+    "transformer": Preset("i, {i j}, {i j k}, near=i j", "graphs: attention over pairs and faces", "cliques+hops", _TRANSFORMER),
     "molecule": Preset("i, {i j}", "molecules: atoms and bonds", settings=_MOLECULE),
     "molecule-rings": Preset("i, {i j}, ring={i ...}", "molecules: atoms, bonds and rings", settings={**_MOLECULE, **_RINGS}),
     "molecule-3d": Preset("i, {i j}, contact={i j}, angle=i {j k}", "molecules in space, by distances and angles", "space", _MOLECULE),

@@ -1,4 +1,4 @@
-"""What a block of a network may have beside its linear layer: products of the hidden tensors."""
+"""What a block of a network may have beside its linear layer: products of the hidden tensors, and attention along one of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from incidence.algebra.pattern import Pattern
-from incidence.algebra.products import fits, parse_product
+from incidence.algebra.products import fits
 from incidence.errors import IncidenceError
-from incidence.nn.functional import einsum, plan_einsum
+from incidence.nn import Attention, Product
 from incidence.nn.tensors import Values, key_of
 from incidence.structure import Structure
 
-__all__ = ["ProductTerm", "Sum", "as_texts"]
+__all__ = ["AttentionTerm", "ProductTerm", "Sum", "as_texts"]
 
 
 class ProductTerm(nn.Module):
@@ -31,11 +31,10 @@ class ProductTerm(nn.Module):
 
     def __init__(self, text: str, hidden: Sequence[Pattern], channels: int) -> None:
         super().__init__()
-        product = parse_product(text)
-        self.text = str(product)
-        self.keys = [_hidden_key(p, hidden, self.text) for p in product.operands]
-        self.key = _hidden_key(product.output, hidden, self.text)
-        self.maps = nn.ModuleList(nn.Linear(channels, channels) for _ in self.keys)
+        self.product = Product(text, channels, channels, norm=None)
+        product = self.product.product
+        self.keys = [_hidden_key(p, hidden, f"the product `{product}`") for p in product.operands]
+        self.key = _hidden_key(product.output, hidden, f"the product `{product}`")
         self.result = nn.Linear(channels, channels, bias=False)
 
     def forward(self, x: Values, structure: Structure) -> Tensor:
@@ -44,12 +43,8 @@ class ProductTerm(nn.Module):
         return y
 
     def _product(self, x: Values, structure: Structure) -> Tensor:
-        xs = [x[key] if isinstance(x, Mapping) else x for key in self.keys]
-        return einsum(self.text, *(linear(value) for linear, value in zip(self.maps, xs, strict=True)), structure)
-
-    def plan(self, structure: Structure) -> None:
-        """Makes the index lists for a structure, which tracing needs."""
-        plan_einsum(self.text, structure)
+        y: Tensor = self.product([x[key] if isinstance(x, Mapping) else x for key in self.keys], structure)
+        return y
 
     @torch.no_grad()
     def calibrate(self, x: Values, structure: Structure) -> ProductTerm:
@@ -58,15 +53,46 @@ class ProductTerm(nn.Module):
         self.result.weight.div_(size if size > 0 else 1.0)
         return self
 
-    def extra_repr(self) -> str:
-        """The product."""
-        return repr(self.text)
+
+class AttentionTerm(nn.Module):
+    r"""Attention along hidden tensors, with a bias from the features of what it goes along, if that is no end of it.
+
+    Args:
+        text: Along what, and over which letters: `near=i j over j` lets every node i look at the nodes j of its pairs, `{i j} over i j`
+            the whole structure at its edges.
+        hidden: The hidden tensors.
+        channels: Of each.
+        heads: How many heads; a divisor of the channels.
+
+    Raises:
+        IncidenceError: The text has another form, or a tensor of it is not hidden.
+    """
+
+    def __init__(self, text: str, hidden: Sequence[Pattern], channels: int, heads: int) -> None:
+        super().__init__()
+        pattern, word, over = text.rpartition(" over ")
+        if not word:
+            raise IncidenceError(f"attention= is along a tensor over some of its letters, such as 'near=i j over j'; got {text!r}.")
+        if isinstance(heads, int) and heads > 0 and channels % heads:
+            raise IncidenceError(f"with attention, hidden is a multiple of heads; got {channels} and {heads}.")
+        ends = Attention(pattern, over, 1, 1)
+        bias = None if ends.pattern in (ends.queries, ends.values) else channels
+        self.attention = Attention(pattern, over, channels, channels, heads, bias)
+        self._own = [key_of(p) for p in self.attention.in_channels]
+        self.keys = [_hidden_key(p, hidden, f"attention along `{text}`") for p in self.attention.in_channels]
+        self.key = _hidden_key(self.attention.queries, hidden, f"attention along `{text}`")
+
+    def forward(self, x: Values, structure: Structure) -> Tensor:
+        """What is added to the tensor that looks."""
+        xs = [x[key] if isinstance(x, Mapping) else x for key in self.keys]
+        y: Tensor = self.attention(xs[0] if len(xs) == 1 else dict(zip(self._own, xs, strict=True)), structure)
+        return y
 
 
 class Sum(nn.Module):
     """A layer and further terms of the same input, each added to the tensor it is for."""
 
-    def __init__(self, layer: nn.Module, terms: Sequence[ProductTerm]) -> None:
+    def __init__(self, layer: nn.Module, terms: Sequence[ProductTerm | AttentionTerm]) -> None:
         super().__init__()
         self.layer, self.terms = layer, nn.ModuleList(terms)
         self._keys = [term.key for term in terms]
@@ -80,22 +106,22 @@ class Sum(nn.Module):
         return y
 
 
-def as_texts(products: str | Sequence[str] | None) -> tuple[str, ...]:
+def as_texts(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
     """Texts from one, several or none.
 
     Raises:
         IncidenceError: It is something else.
     """
-    texts = () if products is None else (products,) if isinstance(products, str) else tuple(products)
+    texts = () if given is None else (given,) if isinstance(given, str) else tuple(given)
     if not all(isinstance(text, str) for text in texts):
-        raise IncidenceError(f"products= is a text such as 'i j, j k -> i k', or a list of them; got {products!r}.")
+        raise IncidenceError(f"{what}= is a text, or a list of texts; got {given!r}.")
     return texts
 
 
-def _hidden_key(pattern: Pattern, hidden: Sequence[Pattern], text: str) -> str:
-    """The key of the hidden tensor that a pattern of a product means."""
+def _hidden_key(pattern: Pattern, hidden: Sequence[Pattern], what: str) -> str:
+    """The key of the hidden tensor that a pattern means."""
     found = [p for p in hidden if p == pattern] or [p for p in hidden if p.name == pattern.name and fits(pattern, p)]
     if len(found) != 1:
         known = ", ".join(f"`{p}`" for p in hidden)
-        raise IncidenceError(f"the product `{text}` takes hidden tensors, and `{pattern}` is none: there are {known}; see through=.")
+        raise IncidenceError(f"{what} takes hidden tensors, and `{pattern}` is none: there are {known}; see through=.")
     return key_of(found[0])

@@ -113,7 +113,7 @@ class Attention(Planned):
         return as_list(list(self.in_channels), x, structure, list(self.in_channels.values()))
 
     def _by_head(self, x: Tensor) -> Tensor:
-        return x.view(x.shape[0], self.heads, -1)  # (entries, heads, channels of a head)
+        return x.view(x.shape[0], self.heads, x.shape[1] // self.heads)  # (entries, heads, channels of a head)
 
     def plan(self, structure: Structure) -> None:
         """Makes the index lists for a structure: needed before tracing."""

@@ -78,7 +78,7 @@ class Config:
     aggr: tuple[str, ...] | None = _option(None, "model", "how layers pool: sum, mean, max, min, std, or several")
     whole: str | None = _option(None, "model", "how layers pool over whole structures")
     norm: str | None = _option(None, "model", "batch, layer or none", ("batch", "layer", "none"))
-    activation: str | None = _option(None, "model", "relu, gelu, silu, elu or tanh")
+    activation: str | None = _option(None, "model", "relu, gelu, silu, elu, tanh or none")
     dropout: float | None = _option(None, "model", "in blocks", least=0, most=1)
     head_dropout: float | None = _option(None, "model", "in heads, if it differs", least=0, most=1)
     head_depth: int | None = _option(None, "model", "hidden layers in the head of a whole structure", least=0)
@@ -86,6 +86,8 @@ class Config:
     max_overlap: int | None = _option(None, "model", "with open faces: matched nodes in one", least=1)
     operations: tuple[str, ...] | None = _option(None, "model", "which operations layers have: local, boundary, adjacency, global, self")
     products: tuple[str, ...] | None = _option(None, "model", "products in every block, such as 'i j, j k -> i k'")
+    attention: tuple[str, ...] | None = _option(None, "model", "attention in every block, such as 'near=i j over j'")
+    heads: int | None = _option(None, "model", "of attention", least=1)
 
     epochs: int = _option(50, "training", "how often every example is seen", least=1)
     batch_size: int = _option(64, "training", "examples in a step, over all processes", least=1)
