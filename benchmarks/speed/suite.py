@@ -9,6 +9,7 @@ from benchmarks.speed.large import growth, memory
 from benchmarks.speed.layers import layer, mesh, triangles
 from benchmarks.speed.peers import peers
 from benchmarks.speed.primitives import broadcast, limits, pool
+from benchmarks.speed.products import products
 from benchmarks.speed.small import batch
 from benchmarks.speed.start import start
 from benchmarks.speed.steps import compiled, steps
@@ -30,6 +31,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "steps": steps,
     "compiled": compiled,
     "peers": peers,
+    "products": products,
     "topomodelx": topomodelx,
     "start": start,
 }

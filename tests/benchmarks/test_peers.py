@@ -9,6 +9,7 @@ from torch import nn
 from benchmarks.speed import steps, structures, topomodelx
 from benchmarks.speed.bench import Bench
 from benchmarks.speed.peers import _stack
+from benchmarks.speed.products import SparseProduct, lattice
 from benchmarks.speed.sparse_matrix import OPERATIONS, FifteenOperations, SparseMatrix
 from benchmarks.speed.stand_ins import hypergraph, molecules, random_hypergraph, random_molecules
 from incidence.errors import IncidenceError
@@ -158,3 +159,14 @@ def test_an_environment_is_made_once(tmp_path, monkeypatch):
 def test_the_layers_have_the_operations_that_the_figures_name():
     assert Linear("i, {i ...} -> i, {i ...}", 1, 1).map.dimension == 8
     assert Linear("i, {i j}, {i j k} -> i, {i j}, {i j k}", 1, 1).map.dimension == 23
+
+
+def test_the_usual_way_to_multiply_sparse_matrices_gives_our_product():
+    work = SparseProduct(60)
+    torch.testing.assert_close(work.product(), work.scattered())
+
+
+def test_the_support_of_products_has_as_many_arrows_at_every_node_and_is_closed():
+    s = lattice(200)
+    assert torch.bincount(s["(i j)"][0]).tolist() == torch.bincount(s["(i j)"][1]).tolist() == [10] * 20
+    assert len(SparseProduct(200).targets) > 1000

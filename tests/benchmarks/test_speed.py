@@ -172,7 +172,7 @@ def test_figures_become_a_table_and_data():
 def test_the_command_line_lists_the_benchmarks_that_there_are(capsys):
     assert tuple(BENCHMARKS) == (
         "limits", "pool", "broadcast", "layer", "triangles", "mesh", "batch", "growth", "memory", "steps", "compiled", "peers",
-        "topomodelx", "start",
+        "products", "topomodelx", "start",
     )  # fmt: skip
     assert main(["bench", "speed"]) == 2
     assert "no benchmark 'speed'; there are: limits, pool" in capsys.readouterr().err
