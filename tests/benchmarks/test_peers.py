@@ -162,7 +162,7 @@ def test_the_layers_have_the_operations_that_the_figures_name():
 
 
 def test_the_usual_way_to_multiply_sparse_matrices_gives_our_product():
-    work = SparseProduct(60)
+    work = SparseProduct(200)
     torch.testing.assert_close(work.product(), work.scattered())
 
 

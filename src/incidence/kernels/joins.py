@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from incidence.kernels.bags import bag_sum, wide_of
+from incidence.kernels.native_joins import native_join
 from incidence.plans.join_plan import JoinStep, RoleLists
 
 __all__ = ["join", "run_join"]
@@ -62,16 +63,19 @@ class _Join(torch.autograd.Function):
 
 
 def run_join(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
-    """The sums of one role, (rows of the role, *shape)."""
+    """The sums of one role, (rows of the role, *shape); what no factor tells apart is copied."""
     wide = torch.broadcast_shapes(*(x.shape[1:] for x in xs))
     if not lists.columns[0].numel() or not prod(wide):
         return xs[0].new_zeros(lists.num_rows, *shape)
+    own = [min(n, size) for n, size in zip(shape, wide, strict=True)]  # 1 where it is summed, or copied
     vectors = [k for k, x in enumerate(xs) if prod(x.shape[1:]) > 1]
-    if len(vectors) <= 1 and prod(shape) == prod(wide):
+    if len(vectors) <= 1 and own == list(wide):
         found = _weighted_sums(lists, xs, next(iter(vectors), 0))
     else:
-        found = _sums_in_blocks(lists, xs, shape)
-    return found.view(lists.num_rows, *shape)
+        native = native_join(lists, xs, own)
+        found = _sums_in_blocks(lists, xs, own) if native is None else native
+    found = found.view(lists.num_rows, *own)
+    return found if own == list(shape) else found.expand(-1, *shape).contiguous()
 
 
 def _weighted_sums(lists: RoleLists, xs: Sequence[Tensor], vector: int) -> Tensor:

@@ -30,7 +30,7 @@ from incidence.plans.program import Products, Program
 from incidence.plans.stack import Partners, StackPlan
 from incidence.structure.data import Array
 
-__all__ = ["NativeLayer", "is_native", "most_kept", "native_layer"]
+__all__ = ["NativeLayer", "is_native", "library", "most_kept", "native_layer"]
 
 _MOST = 1 << 19  # floats of the rows of a side: with more, the calls do not count, and torch has several threads
 _MOST_LEVELS = 64
@@ -78,7 +78,8 @@ def library() -> Any:
         return None  # all of it can be done without
     found.layer_forward.argtypes = [ctypes.c_void_p] * 12 + [ctypes.c_int64, ctypes.c_void_p]
     found.layer_backward.argtypes = [ctypes.c_void_p] * 12 + [ctypes.c_int64] + [ctypes.c_void_p] * 4
-    found.layer_forward.restype = found.layer_backward.restype = None
+    found.join_rows.argtypes = [ctypes.c_void_p] * 7 + [ctypes.c_int64] * 2 + [ctypes.c_void_p]
+    found.layer_forward.restype = found.layer_backward.restype = found.join_rows.restype = None
     return found
 
 
