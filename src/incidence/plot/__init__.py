@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from incidence.plot.figures import comparison, confusion, curves, parity, save
     from incidence.plot.networks import network
     from incidence.plot.orbit_pictures import orbits
-    from incidence.plot.picture import Picture
+    from incidence.plot.picture import Picture, grid
     from incidence.plot.plan_pictures import plan
     from incidence.plot.posets import poset
     from incidence.plot.shadows import shadow
@@ -27,6 +27,7 @@ _HOMES = {
     "comparison": "incidence.plot.figures",
     "confusion": "incidence.plot.figures",
     "curves": "incidence.plot.figures",
+    "grid": "incidence.plot.picture",
     "network": "incidence.plot.networks",
     "operation": "incidence.plot.diagrams",
     "operations": "incidence.plot.diagrams",
@@ -47,6 +48,7 @@ __all__ = [
     "comparison",
     "confusion",
     "curves",
+    "grid",
     "network",
     "operation",
     "operations",

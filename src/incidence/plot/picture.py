@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,11 @@ from typing import Any
 from incidence.errors import IncidenceError, need
 from incidence.files import whole_file
 from incidence.plot.canvas import to_figure
-from incidence.plot.scene import Scene
+from incidence.plot.scene import Scene, Shape, Style, Text, text_width
 from incidence.plot.svg import to_svg
 from incidence.plot.theme import Theme
 
-__all__ = ["FORMATS", "Picture"]
+__all__ = ["FORMATS", "Picture", "grid"]
 
 FORMATS = ("svg", "pdf", "png")
 
@@ -79,3 +80,31 @@ class Picture:
 
     def _repr_svg_(self) -> str:
         return self.svg()
+
+
+def grid(pictures: Sequence[Picture], titles: Sequence[str] = (), columns: int = 3, gap: float = 18.0) -> Picture:
+    """Pictures side by side, in rows, as one; each with a title above it, if there are titles.
+
+    Raises:
+        IncidenceError: There is no picture, or not a title for each.
+
+    Example:
+        >>> import incidence as inc
+        >>> both = grid([inc.plot.orbits("i j"), inc.plot.orbits("{i j}")], ["ordered", "unordered"])
+        >>> len(both.scene.of("orbit")), [shape.text for shape in both.scene.of("panel")]
+        (3, ['ordered', 'unordered'])
+    """
+    if not pictures or (titles and len(titles) != len(pictures)):
+        raise IncidenceError(
+            f"a grid has at least one picture, and a title for each or none; got {len(pictures)} and {len(titles)} titles."
+        )
+    theme, shapes, y = pictures[0].theme, list[Shape](), 0.0
+    for start in range(0, len(pictures), columns):
+        row, x = pictures[start : start + columns], 0.0
+        for k, picture in enumerate(row, start):
+            if titles:
+                shapes.append(Text(x + 6, y + 10, titles[k], 10, is_bold=True, style=Style(fill=theme.ink), part="panel"))
+            shapes += [shape.moved(x, y + (14 if titles else 0)) for shape in picture.scene.shapes]
+            x += max(picture.scene.width, text_width(titles[k], 11) if titles else 0.0) + gap
+        y += max(picture.scene.height for picture in row) + gap + (14 if titles else 0)
+    return Picture(Scene.around(shapes, 6), theme, "; ".join(titles) or "; ".join(picture.title for picture in pictures))

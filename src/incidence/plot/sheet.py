@@ -32,8 +32,8 @@ class Sheet:
     height: float
 
     @staticmethod
-    def of(points: Points, size: float, camera: Camera, margin: float = 14.0) -> Sheet:
-        """Puts coordinates on paper whose longer side has a size."""
+    def of(points: Points, size: float, camera: Camera, room: float = 0.34, margin: float = 14.0) -> Sheet:
+        """Puts coordinates on paper whose longer side has a size; nodes take a share of the room between them."""
         space = camera.see(points) if points.shape[1] == 3 and len(points) and np.ptp(points[:, 2]) > 1e-9 else None
         flat = (points if space is None else space)[:, :2] * [1, -1]
         low = flat.min(0) if len(flat) else np.zeros(2)
@@ -42,7 +42,7 @@ class Sheet:
         places = (flat - low) * scale + margin
         wide, high = (np.maximum(extent * scale, size / 6) + 2 * margin).tolist()
         places = places + (np.array([wide, high]) - 2 * margin - extent * scale) / 2
-        return Sheet(places, space, _radius(places, is_flat=space is None), wide, high)
+        return Sheet(places, space, _radius(places, room, is_flat=space is None), wide, high)
 
     def at(self, node: int) -> Point:
         """The place of a node."""
@@ -63,8 +63,8 @@ class Sheet:
         return 1.0 if self.space is None else light_on(self.space[list(nodes)])
 
 
-def _radius(places: Points, is_flat: bool) -> float:
-    """A third of how far the nearest other node is, for most nodes; less in space, where nodes stand behind each other."""
+def _radius(places: Points, room: float, is_flat: bool) -> float:
+    """A share of how far the nearest other node is, for most nodes; less in space, where nodes stand behind each other."""
     most = 8.5 if is_flat else 4.0
     if len(places) < 2:
         return most
@@ -72,4 +72,4 @@ def _radius(places: Points, is_flat: bool) -> float:
     apart = np.linalg.norm(sample[:, None] - places, axis=-1)
     apart[apart < 1e-6] = np.inf
     nearest = float(np.quantile(apart.min(1), 0.25))
-    return min(most, max(0.6, 0.34 * nearest if np.isfinite(nearest) else most))
+    return min(most, max(0.6, room * nearest if np.isfinite(nearest) else most))

@@ -26,6 +26,7 @@ __all__ = ["structure"]
 
 _MOST_SHAPES = 60_000
 _GAP = 12.0
+_MOST_CORNERS = 150  # of a surface: more would hide it
 
 
 def structure(
@@ -35,6 +36,7 @@ def structure(
     *,
     labels: bool | Sequence[str] | None = None,
     tensors: Sequence[str] | None = None,
+    nodes: bool | None = None,
     channel: int = 0,
     view: tuple[float, float] = (-55.0, 20.0),
     opacity: float = 1.0,
@@ -58,6 +60,7 @@ def structure(
             several); or a name: force, space, circle, columns, molecule. If not given: what fits, coordinates of the example first.
         labels: Texts in the nodes; True for their numbers, False for none; if not given, numbers where they can be read.
         tensors: Which tensors are drawn besides the nodes, by text or name; if not given, those of lone faces.
+        nodes: Whether nodes are drawn; if not given, unless they are the many corners of a surface in space.
         channel: Which channel of the values.
         view: Where one looks from in space: azimuth and elevation in degrees.
         opacity: Of faces.
@@ -93,7 +96,7 @@ def structure(
         one, one_example = (own, example) if own.num_structures == 1 else (own[k], example[k] if example is not None else None)
         here = numbers if own.num_structures == 1 else {key: x[own.batch(key or _lone_node(own)) == k] for key, x in numbers.items()}
         place = layout[k] if isinstance(layout, list) and own.num_structures > 1 else layout
-        panels.append(_panel(one, one_example, here, scales, place, labels, wanted, Camera(*view), opacity, side, look))
+        panels.append(_panel(one, one_example, here, scales, place, labels, wanted, nodes, Camera(*view), opacity, side, look))
     note = f"and {own.num_structures - shown} more" if own.num_structures > shown else ""
     return Picture(_arranged(panels, columns, scales, title, note, look), look, title or str(own))
 
@@ -166,19 +169,22 @@ def _panel(
     layout: Any,
     labels: bool | Sequence[str] | None,
     wanted: Sequence[str] | None,
+    nodes: bool | None,
     camera: Camera,
     opacity: float,
     size: float,
     theme: Theme,
 ) -> Panel:
     everything = drawn_tensors(own)
-    sheet = Sheet.of(layout_of(own, example, everything, layout), size, camera)
-    ways = list(ways_to_draw([t for t in everything if wanted is None or t.key in wanted], [*numbers, *(wanted or ())], sheet))
+    tensors, edges = [t for t in everything if wanted is None or t.key in wanted], edges_of(everything)
+    has_arrows = any(t.has_direction and t.largest <= 2 for t in tensors)
+    sheet = Sheet.of(layout_of(own, example, everything, layout), size, camera, 0.22 if has_arrows else 0.34)
+    ways = list(ways_to_draw(tensors, edges, [*numbers, *(wanted or ())], sheet))
     molecule = molecule_of(example)
     drawing = Drawing(
         sheet,
         ways,
-        edges_of(everything),
+        edges,
         [number for number, sort in enumerate(sorted(own.counts)) for _ in range(own.counts[sort])],
         theme,
         labels=_labels(own, labels, sheet, () if molecule is None else molecule.elements),
@@ -188,7 +194,8 @@ def _panel(
         scales=scales,
         opacity=opacity,
     )
-    return sheet.width, sheet.height, shapes_of(drawing)
+    is_crowded = sheet.space is not None and own.total_nodes > _MOST_CORNERS
+    return sheet.width, sheet.height, shapes_of(drawing, (not is_crowded or "" in numbers) if nodes is None else nodes)
 
 
 def _labels(own: Structure, labels: bool | Sequence[str] | None, sheet: Sheet, known: Sequence[str]) -> Sequence[str]:

@@ -9,6 +9,7 @@ from incidence.plot.scene import Circle, Path, Scene, Shape, Style, Text
 
 __all__ = ["to_svg"]
 
+_MOST_HINTS = 500
 _SANS = "DejaVu Sans, Verdana, sans-serif"
 _CODE = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 
@@ -31,18 +32,19 @@ def to_svg(scene: Scene, background: str | None = None, title: str = "") -> str:
 
 
 def _groups(scene: Scene) -> Iterator[str]:
-    """The shapes, with those of equal style next to each other in one group."""
+    """The shapes, with those of equal style next to each other in one group; without hints where nobody could point at one of them."""
     style: Style | None = None
+    has_hints = len(scene.shapes) <= _MOST_HINTS
     for shape in scene.shapes:
         if shape.style != style:
             yield "</g>" * (style is not None) + f"<g{_style(shape.style)}>"
             style = shape.style
-        yield _element(shape)
+        yield _element(shape, shape.hint if has_hints else "")
     yield "</g>" * (style is not None)
 
 
-def _element(shape: Shape) -> str:
-    hint = f"><title>{escape(shape.hint)}</title></" if shape.hint else ""
+def _element(shape: Shape, told: str) -> str:
+    hint = f"><title>{escape(told)}</title></" if told else ""
     if isinstance(shape, Circle):
         body, name = f'<circle cx="{_number(shape.x)}" cy="{_number(shape.y)}" r="{_number(shape.radius)}"', "circle"
     elif isinstance(shape, Path):
@@ -74,4 +76,5 @@ def _style(style: Style) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".").replace("-0", "0") if abs(value) < 0.005 else f"{value:.2f}".rstrip("0").rstrip(".")
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text

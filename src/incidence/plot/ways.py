@@ -9,7 +9,7 @@ from math import atan2, cos, hypot, pi, sin
 
 from incidence.plot.colours import shaded, text_on
 from incidence.plot.drawing import FACES, LARGEST_POLYGON, LINES, SETS, Drawing, Drawn
-from incidence.plot.faces import DrawnTensor, Nodes, cycle_of, edges_of
+from incidence.plot.faces import DrawnTensor, Nodes, cycle_of
 from incidence.plot.hulls import holds, region_around
 from incidence.plot.scene import Circle, Path, Point, Shape, Style, arrow_head
 from incidence.plot.sheet import Sheet
@@ -19,10 +19,10 @@ __all__ = ["WAYS", "shapes_of", "ways_to_draw"]
 _MOST_REGIONS, _MOST_AROUND = 24, 200  # sets and nodes, for which regions are tried
 
 
-def shapes_of(drawing: Drawing) -> list[Shape]:
-    """Everything, what is behind first."""
+def shapes_of(drawing: Drawing, has_nodes: bool = True) -> list[Shape]:
+    """Everything, with the nodes or without, what is behind first."""
     found = [WAYS[way](drawing, tensor, entry, faces) for tensor, way in drawing.tensors for entry, faces in enumerate(tensor.entries)]
-    found += [drawing.node(node) for node in range(len(drawing.sheet.places))]
+    found += [drawing.node(node) for node in range(len(drawing.sheet.places)) if has_nodes]
     return [shape for _, shapes in sorted(found, key=lambda item: item[0]) for shape in shapes]
 
 
@@ -192,13 +192,14 @@ WAYS: dict[str, Callable[[Drawing, DrawnTensor, int, tuple[Nodes, ...]], Drawn]]
 """How entries can be drawn."""
 
 
-def ways_to_draw(tensors: Sequence[DrawnTensor], wanted: Sequence[str], sheet: Sheet) -> Iterator[tuple[DrawnTensor, str]]:
-    """The tensors that are drawn, and how.
+def ways_to_draw(
+    tensors: Sequence[DrawnTensor], edges: set[frozenset[int]], wanted: Sequence[str], sheet: Sheet
+) -> Iterator[tuple[DrawnTensor, str]]:
+    """Which of some tensors are drawn, and how; the edges are those of all tensors.
 
     A tensor of lone faces is drawn: pairs as edges, larger faces as polygons if all their edges are there (the cells of something larger
     are left out then), else as sets. Entries of several faces are drawn if they are asked for, or if there is nothing else.
     """
-    edges = edges_of(tensors)
     ways = {t.key: _way(t, edges, sheet) for t in tensors}
     lone = [t for t in tensors if t.is_lone]
     has_polygons = any(ways[t.key] == "polygon" for t in lone)
