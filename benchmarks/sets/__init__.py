@@ -19,6 +19,10 @@ _TU = {"hidden": 24, "depth": 2, "dropout": 0.3, "epochs": 16, "batch_size": 32}
 _MUTAG = {"model": "rings", "max_size": 6, "hidden": 32, "depth": 3, "dropout": 0.2, "epochs": 100, "batch_size": 32}
 _CSL = {"model": "rings", "max_size": 8, "hidden": 32, "depth": 2, "epochs": 60, "batch_size": 15}
 _COUNTING = {"model": "order3", "lr": 2e-2, "weight_decay": 0.0, "batch_size": 32}
+_CYCLES = {
+    "model": "local-fgnn", "data_options": ("k=3",), "hidden": 16, "depth": 3, "dropout": 0.0, "loss": "absolute", "epochs": 20,
+    "batch_size": 32,
+}  # fmt: skip
 _CITATION = {"model": "hypergraph", "epochs": 100, "weight_decay": 1e-2}
 _COSEG = {"depth": 6, "batch_size": 6, "epochs": 40}
 
@@ -37,6 +41,7 @@ SETS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "brec": ("graphs.load_brec", "pairs of graphs that are hard to tell apart, nothing to train on", {}),
     "small-graphs": ("graphs.load_small_graphs", "all connected graphs with 2 to 8 nodes, nothing to train on", {}),
     "counting": ("graphs.load_counting", "5000 random graphs with counts of small patterns", _COUNTING),
+    "cycles": ("graphs.load_cycles", "5000 random graphs with counts of cycles", _CYCLES),
     "cora-cocitation": ("hypergraphs.load_citation", "2708 papers, topics by co-citation hypergraph; 10 splits", _CITATION),
     "cora-coauthorship": ("hypergraphs.load_citation", "2708 papers, topics by co-authorship hypergraph; 10 splits", _CITATION),
     "citeseer-cocitation": ("hypergraphs.load_citation", "3312 papers, topics by co-citation hypergraph; 10 splits", _CITATION),

@@ -374,3 +374,20 @@ def _refined(edges):
 def test_small_graphs_have_2_to_8_nodes():
     with pytest.raises(IncidenceError, match="the option nodes of the data set 'small-graphs' is one of 2, 3, 4, 5, 6, 7, 8; got '9'"):
         load_cached("small-graphs", nodes=9)
+
+
+@pytest.mark.parametrize(("target", "deviation"), [("cycle3", 3.0723), ("cycle6", 31.5909)])
+def test_cycles_have_the_published_splits_and_deviations(target, deviation):
+    data = load_cached("cycles", target=target)
+    assert [len(part) for part in data.splits[0]] == [1500, 1000, 2500]
+    counts = torch.cat([e.target for e in data.examples])
+    assert float(counts.double().std()) == pytest.approx(deviation, abs=1e-4)
+    for example in data.examples[:5]:
+        a = nx.to_numpy_array(nx.Graph(example.structure["{i j}"].T.tolist()))
+        if target == "cycle3":
+            assert float(example.target) == np.trace(a @ a @ a) / 6
+
+
+def test_cycles_of_other_lengths_are_refused():
+    with pytest.raises(IncidenceError, match=r"the option target of the data set 'cycles' is one of cycle3, .*; got 'cycle7'"):
+        load_cached("cycles", target="cycle7")

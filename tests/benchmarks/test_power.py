@@ -1,0 +1,54 @@
+"""What networks tell apart is measured with controls: copies of a graph never count, and the statistic of BREC is Hotelling's."""
+
+import networkx as nx
+import pytest
+import torch
+
+import incidence as inc
+from benchmarks.brec import copies, judge, t_squared
+from benchmarks.separate import GRAPH, PPGN, Contestant, pairs_told_apart, told_apart
+
+
+def plain(graph: nx.Graph) -> inc.Example:
+    edges = torch.tensor(sorted(map(sorted, nx.convert_node_labels_to_integers(graph).edges))).T
+    return inc.Example(
+        inc.Structure(len(graph), {"{i j}": edges}), {"i": torch.ones(len(graph), 1), "{i j}": torch.ones(edges.shape[1], 1)}
+    )
+
+
+HEXAGON = plain(nx.cycle_graph(6))
+TRIANGLES = plain(nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3)))
+TURNED = plain(nx.relabel_nodes(nx.cycle_graph(6), {0: 3, 1: 5, 2: 0, 3: 4, 4: 1, 5: 2}))
+SMALL = Contestant("ppgn", PPGN.lifts, {"hidden": 4, "depth": 1})
+
+
+def test_pairs_are_told_apart_by_products_alone_and_copies_by_nothing():
+    pairs = [HEXAGON, TRIANGLES, HEXAGON, TURNED]
+    assert pairs_told_apart(pairs, SMALL) == [True, False]
+    assert pairs_told_apart(pairs, GRAPH) == [False, False]
+
+
+def test_all_pairs_of_a_set_are_counted():
+    assert told_apart([HEXAGON, TURNED, TRIANGLES], SMALL) == (2, 3)
+
+
+def test_the_statistic_is_the_mean_difference_by_its_own_covariance():
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randn(64, 3, dtype=torch.float64, generator=generator)
+    difference = y[0::2] - y[1::2]
+    centred = difference - difference.mean(0)
+    covariance = centred.T @ centred / 31
+    expected = difference.mean(0) @ torch.linalg.solve(covariance, difference.mean(0))
+    assert t_squared(y) == pytest.approx(float(expected))
+
+
+def test_copies_come_in_turns_with_other_labels():
+    found = copies(HEXAGON, TRIANGLES, torch.Generator().manual_seed(0))
+    assert len(found) == 64
+    assert all(nx.is_connected(nx.Graph(e.structure["{i j}"].T.tolist())) == (k % 2 == 0) for k, e in enumerate(found))
+    assert found[0] != found[2]
+
+
+def test_training_tells_a_pair_apart_and_not_a_graph_from_itself():
+    statistic, control = judge(SMALL, [HEXAGON, TRIANGLES], seed=0)
+    assert statistic > 72.34 > control
