@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
 
-from incidence.algebra.grammar import Face, Kind, Letter, Signature, TensorSyntax, make_face, parse, write_faces, write_letter
+from incidence.algebra.grammar import KINDS, Face, Kind, Letter, Signature, TensorSyntax, make_face, parse, write_faces, write_letter
 from incidence.algebra.orbit import Orbit, orbits
 from incidence.algebra.signs import is_odd, orientation_sign
 from incidence.notebook import html_of
@@ -147,6 +147,17 @@ class Pattern:
     def unnamed(self) -> Pattern:
         """The same pattern without its name."""
         return self if self.name is None else Pattern(TensorSyntax(None, self.faces))
+
+    def unoriented(self) -> Pattern:
+        """The same pattern with `{ }` for `< >`: the same entries in the same orbits, for values without a sign.
+
+        Example:
+            >>> Pattern("flow=<i j> <j k>").unoriented()
+            Pattern('flow={i j} {j k}')
+        """
+        undirected = KINDS["{"]
+        faces = (face._replace(kind=undirected) if face.kind.is_oriented else face for face in self.faces)
+        return Pattern(TensorSyntax(self.name, tuple(faces))) if self.is_oriented else self
 
     def restrict(self, sort: str) -> Pattern:
         """The pattern with all letters of other sorts deleted, faces kept in place only if a letter is left.

@@ -28,7 +28,8 @@ def align(structure: Structure, pattern: str | Pattern, entries: Any, features: 
         pattern: The tensor: its pattern or its name.
         entries: The entries in the caller's order, told like an index of the pattern: [letters, entries], or for a lone open face
             [2, incidences] or a list of node lists. Every entry of the structure stands there once.
-        features: A row for every one of them, shape [entries, ...].
+        features: A row for every one of them, shape [entries, ...]. Those of an oriented entry belong to the orientation in which it is
+            told, and change sign where the structure has the opposite one.
         reduce: What becomes of entries that stand there several times, as both directions of an undirected edge do: `"sum"`,
             `"mean"`, `"max"` or `"min"` of their features. If not given, they are refused.
 
@@ -44,6 +45,9 @@ def align(structure: Structure, pattern: str | Pattern, entries: Any, features: 
         >>> s = graph(edges, num_nodes=3)  # {0 1}, {1 2}
         >>> align(s, "{i j}", edges, torch.tensor([5.0, 7.0, 9.0]), reduce="mean")
         tensor([8., 5.])
+        >>> flow = graph(edges[:, :2], num_nodes=3, oriented=True)  # <0 1>, <1 2>: the first of the list goes the other way
+        >>> align(flow, "<i j>", edges[:, :2], torch.tensor([5.0, 7.0]))
+        tensor([ 7., -5.])
     """
     assert_structure("align", structure)
     found = structure.resolve(pattern)
@@ -51,7 +55,7 @@ def align(structure: Structure, pattern: str | Pattern, entries: Any, features: 
         raise IncidenceError(f"reduce must be one of {', '.join(map(repr, _REDUCE))}, or None; got {reduce!r}.")
     if found.is_open and found.order == 1 and not hasattr(entries, "shape"):
         entries = read_hyperedges("entries", entries)[0].index  # node lists of a lone open face as rows (node, entry)
-    rows = structure.locate(pattern, entries)
+    rows, signs = structure.locate(pattern, entries, with_sign=True)
     try:
         values = torch.as_tensor(features, device=structure.device)
     except (TypeError, ValueError, RuntimeError):
@@ -60,6 +64,11 @@ def align(structure: Structure, pattern: str | Pattern, entries: Any, features: 
         raise IncidenceError(
             f"features must have a row for each of the {len(rows)} entries of `{found}` given; got shape {list(values.shape)}."
         )
+    if found.is_oriented and (reduce in ("max", "min") or not torch.is_signed(values)):
+        what = f"reduce={reduce!r}" if reduce in ("max", "min") else f"features of type {str(values.dtype).removeprefix('torch.')}"
+        raise IncidenceError(f"align: values of `{found}` change sign with the orientation of their entry, which {what} cannot follow.")
+    if found.is_oriented:
+        values = values * signs.to(values.dtype).view(-1, *[1] * (values.ndim - 1))
     if (rows < 0).any():
         bad = int((rows < 0).nonzero()[0])
         raise IncidenceError(f"align: entry {bad} is not an entry of `{found}` in this structure. Drop it, with its features.")

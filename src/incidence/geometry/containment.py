@@ -12,9 +12,10 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.geometry.node_lists import NodeLists
 from incidence.structure import Structure
+from incidence.structure.data import orientations
 from incidence.structure.ragged import MAX_ENTRIES, assert_few, by_entry, distinct, expand, is_among, pairs, ranges
 
-__all__ = ["RankedFaces", "contained", "sorting_signs"]
+__all__ = ["RankedFaces", "contained"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class RankedFaces:
         """By which sign the reference orientation of every face differs from ascending nodes; None where there is no orientation."""
         if self.pattern is None or not self.pattern.is_oriented:
             return None
-        return sorting_signs(self.structure[self.pattern])
+        return orientations(self.structure, self.pattern)
 
     @property
     def is_ordered(self) -> bool:
@@ -70,14 +71,6 @@ class RankedFaces:
         keys = (torch.arange(self.count, device=index.device) * self.num_nodes + index).flatten()
         keys = keys[distinct(keys)]  # a symmetric face may repeat a node
         return NodeLists(ranges(torch.bincount(keys // self.num_nodes, minlength=self.count)), keys % self.num_nodes)
-
-
-def sorting_signs(columns: Tensor) -> Tensor:
-    """The sign of the permutation that sorts each column of different numbers; from [size, faces] to [faces]."""
-    signs = torch.ones_like(columns[0])
-    for one, other in combinations(columns, 2):
-        signs = signs * (1 - 2 * (one > other).long())
-    return signs
 
 
 def contained(lower: RankedFaces, upper: RankedFaces) -> Tensor:

@@ -14,10 +14,12 @@ from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
 from incidence.models.terms import AttentionTerm, ProductTerm, Sum, as_texts
-from incidence.nn import Activation, BatchNorm, Dropout, LayerNorm, Linear, Readout, Residual, Sequential
+from incidence.nn import Activation, BatchNorm, Dropout, Gate, LayerNorm, Linear, Readout, Residual, Sequential
+from incidence.nn.batch_norm import RowRms
+from incidence.nn.composition import Side
 from incidence.nn.linear import as_channels
 from incidence.nn.modules import plan_modules
-from incidence.nn.tensors import Values, key_of, per_tensor, taken_apart
+from incidence.nn.tensors import Values, as_side, key_of, per_tensor, taken_apart
 from incidence.notebook import html_of
 from incidence.structure import Example, Structure
 
@@ -25,14 +27,17 @@ __all__ = ["ACTIVATIONS", "NORMS", "IncidenceNet"]
 
 Aggr = str | Sequence[str]
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "elu": nn.functional.elu,
-    "gelu": nn.functional.gelu,
-    "none": lambda x: x,
-    "relu": torch.relu,
-    "silu": nn.functional.silu,
-    "tanh": torch.tanh,
+ACTIVATIONS: dict[str, Callable[[int], Callable[[Tensor], Tensor]]] = {
+    "elu": lambda channels: nn.functional.elu,
+    "gate": Gate,
+    "gelu": lambda channels: nn.functional.gelu,
+    "none": lambda channels: nn.Identity(),
+    "relu": lambda channels: torch.relu,
+    "silu": lambda channels: nn.functional.silu,
+    "softshrink": lambda channels: nn.functional.softshrink,
+    "tanh": lambda channels: torch.tanh,
 }
+"""Functions of values, for so many channels. Those of oriented faces take `tanh`, `softshrink` or `gate`."""
 
 NORMS: dict[str, Callable[[str, int], list[nn.Module]]] = {
     "batch": lambda text, channels: [BatchNorm(text, channels)],
@@ -63,7 +68,8 @@ class IncidenceNet(nn.Module):
         aggr: How layers pool: `sum`, `mean`, `max`, `min`, `std`, or a list of them.
         whole: How layers pool over the whole structure; `mean` does not grow with it. `aggr` if None.
         norm: `batch`, `layer` or `none`.
-        activation: `relu`, `gelu`, `silu`, `elu`, `tanh`, or `none`: with products, a polynomial of the features.
+        activation: `relu`, `gelu`, `silu`, `elu`, `tanh`, `softshrink`, `gate`, or `none` (with products, a polynomial of the features);
+            for all tensors, or a dict by tensor. If None, `relu`, and `tanh` for oriented tensors, whose activations are odd.
         dropout: In blocks and heads.
         head_dropout: In heads, if it differs.
         head_depth: Hidden layers in the head of a whole structure; without any, the output is linear in its statistics.
@@ -95,7 +101,7 @@ class IncidenceNet(nn.Module):
         aggr: Aggr = "sum",
         whole: str | None = "mean",
         norm: str = "batch",
-        activation: str = "relu",
+        activation: str | Mapping[str, str] | None = None,
         dropout: float = 0.1,
         head_dropout: float | None = None,
         head_depth: int = 1,
@@ -122,6 +128,10 @@ class IncidenceNet(nn.Module):
         inner = EquivariantMap(f"{self.through} -> {self.through}", max_overlap)
         self.products, self.attention = as_texts(products, "products"), as_texts(attention, "attention")
         self._style = _Style(hidden, aggr, whole, norm, activation, dropout, inner, operations)
+        strange = [p for p in self._style.told if p not in (*inner.inputs, *self.map.outputs)]
+        if strange:
+            there = ", ".join(f"`{p}`" for p in dict.fromkeys((*inner.inputs, *self.map.outputs)))
+            raise IncidenceError(f"activation has `{strange[0]}`, and the network has {there}.")
         self.encoder = Sequential(
             self._style.layer(f"{side(self.map.inputs)} -> {self.through}", in_channels), *self._style.after(self.through)
         )
@@ -196,7 +206,7 @@ class IncidenceNet(nn.Module):
                 hook.remove()
             self.train(was_training)
         for module in self.modules():
-            if isinstance(module, nn.BatchNorm1d):
+            if isinstance(module, (nn.BatchNorm1d, RowRms)):
                 module.reset_running_stats()  # they have seen weights that are no more
         return self
 
@@ -205,16 +215,26 @@ class _Style:
     """How every part of one network is made."""
 
     def __init__(
-        self, hidden: int, aggr: Aggr, whole: str | None, norm: str, function: str, dropout: float, inner: EquivariantMap, choice: Choice
+        self,
+        hidden: int,
+        aggr: Aggr,
+        whole: str | None,
+        norm: str,
+        activation: str | Mapping[str, str] | None,
+        dropout: float,
+        inner: EquivariantMap,
+        choice: Choice,
     ) -> None:
         if norm not in NORMS:
             raise IncidenceError(f"norm is one of {', '.join(NORMS)}; got {norm!r}.")
-        if function not in ACTIVATIONS:
-            raise IncidenceError(f"activation is one of {', '.join(ACTIVATIONS)}; got {function!r}.")
+        self.told = {Pattern(key): name for key, name in activation.items()} if isinstance(activation, Mapping) else {}
+        self.activation = None if isinstance(activation, Mapping) else activation
+        wrong = [name for name in (self.activation, *self.told.values()) if name is not None and name not in ACTIVATIONS]
+        if wrong:
+            raise IncidenceError(f"activation is one of {', '.join(ACTIVATIONS)}; got {wrong[0]!r}.")
         self.hidden, self.aggr, self.norm, self.dropout = hidden, aggr, norm, dropout
         self.inner, self.choice = inner, choice  # the map of the hidden tensors, to which numbers and formulas refer
         self.whole = aggr if whole is None else whole
-        self.function = ACTIVATIONS[function]
         self.bias = norm == "none"  # a norm would take it away again, and Adam would follow the rounding of its gradient
 
     def layer(self, text: str, in_channels: int | Mapping[str, int] | None = None) -> Linear:
@@ -229,7 +249,15 @@ class _Style:
         return self.whole if is_far else self.aggr
 
     def after(self, text: str) -> list[nn.Module]:
-        return [*NORMS[self.norm](text, self.hidden), Activation(self.function)]
+        return [*NORMS[self.norm](text, self.hidden), self.activate(text)]
+
+    def activate(self, text: str) -> Activation:
+        """The activation of every tensor of a side; refuses one that is not odd for oriented tensors."""
+        return Activation({str(p): ACTIVATIONS[self._function(p)](self.hidden) for p in as_side(text)})
+
+    def _function(self, pattern: Pattern) -> str:
+        """The name of the activation of a tensor: as told, or what is allowed."""
+        return self.told.get(pattern, self.activation) or ("tanh" if pattern.is_oriented else "relu")
 
     def block(self, text: str, terms: Sequence[ProductTerm | AttentionTerm]) -> Sequential:
         layer, each = self.layer(f"{text} -> {text}"), PerTensor(text, self.hidden, self.hidden, self.bias)
@@ -243,7 +271,7 @@ class _Style:
         width = statistics.out_channels(self.hidden)
         norm = NORMS[self.norm]("", width) or [Rescale(width)]
         widths = [width, *[self.hidden] * depth]
-        steps = ([nn.Linear(width, self.hidden), Activation(self.function), nn.Dropout(dropout)] for width in widths[:-1])
+        steps = ([nn.Linear(width, self.hidden), self.activate(""), nn.Dropout(dropout)] for width in widths[:-1])
         return Sequential(statistics, *norm, *(module for step in steps for module in step), nn.Linear(widths[-1], channels))
 
 
@@ -269,18 +297,23 @@ def _calibrate(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
 
 
 class PerTensor(nn.Module):
-    """A linear map of every entry, one for each tensor."""
+    """A linear map of every entry, one for each tensor; that of an oriented tensor has no bias."""
 
     def __init__(self, text: str, in_channels: int, out_channels: int, bias: bool = True) -> None:
         super().__init__()
-        self.keys = [key_of(p) for p in EquivariantMap(f"{text} -> ").inputs]
-        self.maps = nn.ModuleList(nn.Linear(in_channels, out_channels, bias) for _ in self.keys)
+        self.patterns = as_side(text)
+        self.keys = [key_of(p) for p in self.patterns]
+        self.maps = nn.ModuleList(nn.Linear(in_channels, out_channels, bias and not p.is_oriented) for p in self.patterns)
 
     def forward(self, x: Values, structure: Structure) -> Any:
         """Maps every entry."""
         if not isinstance(x, Mapping):
             return self.maps[0](x)
         return {key: linear(x[key]) for key, linear in zip(self.keys, self.maps, strict=True)}
+
+    def follow(self, side: Side | None) -> Side:
+        """The same tensors."""
+        return Side(self.patterns, tuple(linear.out_features for linear in self.maps))  # type: ignore[misc]
 
 
 class Rescale(nn.Module):

@@ -21,7 +21,8 @@ class Predictor(nn.Module):
     """A network between standardised features and standardised targets.
 
     Every column of the features is shifted and scaled to mean 0 and deviation 1 over the training data, then clamped; a column that
-    is constant there becomes 1, -1 or 0. Targets that are numbers are shifted and scaled, too. The scales are saved with the weights.
+    is constant there becomes 1, -1 or 0. Targets that are numbers are shifted and scaled, too. Values of oriented faces, which have a
+    sign, are divided by their root mean square instead. The scales are saved with the weights.
 
     Args:
         net: The network.
@@ -45,15 +46,15 @@ class Predictor(nn.Module):
     def fit_scales(self, features: Sequence[Mapping[str, Tensor]], targets: Iterable[Tensor] = ()) -> Predictor:
         """Takes the scales from the training data; rows of a target that are not numbers are left out."""
         for number, rows_of_one in enumerate(zip(*map(self.net.select, features), strict=True)):
-            self._set(f"{{}}_{number}", torch.cat(rows_of_one), keeps_constants=True)
+            self._set(f"{{}}_{number}", torch.cat(rows_of_one), self.net.map.inputs[number].is_oriented, keeps_constants=True)
         rows = [t.reshape(-1, len(self.target_shift)) for t in targets] if self.is_regression else []
         if rows:
-            self._set("target_{}", torch.cat(rows), keeps_constants=False)
+            self._set("target_{}", torch.cat(rows), self.net.map.outputs[0].is_oriented, keeps_constants=False)
         return self
 
-    def _set(self, name: str, rows: Tensor, keeps_constants: bool) -> None:
+    def _set(self, name: str, rows: Tensor, is_signed: bool, keeps_constants: bool) -> None:
         rows = rows.double()
-        mean = rows.nanmean(0).nan_to_num()
+        mean = rows.nanmean(0).nan_to_num() * (not is_signed)
         deviation = (rows - mean).square().nanmean(0).sqrt()
         varies = deviation > 1e-6 * mean.abs().clamp(min=1e-6)
         # Ones are what a network counts with: a constant feature must not become 0.

@@ -8,11 +8,13 @@ with uninterrupted():
     from incidence.nn.attention import Attention
     from incidence.nn.automorphism import AutomorphismLinear
     from incidence.nn.exchangeable import Exchangeable
+    from incidence.nn.gate import Gate
     from incidence.nn.linear import Linear
     from incidence.nn.masked import MaskedLinear
-    from incidence.nn.modules import Activation, BatchNorm, Dropout, LayerNorm, Readout, Residual, Sequential
+    from incidence.nn.modules import Activation, BatchNorm, Dropout, LayerNorm, Residual, Sequential
     from incidence.nn.multilinear import Multilinear
     from incidence.nn.product import Product
+    from incidence.nn.readout import Readout
 
 __all__ = [
     "Activation",
@@ -22,6 +24,7 @@ __all__ = [
     "BatchNorm",
     "Dropout",
     "Exchangeable",
+    "Gate",
     "LayerNorm",
     "Linear",
     "MaskedLinear",

@@ -13,7 +13,7 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.errors import IncidenceError
 from incidence.kernels.bags import bag_sum
 from incidence.nn.linear import as_channels
-from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, assert_structure, per_tensor
+from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, assert_structure, assert_unoriented, per_tensor
 from incidence.notebook import html_of
 from incidence.structure import Structure
 from incidence.symmetry import Group, automorphisms
@@ -65,6 +65,7 @@ class AutomorphismLinear(nn.Module):
         super().__init__()
         assert_structure(structure, "the first argument", "AutomorphismLinear(structure, text, in_channels, out_channels)")
         self.map = text if isinstance(text, EquivariantMap) else EquivariantMap(text)
+        assert_unoriented(self.map, "AutomorphismLinear shares weights along orbits of pairs of entries, which have no signs")
         self.structure = structure
         self.group = _as_group(structure, group)
         for side in (self.map.inputs, self.map.outputs):

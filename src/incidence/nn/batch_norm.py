@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-__all__ = ["RowNorm"]
+__all__ = ["RowNorm", "RowRms"]
 
 
 class RowNorm(nn.BatchNorm1d):
@@ -51,6 +51,53 @@ class RowNorm(nn.BatchNorm1d):
         else:
             mean, variance = self.running_mean, self.running_var
         return (x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias
+
+
+class RowRms(nn.Module):
+    r"""Values divided by their root mean square over rows, (rows, channels), and scaled: $y = x\, w / \sqrt{\overline{x^2} + \epsilon}$.
+
+    It is what batch normalisation is for values with a sign, whose mean over rows means nothing. No row has no root mean square: then the
+    running mean square serves. One row has one, but would only learn its sign, so there it serves too.
+    """
+
+    is_shared = False
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.weight = nn.Parameter(torch.ones(num_features))
+        self.register_buffer("running_square", torch.ones(num_features))
+
+    running_square: Tensor
+
+    def reset_running_stats(self) -> None:
+        """Forgets the rows seen so far."""
+        self.running_square.fill_(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The scaled rows."""
+        return x * (self._square(x) + self.eps).rsqrt() * self.weight
+
+    def _square(self, x: Tensor) -> Tensor:
+        """The mean square of these rows, which is learned, or the running one."""
+        if not self.training:
+            return self.running_square
+        is_spread = self.is_shared and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+        count, total = len(x), x.square().sum(0)
+        if is_spread:
+            counts = x.new_full((1,), count)
+            dist.all_reduce(counts)
+            count, total = int(counts), _all_sum(total)
+        if count <= 1:
+            return self.running_square
+        square = total / count
+        with torch.no_grad():
+            self.running_square.lerp_(square.to(self.running_square.dtype), self.momentum)
+        return square
+
+    def extra_repr(self) -> str:
+        """The number of channels."""
+        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
 
 
 def _all_sum(x: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.nn.linear import Linear
-from incidence.nn.tensors import Values, as_list, as_values, assert_structure, key_of, per_tensor
+from incidence.nn.tensors import Values, as_list, as_values, assert_structure, assert_unoriented, key_of, per_tensor
 from incidence.notebook import html_of
 from incidence.plans import Plan
 from incidence.structure import Structure
@@ -66,6 +66,7 @@ class Exchangeable(nn.Module):
     ) -> None:
         super().__init__()
         self.order, self.map = _as_map(text)
+        assert_unoriented(self.map, "Exchangeable permutes the faces of each dimension, which leaves them no orientation")
         self._relaxation = Relaxation(self.map.inputs + self.map.outputs, is_strict=self.order is not None)
         split = len(self.map.inputs)
         inputs, outputs = self._relaxation.patterns[:split], self._relaxation.patterns[split:]

@@ -5,59 +5,104 @@ The tensors of a side are written as in a map, for example `i, {i j}`. Modules t
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import as_aggregations
 from incidence.kernels.dropout import NUM_CHOICES, keep_masks, traced_keep_mask
-from incidence.kernels.readout import pool_structures
-from incidence.kernels.traced import flatten_readout, traced_readout
-from incidence.nn.aggr import as_aggr
-from incidence.nn.batch_norm import RowNorm
+from incidence.nn.batch_norm import RowNorm, RowRms
+from incidence.nn.composition import Side, act_on_all, follow_all, takes_structure, unknown
 from incidence.nn.linear import Linear, as_channels
+from incidence.nn.odd import assert_odd
 from incidence.nn.planned import Planned
-from incidence.nn.tensors import Values, as_list, assert_distinct, assert_structure, key_of, per_tensor
+from incidence.nn.readout import Readout
+from incidence.nn.tensors import Values, as_list, as_side, assert_structure, key_of, per_tensor
 from incidence.notebook import html_of
-from incidence.plans import plan_of
-from incidence.plans.layout import Stacks, by_width, layout_of
 from incidence.structure import Structure
 from incidence.structure.data import cache_of, orbit_rows, row_counts
 from incidence.structure.pytree import Flat, flat_of
 
-__all__ = ["Activation", "BatchNorm", "Dropout", "LayerNorm", "Readout", "Residual", "Sequential", "plan_modules"]
+__all__ = ["Activation", "BatchNorm", "Dropout", "LayerNorm", "Residual", "Sequential", "plan_modules"]
 
 
 def _map(x: Values, change: Callable[[Tensor], Tensor]) -> Any:
     return {key: change(value) for key, value in x.items()} if isinstance(x, Mapping) else change(x)
 
 
+Function = Callable[[Tensor], Tensor]
+
+
 class Activation(nn.Module):
     """Applies a function to every value; by default ReLU.
 
     Args:
-        function: A function of one tensor, such as `torch.relu` or a module like `nn.GELU()`.
+        function: A function of one tensor, such as `torch.relu` or a module like `nn.GELU()`; or a dict of such by tensor. Values of
+            oriented faces take odd functions only: `torch.tanh`, `nn.Softshrink()`, `inc.nn.Gate(channels)`.
+
+    Raises:
+        IncidenceError: A function that is not odd is given for a tensor with oriented faces. Which tensors a function for all is applied to
+            is told by the modules around it: then `Sequential` refuses it.
+
+    Example:
+        >>> activation = Activation({"i": torch.relu, "<i j>": torch.tanh})
+        >>> y = activation({"i": -torch.ones(2, 1), "<i j>": -torch.ones(1, 1)}, Structure(2, {"<i j>": [[0], [1]]}))
+        >>> y["i"].tolist(), y["<i j>"].item() < 0
+        ([[0.0], [0.0]], True)
     """
 
-    def __init__(self, function: Callable[[Tensor], Tensor] = torch.relu) -> None:
+    def __init__(self, function: Function | Mapping[str, Function] = torch.relu) -> None:
         super().__init__()
-        if not callable(function):
-            raise IncidenceError(f"an activation is a function of a tensor, such as torch.relu; got {function!r}.")
-        self.function = function
+        by_tensor = {Pattern(key): one for key, one in function.items()} if isinstance(function, Mapping) else {}
+        self.function = None if isinstance(function, Mapping) else function
+        wrong = [one for one in by_tensor.values() or [self.function] if not callable(one)]
+        if wrong:
+            raise IncidenceError(f"an activation is a function of a tensor, such as torch.relu; got {wrong[0]!r}.")
+        for pattern, one in by_tensor.items():
+            assert_odd(one, pattern)
+        self.patterns = tuple(by_tensor) or None  # the tensors, if they are told
+        if by_tensor:
+            self.keys = [key_of(pattern) for pattern in by_tensor]
+            self.functions = nn.ModuleList(one if isinstance(one, nn.Module) else _Pointwise(one) for one in by_tensor.values())
 
     def forward(self, x: Values, structure: Structure) -> Any:
         """Applies the function to every tensor."""
-        return _map(x, self.function)
+        if self.function is not None:
+            return _map(x, self.function)
+        if not isinstance(x, Mapping):
+            return self.functions[0](x)
+        return {key: function(x[key]) for key, function in zip(self.keys, self.functions, strict=True)}
+
+    def follow(self, side: Side | None) -> Side | None:
+        """The same tensors; refuses a function that would lose the sign of an oriented one."""
+        if self.function is None:
+            return unknown(self.patterns or ())
+        return side if side is None else act_on_all(self.function, side)
 
     def extra_repr(self) -> str:
         """The function."""
-        return "" if isinstance(self.function, nn.Module) else getattr(self.function, "__name__", repr(self.function))
+        return "" if self.function is None or isinstance(self.function, nn.Module) else _name_of(self.function)
+
+
+class _Pointwise(nn.Module):
+    """A plain function as a module."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+    def extra_repr(self) -> str:
+        return _name_of(self.function)
+
+
+def _name_of(function: Function) -> str:
+    return getattr(function, "__name__", repr(function))
 
 
 class Dropout(nn.Module):
@@ -90,26 +135,28 @@ class Dropout(nn.Module):
         kept = [value * mask for value, mask in zip(values, masks, strict=True)]
         return dict(zip(x, kept, strict=True)) if isinstance(x, Mapping) else kept[0]
 
+    def follow(self, side: Side | None) -> Side | None:
+        """The same tensors: 0 has no sign."""
+        return side
+
     def extra_repr(self) -> str:
         """The probability."""
         return f"p={self.p}"
 
 
-def _side(text: str) -> tuple[Pattern, ...]:
-    patterns = EquivariantMap(f"{text} -> ").inputs
-    assert_distinct(patterns, text)
-    return patterns
-
-
 class _Norm(nn.Module):
-    """A norm for every orbit of every tensor: a diagonal and the rest of a matrix have little to do with each other."""
+    """A norm for every orbit of every tensor: a diagonal and the rest of a matrix have little to do with each other.
 
-    def __init__(self, text: str, channels: int | Mapping[str, int], make: Callable[[int], nn.Module]) -> None:
+    `make` gets the channels, and whether values have a sign: then nothing may be added to them, and no mean over entries subtracted.
+    """
+
+    def __init__(self, text: str, channels: int | Mapping[str, int], make: Callable[[int, bool], nn.Module]) -> None:
         super().__init__()
-        self.patterns = _side(text)
+        self.patterns = as_side(text)
         widths = [as_channels(c, "channels", 1) for c in per_tensor(self.patterns, channels, "channels")]
         self.norms = nn.ModuleList(
-            nn.ModuleList(make(width) for _ in pattern.orbits) for pattern, width in zip(self.patterns, widths, strict=True)
+            nn.ModuleList(make(width, pattern.is_oriented) for _ in pattern.orbits)
+            for pattern, width in zip(self.patterns, widths, strict=True)
         )
         self.channels = widths
         self._keys = [key_of(p) for p in self.patterns]
@@ -166,6 +213,10 @@ class _Norm(nn.Module):
             if len(pattern.orbits) > 1:
                 cache_of(structure, Flat)[f"rows {key}"] = Flat(orbit_rows(structure, pattern), "")
 
+    def follow(self, side: Side | None) -> Side | None:
+        """The same tensors."""
+        return Side(self.patterns, tuple(self.channels))
+
     def extra_repr(self) -> str:
         """The tensors."""
         return repr(", ".join(map(str, self.patterns)))
@@ -173,6 +224,8 @@ class _Norm(nn.Module):
 
 class BatchNorm(_Norm):
     """Batch normalisation of every orbit of every tensor, over all its entries in the batch.
+
+    Values of oriented faces are divided by their root mean square, and scaled: a mean over entries depends on their orientations.
 
     Args:
         text: The tensors, for example `i, {i j}`.
@@ -182,14 +235,17 @@ class BatchNorm(_Norm):
     """
 
     def __init__(self, text: str, channels: int | Mapping[str, int], momentum: float = 0.1, eps: float = 1e-5) -> None:
-        super().__init__(text, channels, lambda width: RowNorm(width, eps=eps, momentum=momentum))
+        super().__init__(text, channels, lambda width, is_signed: (RowRms if is_signed else RowNorm)(width, eps=eps, momentum=momentum))
 
 
 class LayerNorm(_Norm):
-    """Normalisation of every entry over its channels, with a scale and a shift for every orbit of every tensor."""
+    """Normalisation of every entry over its channels, with a scale and a shift for every orbit of every tensor.
+
+    Oriented tensors have no shift, which would not change sign with their values.
+    """
 
     def __init__(self, text: str, channels: int | Mapping[str, int], eps: float = 1e-5) -> None:
-        super().__init__(text, channels, lambda width: nn.LayerNorm(width, eps=eps))
+        super().__init__(text, channels, lambda width, is_signed: nn.LayerNorm(width, eps=eps, bias=not is_signed))
 
 
 def plan_modules(module: nn.Module, structure: Structure) -> None:
@@ -201,13 +257,39 @@ def plan_modules(module: nn.Module, structure: Structure) -> None:
 
 
 class Sequential(nn.Sequential):
-    """Modules one after the other: those that take a structure are called with it, others act on every tensor."""
+    """Modules one after the other: those that take a structure are called with it, others act on every tensor.
+
+    Raises:
+        IncidenceError: A function that is not odd, such as ReLU, would be applied to a tensor with oriented faces.
+    """
 
     def __init__(self, *modules: Any) -> None:
         super().__init__(*modules)
         for module in self:
             if type(module) is nn.Sequential and any(map(takes_structure, module)):
                 raise IncidenceError("a torch Sequential passes no structure along: use inc.nn.Sequential inside as well.")
+        self.follow(None)
+
+    @property
+    def parts(self) -> list[nn.Module]:
+        """The modules."""
+        return list(self)
+
+    def follow(self, side: Side | None) -> Side | None:
+        """The tensors that come out; refuses modules that would lose the sign of oriented ones."""
+        return follow_all(self, side)
+
+    def append(self, module: nn.Module) -> Sequential:
+        """Adds a module at the end."""
+        super().append(module)
+        self.follow(None)
+        return self
+
+    def insert(self, index: int, module: nn.Module) -> Sequential:
+        """Adds a module before another."""
+        super().insert(index, module)
+        self.follow(None)
+        return self
 
     _repr_html_ = html_of
 
@@ -222,25 +304,6 @@ class Sequential(nn.Sequential):
         plan_modules(self, structure)
 
 
-def takes_structure(module: nn.Module) -> bool:
-    """Whether a module is called with a structure: whether its `forward` takes a second argument."""
-    inner = getattr(module, "_orig_mod", module)  # behind torch.compile
-    if "forward" in inner.__dict__:  # someone has put another in its place
-        return _num_needed(inner.forward) >= 2
-    return _num_needed(type(inner).forward) >= 3  # with `self`
-
-
-_NEEDED: dict[Callable[..., Any], int] = {}  # a plain dict: torch.compile does not trace through a cache
-
-
-def _num_needed(function: Callable[..., Any]) -> int:
-    """How many arguments a function needs by position; finding out takes longer than many a module."""
-    if function not in _NEEDED:
-        parameters = inspect.signature(function).parameters.values()
-        _NEEDED[function] = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
-    return _NEEDED[function]
-
-
 class Residual(nn.Module):
     """Adds the input of a module to its output; tensors that the module leaves out pass through."""
 
@@ -250,6 +313,17 @@ class Residual(nn.Module):
         if wrong or not modules:
             raise IncidenceError(f"a residual is made of modules; got {wrong[0]!r}." if wrong else "a residual needs a module.")
         self.inner = modules[0] if len(modules) == 1 else Sequential(*modules)
+        self.follow(None)
+
+    @property
+    def parts(self) -> list[nn.Module]:
+        """The module inside."""
+        return [self.inner]
+
+    def follow(self, side: Side | None) -> Side | None:
+        """The tensors that went in; refuses what the module inside must not do to them."""
+        follow_all([self.inner], side)
+        return side
 
     def forward(self, x: Values, structure: Structure) -> Any:
         """The input plus what the module makes of it."""
@@ -267,62 +341,3 @@ class Residual(nn.Module):
             shapes = [list(v.shape) if isinstance(v, Tensor) else type(v).__name__ for v in (x, y)]
             raise IncidenceError(f"a residual needs equal shapes for {key!r}; got {shapes[0]} and {shapes[1]}.")
         return x + y
-
-
-class Readout(nn.Module):
-    """Invariants of every structure: the statistics of every orbit of every tensor, side by side.
-
-    Args:
-        text: The tensors, for example `i, {i j}`.
-        aggr: One aggregation or a list.
-
-    Shape:
-        Output: (structures, aggregations x orbits x channels, added up over the tensors).
-    """
-
-    def __init__(self, text: str, aggr: str | list[str] | tuple[str, ...] = "sum") -> None:
-        super().__init__()
-        self.patterns = _side(text)
-        self.aggr = as_aggr(aggr)
-        self._aggregations = as_aggregations(self.aggr)
-        self._map = EquivariantMap.between(self.patterns, [Pattern("")])
-        self._keys, self._key = [key_of(p) for p in self.patterns], f"readout {self._map!r}"  # of features, and of what is kept
-        self._num_orbits = [len(p.orbits) for p in self.patterns]
-
-    def out_channels(self, channels: int | Mapping[str, int]) -> int:
-        """The number of output channels for given numbers of input channels."""
-        widths: list[int] = per_tensor(self.patterns, channels, "channels")
-        return len(self.aggr) * sum(len(p.orbits) * width for p, width in zip(self.patterns, widths, strict=True))
-
-    def forward(self, x: Values, structure: Structure) -> Tensor:
-        """The statistics of every structure."""
-        if torch.compiler.is_compiling():
-            xs = [x] if isinstance(x, Tensor) else [x[key] for key in self._keys]
-        else:
-            xs = as_list(self.patterns, x, structure, [None] * len(self.patterns))
-        stacks = by_width([value.shape[1] for value in xs])
-        parts: dict[int, Tensor] = {}
-        for number, members in enumerate(stacks):
-            stacked = xs[members[0]] if len(members) == 1 else torch.cat([xs[k] for k in members])  # (rows, channels)
-            pooled = self._pool(stacked, structure, stacks, number)  # for each aggregation (structures, orbits x channels)
-            by_orbit = torch.stack([one.view(one.shape[0], -1, stacked.shape[1]) for one in pooled], dim=2)
-            counts = [self._num_orbits[k] for k in members]
-            parts.update(zip(members, (part.flatten(1) for part in by_orbit.split_with_sizes(counts, dim=1)), strict=True))
-        return torch.cat([parts[k] for k in range(len(xs))], dim=1)
-
-    def _pool(self, stacked: Tensor, structure: Structure, stacks: Stacks, number: int) -> Sequence[Tensor]:
-        """The statistics of one stack: while tracing, by what `plan` left on the structure."""
-        if torch.compiler.is_compiling():
-            flat = flat_of(structure, f"{self._key} {stacks}")
-            return [traced_readout(flat, stacked, number, aggregation) for aggregation in self._aggregations]
-        return pool_structures(stacked, self._aggregations, plan_of(structure, layout_of(self._map, stacks)).inputs[number])
-
-    def plan(self, structure: Structure, channels: int | Mapping[str, int] = 1) -> None:
-        """Makes the index lists for a structure, which tracing needs; tensors with as many channels share theirs."""
-        stacks, flats = by_width(per_tensor(self.patterns, channels, "channels")), cache_of(structure, Flat)
-        if f"{self._key} {stacks}" not in flats:
-            flats[f"{self._key} {stacks}"] = flatten_readout(plan_of(structure, layout_of(self._map, stacks)))
-
-    def extra_repr(self) -> str:
-        """The tensors and the aggregations."""
-        return f"{', '.join(map(str, self.patterns))!r}, aggr={list(self.aggr)}"

@@ -19,10 +19,12 @@ from incidence.structure.validate import assert_structure
 __all__ = [
     "Values",
     "as_list",
+    "as_side",
     "as_values",
     "assert_distinct",
     "assert_rows",
     "assert_structure",
+    "assert_unoriented",
     "key_of",
     "keys_in_order",
     "per_tensor",
@@ -44,6 +46,20 @@ def assert_distinct(patterns: Sequence[Pattern], text: str) -> None:
         if patterns.count(pattern) > 1:
             shown = str(pattern) or "(empty)"
             raise IncidenceError(f"`{shown}` stands twice on one side of `{text}`: name them, as in `one={pattern}, two={pattern}`.")
+
+
+def assert_unoriented(m: EquivariantMap, why: str) -> None:
+    """Refuses a map with oriented faces."""
+    oriented = next((p for p in m.inputs + m.outputs if p.is_oriented), None)
+    if oriented is not None:
+        raise IncidenceError(f"{why}; got `{oriented}`. Use inc.nn.Linear, or write `{oriented.unoriented()}` for values without a sign.")
+
+
+def as_side(text: str) -> tuple[Pattern, ...]:
+    """The tensors of one side, written as in a map; each once."""
+    patterns = EquivariantMap(f"{text} -> ").inputs
+    assert_distinct(patterns, text)
+    return patterns
 
 
 def _find(patterns: Sequence[Pattern], key: object, what: str) -> int:
@@ -108,7 +124,8 @@ def _assert_features(pattern: Pattern, x: object, structure: Structure, channels
     structure.resolve(pattern)
     if torch.compiler.is_compiling():
         return
-    assert_rows(name, x, structure.num_entries(pattern), structure, f"Use inc.ones(s, '{pattern}') where there are no features.")
+    remedy = "Leave the tensor out" if pattern.is_oriented else f"Use inc.ones(s, '{pattern}')"
+    assert_rows(name, x, structure.num_entries(pattern), structure, f"{remedy} where there are no features.")
     if channels is not None and x.shape[1] != channels:
         raise IncidenceError(f"{name} must have {channels} channels, as the layer was made for; got {x.shape[1]}.")
 

@@ -73,8 +73,9 @@ class IncidenceConv(nn.Module):
     ) -> None:
         super().__init__()
         pattern = Pattern(edges)
-        if not is_edge(pattern) or pattern.name or set(pattern.sorts.values()) != {"node"}:
-            raise IncidenceError(f"edges are `i j`, `(i j)`, `{{i j}}` or `[i j]`; got `{edges}`.")
+        if not is_edge(pattern) or pattern.name or pattern.is_oriented or set(pattern.sorts.values()) != {"node"}:
+            hint = " For flows use inc.nn.Linear, and geometry.convert.from_pyg(data, edges='<i j>')." * pattern.is_oriented
+            raise IncidenceError(f"edges are `i j`, `(i j)`, `{{i j}}` or `[i j]`; got `{edges}`.{hint}")
         self.edges, self.edge_dim, self.edge_out, self.activation = str(pattern), edge_dim, edge_out, activation
         self.in_channels, self.out_channels = in_channels, out_channels
         width = as_channels(out_channels if hidden is None else hidden, "hidden", 1)

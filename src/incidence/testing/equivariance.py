@@ -14,7 +14,7 @@ from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure import Structure
-from incidence.testing.rewriting import rewritten
+from incidence.testing.rewriting import reoriented, rewritten
 
 __all__ = ["assert_equivariant"]
 
@@ -35,7 +35,8 @@ def assert_equivariant(
 
     Relabelling the nodes and reordering the entries must do the same to the output, and writing the same entries in other
     letter orders must do nothing: `{1 2}` is `{2 1}`, and the equal edges of `{i j} {i k}` may be told with either node as i
-    (docs/math.md section 2).
+    (docs/math.md section 2). Reversing the orientation of entries of `<i j>`, with the sign of their values, must reverse the values
+    of the output at such entries, and do nothing else (section 16).
 
     Args:
         module: Called as `module(x, structure)`.
@@ -66,10 +67,12 @@ def assert_equivariant(
         moved, rows = _moved(structure, generator)
         given, expected = (_take(value, name, structure, rows, texts) for value, name in zip((x, before), names, strict=True))
 
-        def difference(changed: Structure, given: Any = given, expected: Any = expected) -> str | None:
-            return _difference(expected, module(given, changed), rtol, atol, names[1])
+        def difference(changed: Structure, signs: Signs | None = None, given: Any = given, expected: Any = expected) -> str | None:
+            signed, wanted = (_signed(v, name, changed, signs or {}, texts) for v, name in zip((given, expected), names, strict=True))
+            return _difference(wanted, module(signed, changed), rtol, atol, names[1])
 
-        broken = difference(rewritten(moved, generator))
+        written = rewritten(moved, generator)
+        broken = difference(*reoriented(written, generator))
         if broken is None:
             continue
         by_labels = difference(moved)  # the same without rewriting, to tell what did it
@@ -78,11 +81,30 @@ def assert_equivariant(
                 f"not equivariant (relabelling {trial}): {by_labels} Something depends on the numbers of nodes or the order of "
                 f"entries: look for positions, sorting, flattening, or random numbers."
             )
+        by_letters = difference(written)
+        if by_letters is not None:
+            raise AssertionError(
+                f"not equivariant (rewriting {trial}): the same entries written in another letter order give another result: {by_letters} "
+                f"Something reads the rows of an index as if they were ordered: the letters of {{ }} and [ ] are not; treat all of "
+                f"them alike, or write an ordered face ( )."
+            )
         raise AssertionError(
-            f"not equivariant (rewriting {trial}): the same entries written in another letter order give another result: {broken} "
-            f"Something reads the rows of an index as if they were ordered: the letters of {{ }} and [ ] are not; treat all of "
-            f"them alike, or write an ordered face ( )."
+            f"not equivariant (orientation {trial}): reversing entries of oriented tensors, and the sign of their values, gives another "
+            f"result: {broken} Something is not odd: look for ReLU, biases and shifts, means over entries, and sums of values with a sign; "
+            f"tensors with a face < > take odd functions only."
         )
+
+
+Signs = Mapping[Pattern, Tensor]
+"""For oriented tensors the sign of every entry."""
+
+
+def _signed(x: Any, name: str | None, structure: Structure, signs: Signs, known: Mapping[str, Pattern]) -> Any:
+    """The values in other orientations."""
+    if isinstance(x, Mapping):
+        return {key: _signed(value, key, structure, signs, known) for key, value in x.items()}
+    sign = signs.get(known.get(name or "") or structure.resolve(name or ""))
+    return x if sign is None else x * sign.to(x.dtype).view(-1, *[1] * (x.ndim - 1))
 
 
 def _names(known: EquivariantMap | MultilinearMap | None, x: Any, inputs: str | None, outputs: str | None) -> tuple[str | None, str | None]:

@@ -1,4 +1,4 @@
-"""The same entries told by other assignments of nodes to letters (docs/math.md section 2)."""
+"""The same entries told by other assignments of nodes to letters (docs/math.md section 2), and in other orientations (section 16)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.structure import Structure, collate
+from incidence.structure.data import orientations
 
-__all__ = ["rewritten"]
+__all__ = ["reoriented", "rewritten"]
 
 _MAX_DRAWN = 16  # assignments for entries whose letters coincide alike: each entry gets one of them
 _Facts = tuple[tuple[int, ...], ...]  # of the letters of an entry: the first with the same node, and which open faces its node lies in
 
 
 def rewritten(structure: Structure, generator: torch.Generator | None = None) -> Structure:
-    """The same structure with every entry told by another of its assignments, at random.
+    """The same structure with every entry told by another of its assignments, at random; orientations stay as they are.
 
     Args:
         structure: One structure or a batch.
@@ -32,7 +33,29 @@ def rewritten(structure: Structure, generator: torch.Generator | None = None) ->
     if not structure.patterns or not structure.num_structures:
         return structure
     parts = [one.with_index({str(p): _rewrite(one, p, generator) for p in structure.patterns}) for one in structure]
-    return parts[0] if structure.num_structures == 1 else collate(parts)
+    new = parts[0] if structure.num_structures == 1 else collate(parts)
+    for pattern in filter(lambda p: p.odd_pair is not None, structure.patterns):
+        new, _ = new.reverse(pattern, orientations(structure, pattern) != orientations(new, pattern))
+    return new
+
+
+def reoriented(structure: Structure, generator: torch.Generator | None = None) -> tuple[Structure, dict[Pattern, Tensor]]:
+    """The same structure with the orientation of some entries reversed, at random, and the signs that values get by it.
+
+    Example:
+        >>> s = Structure(3, {"<i j>": torch.tensor([[0], [1]]), "{i j}": torch.tensor([[0], [1]])})
+        >>> t, signs = reoriented(s)
+        >>> t["<i j>"].tolist(), {str(p): sign.tolist() for p, sign in signs.items()}
+        ([[1], [0]], {'<i j>': [-1]})
+    """
+    signs = {}
+    for pattern in filter(lambda p: p.odd_pair is not None, structure.patterns):
+        count = structure.num_entries(pattern)
+        is_reversed = torch.rand(count, generator=generator) < 0.5
+        if count:
+            is_reversed[torch.randint(count, (1,), generator=generator)] = True
+        structure, signs[pattern] = structure.reverse(pattern, is_reversed)
+    return structure, signs
 
 
 def _rewrite(structure: Structure, pattern: Pattern, generator: torch.Generator | None) -> object:

@@ -11,6 +11,7 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.structure import Structure
+from incidence.testing.rewriting import reoriented
 
 __all__ = ["random_features", "random_structure"]
 
@@ -19,6 +20,8 @@ def random_structure(
     num_nodes: int | Mapping[str, int], patterns: Sequence[str], density: float = 0.5, generator: torch.Generator | None = None
 ) -> Structure:
     """A structure in which every entry is present with a given probability, in random order; open faces are random sets.
+
+    Oriented faces have random orientations.
 
     Example:
         >>> s = random_structure(4, ["i j", "{i j k}"], density=1.0)
@@ -35,7 +38,7 @@ def random_structure(
             full = Structure.complete(counts, [text])[text]
             chosen = torch.randperm(full.shape[1], generator=generator)
             index[text] = full[:, chosen[torch.rand(len(chosen), generator=generator) < density]]
-    return Structure(counts, index)
+    return reoriented(Structure(counts, index), generator)[0]
 
 
 def _random_sets(pattern: Pattern, counts: Mapping[str, int], density: float, generator: torch.Generator | None) -> object:

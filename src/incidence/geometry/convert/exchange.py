@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from incidence.structure.structure import Structure
 
 __all__ = [
     "Homes",
+    "Pairs",
     "as_array",
     "as_example",
     "as_rows",
@@ -121,7 +122,8 @@ def once(pattern: Pattern, pairs: Tensor, num_nodes: int, values: Mapping[str, T
         pattern: What the pairs are: `(i j)`, `{i j}`, ....
         pairs: The nodes, shape [2, pairs].
         num_nodes: The number of nodes.
-        values: Rows of features for the pairs, which must agree for the two directions of an undirected edge.
+        values: Rows of features for the pairs, which must agree for the two directions of an undirected edge, and be opposite for those
+            of an oriented edge.
         who: Who asks.
 
     Returns:
@@ -130,12 +132,15 @@ def once(pattern: Pattern, pairs: Tensor, num_nodes: int, values: Mapping[str, T
     first, last = two_ways(pattern, pairs, num_nodes, who)
     for name, x in values.items():
         there, back = x[first], x[last]
+        if pattern.is_oriented:
+            back = torch.where((first != last)[:, None], -back, back)
         differ = ((there != back) & ~((there != there) & (back != back))).any(1)  # a missing value agrees with another
         if bool(differ.any()):
             u, v = pairs[:, int(first[differ].min())].tolist()
+            how, remedy = ("is not the opposite of", "opposite") if pattern.is_oriented else ("differs from", "equal")
             raise IncidenceError(
-                f"{who}: {name} of the edge ({u}, {v}) differs from that of ({v}, {u}), so the edges are no `{pattern}`. "
-                f"Make them equal, or read the edges as `(i j)`."
+                f"{who}: {name} of the edge ({u}, {v}) {how} that of ({v}, {u}), so the edges are no `{pattern}`. "
+                f"Make them {remedy}, or read the edges as `(i j)`."
             )
     return pairs[:, first], {name: x[first] for name, x in values.items()}
 
@@ -168,13 +173,33 @@ def two_ways(pattern: Pattern, pairs: Tensor, num_nodes: int, who: str) -> tuple
     return first, last[order]
 
 
-def both_ways(pattern: Pattern, index: Tensor) -> tuple[Tensor, Tensor]:
-    """Entries as pairs in both directions where they have none, and for each pair the number of its entry."""
+class Pairs(NamedTuple):
+    """Entries as pairs of nodes, in both directions where they have none.
+
+    Attributes:
+        nodes: The nodes, shape [2, pairs].
+        entry: For each pair the number of its entry.
+        signs: For each pair the sign of its value; None where values have none.
+    """
+
+    nodes: Tensor
+    entry: Tensor
+    signs: Tensor | None
+
+    def values(self, x: Tensor) -> Tensor:
+        """Features of the entries as features of the pairs."""
+        return x[self.entry] if self.signs is None else x[self.entry] * self.signs.to(x.dtype)[:, None]
+
+
+def both_ways(pattern: Pattern, index: Tensor) -> Pairs:
+    """Entries as pairs in both directions where they have none; those of an oriented edge have opposite values."""
     entry = torch.arange(index.shape[1], device=index.device)
     if is_directed(pattern):
-        return index, entry
+        return Pairs(index, entry, None)
     apart = index[0] != index[1]
-    return torch.cat([index, index[:, apart].flip(0)], dim=1), torch.cat([entry, entry[apart]])
+    both = torch.cat([index, index[:, apart].flip(0)], dim=1)
+    signs = torch.cat([torch.ones_like(entry), -torch.ones_like(entry)]) if pattern.is_oriented else None
+    return Pairs(both, torch.cat([entry, entry[apart]]), signs)
 
 
 Homes = Mapping[str, Tensor] | None

@@ -12,17 +12,20 @@ from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import face_text
 from incidence.geometry.convert.exchange import as_array, assert_held, by_meaning, single
 from incidence.structure import Example, Structure
+from incidence.structure.data import orientations
 
 __all__ = ["from_gudhi", "to_gudhi"]
 
 
-def from_gudhi(tree: Any, max_size: int | None = None) -> Example:
+def from_gudhi(tree: Any, max_size: int | None = None, oriented: bool = False) -> Example:
     r"""Reads a simplex tree: `{i j}`, `{i j k}`, ... in the preferred order, with the filtration values as features, of `i` too.
 
     Args:
         tree: The simplex tree. Nodes are numbered by ascending vertices.
         max_size: The number of nodes of the largest faces: larger ones are left out, and there is a tensor for each size, empty or not,
             so that complexes of different dimension make a batch. If not given, that of the tree.
+        oriented: Whether to add the same faces as `<i j>`, `<i j k>`, ..., oriented by ascending vertices, as gudhi has them. They have no
+            features: a filtration value has no sign.
 
     Example:
         >>> import gudhi
@@ -45,14 +48,44 @@ def from_gudhi(tree: Any, max_size: int | None = None) -> Example:
             vertices = faces[:, 0]
         else:
             index[text] = torch.searchsorted(vertices, faces).T
+    if oriented:
+        index |= {str(_oriented(text)): faces for text, faces in index.items()}
     return Example(Structure(len(vertices), index), features)
+
+
+def _oriented(text: str) -> Pattern:
+    """The same faces with an orientation."""
+    return Pattern(text.replace("{", "<").replace("}", ">"))
+
+
+def _without_orientation(structure: Structure) -> Structure:
+    """The structure with `{i j}` for `<i j>`, and nothing twice."""
+    index = {str(p): structure[p] for p in structure.patterns if not p.is_oriented}
+    for pattern in [p for p in structure.patterns if p.is_oriented]:
+        text, faces = str(pattern.unoriented()), structure[pattern]
+        is_reversed = orientations(structure, pattern) < 0
+        if bool(is_reversed.any()):
+            bad = faces[:, int(is_reversed.nonzero()[0])].tolist()
+            raise IncidenceError(
+                f"to_gudhi: a simplex tree orients faces by ascending nodes, and {tuple(bad)} of `{pattern}` is not. Reverse it first: "
+                f"s, signs = s.reverse('{pattern}', rows)."
+            )
+        if text in index and (structure.num_entries(text) != faces.shape[1] or bool((structure.locate(text, faces) < 0).any())):
+            raise IncidenceError(
+                f"to_gudhi: `{text}` and `{pattern}` are different faces, and a tree has one set of each size. Leave one out."
+            )
+        index.setdefault(text, faces)
+    return Structure(structure.counts, index)
 
 
 def to_gudhi(example: Example | Structure) -> Any:
     r"""Writes a simplicial complex as a simplex tree, with features of one channel as filtration values, or zeros.
 
+    Faces may be there as `{i j}`, as `<i j>`, or as both, which then are the same; a tree orients them by ascending nodes.
+
     Raises:
-        IncidenceError: It is not closed under subsets, or a face comes after one that contains it.
+        IncidenceError: It is not closed under subsets, a face comes after one that contains it, or one has an orientation that a tree
+            cannot keep.
 
     Example:
         >>> triangle = Structure(3, {"{i j}": [[0, 0, 1], [1, 2, 2]], "{i j k}": [[0], [1], [2]]})
@@ -63,7 +96,8 @@ def to_gudhi(example: Example | Structure) -> Any:
     example = single(example, "to_gudhi")
     structure, features = example.structure, by_meaning(example)
     texts = ["i", *(face_text(size) for size in range(2, max((len(p.letters) for p in structure.patterns), default=1) + 1))]
-    assert_held(example, "to_gudhi", texts, texts)
+    assert_held(example, "to_gudhi", [*texts, *map(str, map(_oriented, texts))], texts)
+    structure = _without_orientation(structure)
     wanted = {Pattern(text) for text in texts if text == "i" or Pattern(text) in structure.patterns}
     if features and (features.keys() != wanted or any(x.shape[1] != 1 for x in features.values())):
         raise IncidenceError("to_gudhi: the filtration is a feature of one channel of every tensor, of `i` too, or of none.")

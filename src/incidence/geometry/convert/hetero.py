@@ -14,7 +14,7 @@ from incidence.algebra.grammar import is_letter
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import is_edge
-from incidence.geometry.convert.exchange import Homes, as_rows, both_ways, by_graph, once, with_graphs
+from incidence.geometry.convert.exchange import Homes, Pairs, as_rows, both_ways, by_graph, once, with_graphs
 from incidence.structure import Example
 
 __all__ = ["letters_of", "read_sorts", "write_sorts"]
@@ -92,7 +92,7 @@ def write_sorts(data: Any, example: Example) -> Any:
     structure = example.structure
     for sort, count in structure.counts.items():
         data[sort].num_nodes = count
-    place: dict[Pattern, tuple[Any, str, Tensor | None]] = {Pattern(f"i:{sort}"): (data[sort], "x", None) for sort in structure.counts}
+    place: dict[Pattern, tuple[Any, str, Pairs | None]] = {Pattern(f"i:{sort}"): (data[sort], "x", None) for sort in structure.counts}
     place.update({Pattern(f"{sort}_pos=i:{sort}"): (data[sort], "pos", None) for sort in structure.counts})
     for pattern in structure.patterns:
         if len(pattern.letters) != 2 or pattern.is_open or pattern.name == _UNNAMED:
@@ -103,16 +103,17 @@ def write_sorts(data: Any, example: Example) -> Any:
             raise IncidenceError(f"to_pyg: two tensors are of the edge type {kind}: name `{pattern}`, or leave it out.")
         store = data[kind]
         store.edge_pattern = str(pattern)
-        store.edge_index, rows = both_ways(pattern, structure[pattern]) if is_edge(pattern) else (structure[pattern], None)
-        place[pattern] = (store, "edge_attr", rows)
+        pairs = both_ways(pattern, structure[pattern]) if is_edge(pattern) else None
+        store.edge_index = structure[pattern] if pairs is None else pairs.nodes
+        place[pattern] = (store, "edge_attr", pairs)
     for key, x in example.features.items():
         pattern = structure.resolve(key)
         if pattern not in place:
             raise IncidenceError(
                 f"to_pyg: HeteroData has no place for features of `{str(pattern) or 'the whole structure'}`: leave them out."
             )
-        store, name, rows = place[pattern]
-        store[name] = x if rows is None else x[rows]
+        store, name, pairs = place[pattern]
+        store[name] = x if pairs is None else pairs.values(x)
     if isinstance(example.target, Tensor):
         data.y = example.target[None]
     for key, x in (example.target if isinstance(example.target, dict) else {}).items():

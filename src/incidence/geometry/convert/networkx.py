@@ -31,7 +31,7 @@ def from_networkx(
     Args:
         graph: The graph.
         edges: How edges are read: `{i j}` or `(i j)`, if not given; `[i j]` or `i j` if there are loops; for a multigraph with `e:edge`
-            beside.
+            beside. `<i j>` reads a `DiGraph` with flows: edges are oriented as they are directed, and none comes in both directions.
         node_features: The attributes of nodes that are the features of `i`, joined as channels; if not given, `features`, if
             nodes have it.
         edge_features: The attributes of edges that are the features of the edges, in the same way.
@@ -52,7 +52,7 @@ def from_networkx(
     text = edges or graph.graph.get("edges") or _DEFAULT[graph.is_directed(), graph.is_multigraph()]
     pattern = Pattern(text)
     pair = _pair(pattern, graph.is_multigraph())
-    if pair is None or (graph.is_directed() and not is_directed(pair)):
+    if pair is None or (graph.is_directed() and not _has_direction(pair)) or (pair.is_oriented and not graph.is_directed()):
         fit = _DEFAULT[graph.is_directed(), graph.is_multigraph()]
         raise IncidenceError(f"from_networkx: the edges of a {type(graph).__name__} are read as `{fit}`, for example; got `{pattern}`.")
     number = {node: k for k, node in enumerate(graph.nodes)}
@@ -71,6 +71,11 @@ def from_networkx(
     }
     found = {key: x for key, x in features.items() if x is not None}
     return Example(Structure(counts, {str(pattern): pairs}), found, graph.graph.get("target"))
+
+
+def _has_direction(pair: Pattern) -> bool:
+    """Whether an edge goes from one node to another: as it is directed, or as its orientation says."""
+    return is_directed(pair) or pair.is_oriented
 
 
 def _pair(pattern: Pattern, is_multi: bool) -> Pattern | None:
@@ -93,7 +98,7 @@ def _attributes(data: list[dict[str, Any]], names: Sequence[str] | None, what: s
 
 
 def to_networkx(example: Example | Structure, edges: str | None = None) -> Any:
-    r"""Writes nodes 0, 1, ... and one tensor of edges as a graph: directed for `(i j)` and `i j`, a multigraph for `{i j} e:edge`.
+    r"""Writes nodes 0, 1, ... and one tensor of edges as a graph: directed for `(i j)`, `i j` and `<i j>`, a multigraph for `{i j} e:edge`.
 
     Features are kept as attributes `features` and `pos`, and the place of every edge in its tensor as `entry`, as a graph has an order of
     its own; a target for the whole is `graph.graph["target"]`.
@@ -124,7 +129,7 @@ def to_networkx(example: Example | Structure, edges: str | None = None) -> Any:
     columns = structure[pattern]
     if is_multi and not torch.equal(columns[2], torch.arange(structure.counts["edge"], device=columns.device)):
         raise IncidenceError(f"to_networkx: entry k of `{pattern}` must be about node k of sort `edge`, each in one entry, in their order.")
-    kind = getattr(nx, f"{'Multi' * is_multi}{'Di' * is_directed(pair)}Graph")
+    kind = getattr(nx, f"{'Multi' * is_multi}{'Di' * _has_direction(pair)}Graph")
     graph = kind(**({} if str(pattern) in _DEFAULT.values() else {"edges": str(pattern)}))
     graph.add_nodes_from(range(structure.counts["node"]))
     graph.add_edges_from((u, v, {"entry": k}) for k, (u, v) in enumerate(columns[:2].T.tolist()))

@@ -11,15 +11,15 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
-from incidence.geometry.assembly import is_edge
-from incidence.geometry.convert.exchange import Homes, as_example, as_rows, both_ways, by_graph, once, with_graphs
+from incidence.geometry.assembly import brackets, face_text, is_edge
+from incidence.geometry.convert.exchange import Homes, Pairs, as_example, as_rows, both_ways, by_graph, once, with_graphs
 from incidence.geometry.convert.hetero import read_sorts, write_sorts
 from incidence.structure import Example, Structure, collate, uncollate
 
 __all__ = ["collate_graphs", "from_pyg", "read_graphs", "to_pyg", "warn_of_unused"]
 
 _KNOWN_FEATURES = {"x": "i", "pos": "pos=i", "hyperedge_attr": "{i ...}"}
-_KNOWN_INDEX = {"hyperedge_index": "{i ...}", "face": "{i j k}"}
+_KNOWN_INDEX = ("hyperedge_index", "face")
 _OF_PYG = ("edge_index", "edge_attr", "y", "num_nodes", "batch", "ptr", "n_id")
 _READ = frozenset((*_KNOWN_FEATURES, *_KNOWN_INDEX, *_OF_PYG, "edge_pattern", "target_of"))
 _TOLD: set[tuple[str, ...]] = set()  # the attributes that warnings were about
@@ -31,14 +31,15 @@ def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str]
 
     `Data` and `HeteroData` whose nodes have `batch`, the graph of every node, are batches too.
     Nodes and edges keep their order; those of a batch stand by graph. `x` are the features of `i`, `edge_attr` of the edges, `pos` of
-    `pos=i`, `hyperedge_attr` of `{i ...}`; `hyperedge_index` is `{i ...}`, `face` is `{i j k}`. `HeteroData` gives sorts: its node types,
-    each with a letter of its own, with a tensor for each edge type, called as the relation is. What else the data has is read only if
-    `features` says what it belongs to; a warning names what is not.
+    `pos=i`, `hyperedge_attr` of `{i ...}`; `hyperedge_index` is `{i ...}`, `face` is `{i j k}`, or `<i j k>` beside oriented edges.
+    `HeteroData` gives sorts: its node types, each with a letter of its own, with a tensor for each edge type, called as the relation is.
+    What else the data has is read only if `features` says what it belongs to; a warning names what is not.
 
     Args:
         data: The data.
         edges: How `edge_index` is read: `{i j}`, if not given, for undirected edges, which may come in one direction or both; `(i j)` for
-            directed ones; `[i j]` or `i j` if there are loops.
+            directed ones; `[i j]` or `i j` if there are loops; `<i j>` for flows, with opposite features in the two directions, oriented as
+            they come first.
         features: Further attributes and what they belong to, as in `{"z": "charge=i"}`.
         target: What `y` belongs to: `i` for nodes, the empty text for the whole; found out from its shape, if not given.
 
@@ -221,6 +222,12 @@ def _count_nodes(data: Any) -> int:
     return int(count)
 
 
+def _index_texts(edges: Pattern | None) -> dict[str, str]:
+    """What the attributes that list faces are, beside edges of some pattern: with orientations, where edges have them."""
+    triangles = face_text(3, brackets=brackets(edges is not None and edges.is_oriented))
+    return dict(zip(_KNOWN_INDEX, ("{i ...}", triangles), strict=True))
+
+
 def _read(data: Any, reading: _Reading, target: str, homes: Homes = None, num_graphs: int = 1) -> Example:
     """An example; or a batch, if the graph of every node and the number of graphs are given."""
     num_nodes, extra = _count_nodes(data), reading.features
@@ -231,11 +238,11 @@ def _read(data: Any, reading: _Reading, target: str, homes: Homes = None, num_gr
     for key in extra:
         if key not in values:
             raise IncidenceError(f"from_pyg: the data has no attribute `{key}`; it has {', '.join(data.keys())}.")
-    index: dict[str, Any] = {known: data[key] for key, known in _KNOWN_INDEX.items() if data.get(key) is not None}
+    index: dict[str, Any] = {known: data[key] for key, known in _index_texts(Pattern(text)).items() if data.get(key) is not None}
     if data.get("edge_index") is not None:
         pattern, pairs = Pattern(text), torch.as_tensor(data.edge_index)
         if not is_edge(pattern) or set(pattern.sorts.values()) != {"node"}:
-            raise IncidenceError(f"from_pyg: edges are read as `{{i j}}`, `(i j)`, `[i j]` or `i j`; got `{text}`.")
+            raise IncidenceError(f"from_pyg: edges are read as `{{i j}}`, `(i j)`, `<i j>`, `[i j]` or `i j`; got `{text}`.")
         of_edges = {key: x for key, x in values.items() if key == "edge_attr" or Pattern(belongs.get(key, "")) == pattern}
         for key, x in of_edges.items():
             if len(x) != pairs.shape[1]:
@@ -268,9 +275,9 @@ def _read(data: Any, reading: _Reading, target: str, homes: Homes = None, num_gr
 def to_pyg(example: Example | Structure) -> Any:
     r"""Writes an example or a structure as PyG data: `Data`, with several sorts `HeteroData`, and a `Batch` for a batch.
 
-    The edges become `edge_index`, undirected ones in both directions, as is the custom there. Everything has a place: tensors without one
-    of their own are kept as attributes such as `index_0 {i j k l}`, which PyG batches rightly, with `features {i j k l}` beside them. So
-    `from_pyg(to_pyg(example)) == example`.
+    The edges become `edge_index`, undirected ones in both directions, as is the custom there, oriented ones with opposite features.
+    Everything has a place: tensors without one of their own are kept as attributes such as `index_0 {i j k l}`, which PyG batches
+    rightly, with `features {i j k l}` beside them. So `from_pyg(to_pyg(example)) == example`.
 
     Example:
         >>> s = Structure(3, {"{i j}": [[0, 1], [1, 2]]})
@@ -285,12 +292,13 @@ def to_pyg(example: Example | Structure) -> Any:
         return write_sorts(pyg.HeteroData(), example)
     data = pyg.Data()
     known: dict[Pattern, str] = {Pattern(text): key for key, text in _KNOWN_FEATURES.items()}
-    known_index = {Pattern(text): key for key, text in _KNOWN_INDEX.items()}
-    rows: dict[Pattern, Tensor] = {}
+    rows: dict[Pattern, Pairs] = {}
     edges = next((p for p in example.structure.patterns if is_edge(p) and p.name is None), None)
+    known_index = {Pattern(text): key for key, text in _index_texts(edges).items()}
     for pattern in example.structure.patterns:
         if pattern == edges:
-            data.edge_index, rows[pattern] = both_ways(pattern, example.structure[pattern])
+            rows[pattern] = both_ways(pattern, example.structure[pattern])
+            data.edge_index = rows[pattern].nodes
             known[pattern] = "edge_attr"
             if str(pattern) != "{i j}":
                 data.edge_pattern = str(pattern)
@@ -303,7 +311,7 @@ def to_pyg(example: Example | Structure) -> Any:
             data[f"index_{number} {pattern}"] = part
     for key, x in example.features.items():
         pattern = example.structure.resolve(key)
-        data[known.get(pattern, f"features {pattern}")] = x[rows[pattern]] if pattern in rows else x
+        data[known.get(pattern, f"features {pattern}")] = rows[pattern].values(x) if pattern in rows else x
     target = example.target
     if isinstance(target, Tensor):
         data.y, data.target_of = target[None], ""

@@ -22,8 +22,9 @@ def from_scipy(matrix: Any, pattern: str = "i j") -> Example:
 
     Args:
         matrix: A sparse matrix or array of scipy, or a dense one, whose zeros are no entries.
-        pattern: What it is. `i j`, `(i j)` (no diagonal), `{i j}` (symmetric, no diagonal; one half may be stored) and `[i j]` for square
-            matrices of adjacency; `u:user m:movie` for rectangular ones; `{i ...}` for matrices of incidence, nodes by faces.
+        pattern: What it is. `i j`, `(i j)` (no diagonal), `{i j}` (symmetric, no diagonal; one half may be stored), `<i j>` (antisymmetric;
+            likewise) and `[i j]` for square matrices of adjacency; `u:user m:movie` for rectangular ones; `{i ...}` for matrices of
+            incidence, nodes by faces.
 
     Raises:
         IncidenceError: The matrix is not what the pattern says.
@@ -116,6 +117,6 @@ def to_scipy(example: Example | Structure, pattern: str | None = None) -> Any:
         raise IncidenceError(
             f"to_scipy: a matrix holds one value for each entry, and `{found}` has {x.shape[1]} channels. Take one of them."
         )
-    pairs, entry = both_ways(found, structure[found])
-    values = as_array(x[entry, 0], "to_scipy")
-    return sparse.coo_array((values, tuple(pairs.cpu().numpy())), shape=tuple(structure.counts[s] for s in found.sorts.values()))
+    pairs = both_ways(found, structure[found])
+    values = as_array(pairs.values(x)[:, 0], "to_scipy")
+    return sparse.coo_array((values, tuple(pairs.nodes.cpu().numpy())), shape=tuple(structure.counts[s] for s in found.sorts.values()))

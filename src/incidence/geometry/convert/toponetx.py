@@ -8,12 +8,14 @@ from typing import Any
 import torch
 
 from incidence.algebra.pattern import Pattern
+from incidence.algebra.signs import sorting_sign
 from incidence.errors import IncidenceError, need
-from incidence.geometry.assembly import face_text
+from incidence.geometry.assembly import brackets, face_text
 from incidence.geometry.convert.exchange import as_array, assert_held, attribute, by_meaning, single
 from incidence.geometry.node_lists import NodeLists
 from incidence.geometry.ranks import rank_of
 from incidence.structure import Example, Structure
+from incidence.structure.data import orientations
 
 __all__ = ["from_toponetx", "to_toponetx"]
 
@@ -23,7 +25,7 @@ Cells = list[tuple[tuple[Hashable, ...], dict[Any, Any]]]
 _NODES = {"features": "i", "position": "pos=i"}
 
 
-def from_toponetx(cells: Any, max_rank: int | None = None) -> Example:
+def from_toponetx(cells: Any, max_rank: int | None = None, oriented: bool | None = None) -> Example:
     r"""Reads a complex: nodes in the order of `skeleton(0)`, cells in that of their skeletons; attributes called `features` go along.
 
     A simplicial complex gives `{i j}`, `{i j k}`, ...; a cell complex `{i j}` and `face={i ...}`; a combinatorial complex or colored
@@ -34,9 +36,12 @@ def from_toponetx(cells: Any, max_rank: int | None = None) -> Example:
         cells: The complex.
         max_rank: The largest rank: larger cells are left out, and there is a tensor for each rank, empty or not, so that complexes of
             different dimension make a batch. If not given, that of the complex.
+        oriented: Whether the cells of a simplicial complex are `<i j>`, `<i j k>`, ..., and those of a cell complex, if they are
+            triangles, with the orientations of the complex: then `geometry.faces(s).signs` are those of its `incidence_matrix`. If not
+            given, they are so in a complex that `to_toponetx` made of such faces.
 
     Raises:
-        IncidenceError: Two cells of one rank have the same nodes, or an attribute is missing somewhere.
+        IncidenceError: Two cells of one rank have the same nodes, an attribute is missing somewhere, or cells have no orientation.
 
     Example:
         >>> import toponetx as tnx
@@ -53,6 +58,9 @@ def from_toponetx(cells: Any, max_rank: int | None = None) -> Example:
     if read is None:
         raise IncidenceError(f"from_toponetx takes a complex of TopoNetX; got {type(cells).__name__}.")
     ranks, texts = read(cells, cells.dim if max_rank is None else max_rank)
+    is_oriented = cells.complex.get("oriented", False) if oriented is None else oriented
+    if is_oriented:
+        ranks, texts = _orient(ranks, texts)
     number = {node: k for k, ((node,), _) in enumerate(ranks[0])}
     index, features = {}, {text: attribute([own for _, own in ranks[0]], name, "nodes", "from_toponetx") for name, text in _NODES.items()}
     for text, found in zip(texts, ranks[1:], strict=True):
@@ -65,6 +73,29 @@ def from_toponetx(cells: Any, max_rank: int | None = None) -> Example:
 def _read_simplices(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
     ranks = [[(tuple(s), cells[s]) for s in cells.skeleton(rank)] if rank <= cells.dim else [] for rank in range(max(top, 0) + 1)]
     return ranks, [face_text(rank + 1) for rank in range(1, len(ranks))]
+
+
+def _orient(ranks: list[Cells], texts: list[str]) -> tuple[list[Cells], list[str]]:
+    """The same cells with orientations: edges by ascending nodes, as TopoNetX has them, others as they are listed."""
+    found, named = [ranks[0]], []
+    for text, cells in zip(texts, ranks[1:], strict=True):
+        size = 3 if text.startswith("face=") else len(Pattern(text).letters)
+        bad = next((nodes for nodes, _ in cells if len(nodes) != size), None)
+        if bad is not None or text.startswith("rank"):
+            what = f"the cells `{text}` of this complex have none" if text.startswith("rank") else f"`{text}` has the cell {bad}"
+            raise IncidenceError(f"from_toponetx: edges and simplices have an orientation, and {what}. Leave out oriented=True.")
+        named.append(face_text(size, brackets="<>"))
+        found.append([_as_told(tuple(sorted(nodes)) if size == 2 else nodes, data) for nodes, data in cells])
+    return found, named
+
+
+def _as_told(nodes: tuple[Any, ...], data: dict[Any, Any]) -> tuple[tuple[Hashable, ...], dict[Any, Any]]:
+    """A cell in the orientation that `to_toponetx` has left word of, where it is another, with features to match."""
+    told = data.get("orientation")
+    if told is None or "features" not in data:
+        return (nodes if told is None else tuple(told)), data
+    sign = sorting_sign([nodes.index(node) for node in told])
+    return tuple(told), {**data, "features": data["features"] * sign}
 
 
 def _read_cells(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
@@ -92,10 +123,14 @@ def _read_colored(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
 def to_toponetx(example: Example | Structure, kind: str | None = None) -> Any:
     r"""Writes a structure as a complex, features as attributes called `features` (`position` for `pos=i`).
 
+    A simplicial complex of TopoNetX orients its cells by ascending nodes: features of oriented faces are written for that orientation, so
+    that its matrices may be applied to them, and other orientations are kept as an attribute `orientation`.
+
     Args:
         example: An example or a structure.
-        kind: `simplicial` for `{i j}`, `{i j k}`, ...; `cell` for `{i j}` and one tensor of faces such as `face={i ...}` or `ring={i ...}`;
-            `combinatorial` or `colored` for `{i j}` or `rank1={i ...}`, `rank2={i ...}`, .... If not given, the first of these that fits.
+        kind: `simplicial` for `{i j}`, `{i j k}`, ..., or `<i j>`, `<i j k>`, ...; `cell` for `{i j}` and one tensor of faces such as
+            `face={i ...}` or `ring={i ...}`; `combinatorial` or `colored` for `{i j}` or `rank1={i ...}`, `rank2={i ...}`, .... If not
+            given, the first of these that fits.
 
     Raises:
         IncidenceError: The complex cannot hold it.
@@ -113,6 +148,7 @@ def to_toponetx(example: Example | Structure, kind: str | None = None) -> Any:
     if kind not in _KINDS:
         raise IncidenceError(f"to_toponetx: kind is one of {', '.join(_KINDS)}; got {kind!r}.")
     complex_name, texts_of = _KINDS[kind]
+    example, told = _ascending(example)
     made, structure, ranks = getattr(tnx, complex_name)(), example.structure, texts_of(example.structure)
     assert_held(example, "to_toponetx", ranks.values(), [*_NODES.values(), *ranks.values()])
     is_colored, nodes = kind in ("combinatorial", "colored"), _node_rows(example)
@@ -125,9 +161,9 @@ def to_toponetx(example: Example | Structure, kind: str | None = None) -> Any:
         around[u].add(v)
         around[v].add(u)
     for rank, text in here.items():
-        for face, data in zip(faces[rank], _rows(example, text), strict=True):
+        for number, (face, data) in enumerate(zip(faces[rank], _rows(example, text), strict=True)):
             if kind == "simplicial":
-                made.add_simplex(face, **data)
+                made.add_simplex(face, **data, **told.get((text, number), {}))
             elif kind == "cell":
                 made.add_edge(*face, **data) if rank == 1 else made.add_cell(_cycle(face, around), rank=2, **data)
             else:
@@ -140,9 +176,23 @@ def to_toponetx(example: Example | Structure, kind: str | None = None) -> Any:
         raise IncidenceError("to_toponetx: a simplicial complex is closed under subsets, and some edge or smaller face is missing here.")
     if is_colored and sum(made.shape[1:]) != total - len(nodes):
         raise IncidenceError("to_toponetx: a combinatorial complex has no set of nodes in two ranks. Write it with kind='colored'.")
+    if any(p.is_oriented for p in structure.patterns):
+        made.complex["oriented"] = True
     if is_colored:
         made.set_node_attributes(nodes)  # at the end, as adding a cell makes its nodes anew
     return made
+
+
+def _ascending(example: Example) -> tuple[Example, dict[tuple[str, int], dict[str, Any]]]:
+    """The example with oriented faces by ascending nodes, and an attribute for every face that was oriented otherwise."""
+    structure, features, told = example.structure, dict(example.features), {}
+    for pattern in [p for p in structure.patterns if p.odd_pair is not None and p.order == 1]:
+        is_reversed = orientations(structure, pattern) < 0
+        for number in is_reversed.nonzero()[:, 0].tolist():
+            told[str(pattern), number] = {"orientation": tuple(structure[pattern][:, number].tolist())}
+        structure, signs = structure.reverse(pattern, is_reversed)
+        features |= {k: x * signs.to(x.dtype)[:, None] for k, x in features.items() if example.structure.resolve(k) == pattern}
+    return example.replace(structure=structure, features=features), told
 
 
 def _faces(structure: Structure, text: str) -> list[list[int]]:
@@ -187,7 +237,9 @@ def _cycle(face: list[int], around: dict[int, set[int]]) -> list[int]:
 
 
 def _simplices(structure: Structure) -> dict[int, str]:
-    return {size - 1: face_text(size) for size in range(2, max((len(p.letters) for p in structure.patterns), default=1) + 1)}
+    kind = brackets(any(p.is_oriented for p in structure.patterns))
+    largest = max((len(p.letters) for p in structure.patterns), default=1)
+    return {size - 1: face_text(size, brackets=kind) for size in range(2, largest + 1)}
 
 
 def _edges_and_faces(structure: Structure) -> dict[int, str]:

@@ -9,6 +9,7 @@ import torch
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
+from incidence.geometry.assembly import brackets, face_text
 from incidence.geometry.convert.exchange import as_array, assert_held, by_meaning, single
 from incidence.geometry.meshes import checked_faces
 from incidence.geometry.meshfiles import Soup
@@ -18,10 +19,15 @@ from incidence.structure import Example, Structure
 __all__ = ["from_trimesh", "to_trimesh"]
 
 
-def from_trimesh(mesh: Any) -> Example:
+def from_trimesh(mesh: Any, oriented: bool | None = None) -> Example:
     r"""Reads a mesh: `{i j k}` for its faces, in their order and winding, and `{i j}` for their edges, in the preferred order.
 
     The vertices are the features of `pos=i`; attributes called `features` of vertices and of faces are those of `i` and `{i j k}`.
+
+    Args:
+        mesh: The mesh.
+        oriented: Whether faces are `<i j k>`, oriented as they are wound, and edges `<i j>`, from the smaller vertex to the larger; if not
+            given, they are so in a mesh that `to_trimesh` made of such faces.
 
     Raises:
         IncidenceError: A face has a vertex twice, or two faces have the same vertices.
@@ -36,20 +42,22 @@ def from_trimesh(mesh: Any) -> Example:
         raise IncidenceError(f"from_trimesh takes a Trimesh; got {type(mesh).__name__}. Of a scene, take scene.to_mesh().")
     faces = torch.from_numpy(np.array(mesh.faces, dtype=np.int64)).view(-1, 3)
     lists, _ = checked_faces(Soup("from_trimesh", np.array(mesh.vertices), np.full(len(faces), 3), faces.flatten().numpy()))
-    structure = Structure(len(mesh.vertices), {"{i j}": sides(lists, len(mesh.vertices)), "{i j k}": faces.T})
+    is_oriented = mesh.metadata.get("oriented", False) if oriented is None else oriented
+    edges, triangles = (face_text(size, brackets=brackets(is_oriented)) for size in (2, 3))
+    structure = Structure(len(mesh.vertices), {edges: sides(lists, len(mesh.vertices)), triangles: faces.T})
     # trimesh has coordinates in double precision; to_trimesh leaves word of another.
     features = {"pos=i": torch.from_numpy(np.array(mesh.vertices, dtype=mesh.metadata.get("pos_dtype", np.float64))).view(-1, 3)}
-    for text, attributes in (("i", mesh.vertex_attributes), ("{i j k}", mesh.face_attributes)):
+    for text, attributes in (("i", mesh.vertex_attributes), (triangles, mesh.face_attributes)):
         if "features" in attributes:
             features[text] = torch.from_numpy(np.array(attributes["features"]))
     return Example(structure, features)
 
 
 def to_trimesh(example: Example | Structure) -> Any:
-    r"""Writes the triangles `{i j k}` as a mesh, with the features of `pos=i` as vertices.
+    r"""Writes the triangles `{i j k}` or `<i j k>` as a mesh, with the features of `pos=i` as vertices; orientation is winding.
 
-    Other features of `i` and `{i j k}` become attributes called `features`. The edges must be those of the triangles, as a mesh has no
-    others.
+    Other features of `i` and of the triangles become attributes called `features`. The edges must be those of the triangles, as a mesh has
+    no others.
 
     Raises:
         IncidenceError: There are no coordinates, or a mesh cannot hold what there is.
@@ -62,19 +70,22 @@ def to_trimesh(example: Example | Structure) -> Any:
     trimesh = need("trimesh", "to_trimesh", "mesh")
     example = single(example, "to_trimesh")
     structure, features = example.structure, by_meaning(example)
-    assert_held(example, "to_trimesh", ["{i j}", "{i j k}"], ["i", "pos=i", "{i j k}"])
+    edges, triangles = (face_text(size, brackets=brackets(Pattern("<i j k>") in structure.patterns)) for size in (2, 3))
+    assert_held(example, "to_trimesh", [edges, triangles], ["i", "pos=i", triangles])
     at = features.get(Pattern("pos=i"))
     if at is None or at.shape[1] != 3:
         raise IncidenceError("to_trimesh: a mesh needs coordinates of its nodes in space: give features['pos=i'] of shape [nodes, 3].")
-    faces = structure["{i j k}"].T
-    if Pattern("{i j}") in structure.patterns:
+    faces = structure[triangles].T
+    if Pattern(edges) in structure.patterns:
         own = sides(NodeLists.of_rows(faces), structure.counts["node"])
-        if own.shape[1] != structure.num_entries("{i j}") or bool((structure.locate("{i j}", own) < 0).any()):
-            raise IncidenceError("to_trimesh: the edges of a mesh are those of its triangles, and these are others. Leave out `{i j}`.")
+        if own.shape[1] != structure.num_entries(edges) or bool((structure.locate(edges, own) < 0).any()):
+            raise IncidenceError(f"to_trimesh: the edges of a mesh are those of its triangles, and these are others. Leave out `{edges}`.")
     mesh = trimesh.Trimesh(vertices=as_array(at, "to_trimesh"), faces=as_array(faces, "to_trimesh"), process=False)
     if at.dtype != torch.float64:
         mesh.metadata["pos_dtype"] = str(at.dtype).removeprefix("torch.")
-    for text, attributes in (("i", mesh.vertex_attributes), ("{i j k}", mesh.face_attributes)):
+    if Pattern(triangles).is_oriented:
+        mesh.metadata["oriented"] = True
+    for text, attributes in (("i", mesh.vertex_attributes), (triangles, mesh.face_attributes)):
         if Pattern(text) in features:
             attributes["features"] = as_array(features[Pattern(text)], "to_trimesh")
     return mesh

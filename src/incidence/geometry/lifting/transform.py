@@ -50,6 +50,10 @@ def _on_edges(lifting: Callable[..., Structure], example: Example, options: dict
     """The features of the edges become those of the nodes; those of the nodes have no place any more."""
     pattern = edge_pattern(example.structure, options.get("edges"), "line_graph")
     found = {example.structure.resolve(key): x for key, x in example.features.items()}
+    if pattern in found and pattern.is_oriented:
+        raise IncidenceError(
+            f"line_graph: features of `{pattern}` change sign with orientations, and those of nodes do not: leave them out."
+        )
     features = {"i": found[pattern]} if pattern in found else {}
     target = None if isinstance(example.target, dict) else example.target
     return example.replace(structure=lifting(example.structure, **options), features=features, target=target)

@@ -1,0 +1,120 @@
+"""What modules make of tensors one after the other: which are called with a structure, and which tensors come out of each."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from incidence.algebra.pattern import Pattern
+from incidence.nn.odd import assert_odd
+
+__all__ = ["Side", "act_on_all", "follow", "follow_all", "takes_structure", "unknown"]
+
+
+def takes_structure(module: nn.Module) -> bool:
+    """Whether a module is called with a structure: whether its `forward` takes a second argument."""
+    inner = _inner(module)
+    if "forward" in inner.__dict__:  # someone has put another in its place
+        return _num_needed(inner.forward) >= 2
+    return _num_needed(type(inner).forward) >= 3  # with `self`
+
+
+_NEEDED: dict[Callable[..., Any], int] = {}  # a plain dict: torch.compile does not trace through a cache
+
+
+def _num_needed(function: Callable[..., Any]) -> int:
+    """How many arguments a function needs by position; finding out takes longer than many a module."""
+    if function not in _NEEDED:
+        parameters = inspect.signature(function).parameters.values()
+        _NEEDED[function] = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
+    return _NEEDED[function]
+
+
+class Side(NamedTuple):
+    """The tensors between two modules.
+
+    Attributes:
+        patterns: Their patterns.
+        channels: The channels of each; None where they are not known.
+    """
+
+    patterns: tuple[Pattern, ...]
+    channels: tuple[int | None, ...]
+
+
+def unknown(patterns: Sequence[Pattern]) -> Side:
+    """Tensors whose channels are not known."""
+    return Side(tuple(patterns), (None,) * len(patterns))
+
+
+def follow_all(modules: Iterable[nn.Module], side: Side | None) -> Side | None:
+    """The tensors that modules make of those of a side, one after the other; if these are not told, of those that the modules read.
+
+    Raises:
+        IncidenceError: A module would lose the sign of an oriented tensor.
+    """
+    modules = list(modules)
+    side = _read_side(modules) if side is None else side
+    for module in modules:
+        side = follow(module, side)
+    return side
+
+
+def follow(module: nn.Module, side: Side | None) -> Side | None:
+    """The tensors that a module makes of those of a side; None where they are not known.
+
+    A module of ours says it itself; one with a map gives its outputs; any other that is called without a structure acts on every tensor.
+
+    Raises:
+        IncidenceError: It would lose the sign of an oriented tensor.
+    """
+    inner = _inner(module)
+    own: Any = getattr(inner, "follow", None)
+    if own is not None:
+        told: Side | None = own(side)
+        return told
+    outputs = getattr(getattr(inner, "map", None), "outputs", None)
+    if outputs is not None:
+        return Side(tuple(outputs), _channels(outputs, getattr(inner, "out_channels", None)))
+    return None if side is None or takes_structure(inner) else act_on_all(inner, side)
+
+
+def act_on_all(function: Callable[[Any], Any], side: Side) -> Side:
+    """The same tensors, after a function that acts on each.
+
+    Raises:
+        IncidenceError: It is not odd, and one of them is oriented.
+    """
+    for pattern, channels in zip(*side, strict=True):
+        assert_odd(function, pattern, channels)
+    return unknown(side.patterns)
+
+
+def _inner(module: nn.Module) -> nn.Module:
+    """A module behind `torch.compile`, or itself."""
+    return getattr(module, "_orig_mod", module)
+
+
+def _read_side(modules: Iterable[nn.Module]) -> Side | None:
+    """The tensors that the first module that tells reads, if all before it leave them what they are."""
+    for module in _leaves(modules):
+        patterns = getattr(getattr(module, "map", None), "inputs", getattr(module, "patterns", None))
+        if patterns is not None:
+            return unknown(patterns)
+        if takes_structure(module) and not hasattr(module, "follow"):
+            return None
+    return None
+
+
+def _leaves(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
+    """The modules, with those that call others one after the other taken apart."""
+    for module in map(_inner, modules):
+        parts = getattr(module, "parts", None)
+        yield from [module] if parts is None else _leaves(parts)
+
+
+def _channels(patterns: Sequence[Pattern], told: Any) -> tuple[int | None, ...]:
+    return tuple(told) if isinstance(told, (list, tuple)) and len(told) == len(patterns) else (None,) * len(patterns)

@@ -1,0 +1,94 @@
+r"""What may be done to the values of oriented faces: functions that are odd (docs/math.md section 16).
+
+A value of `<i j>` changes sign when the reference orientation of its entry is reversed, of every entry on its own. So a function of
+values must do the same to each: $f(-x) = -f(x)$. Whether one does is found out by trying it, when a network is made, so that nobody
+waits for the first batch to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
+
+__all__ = ["assert_odd", "is_odd"]
+
+
+def is_odd(function: Callable[[Tensor], Tensor], channels: int | None = None) -> bool:
+    """Whether a function of rows, (rows, channels), changes the sign of a row with that of the row, and depends on no other sign.
+
+    Parameters are tried at other values too, as they are learned; a module both while training and not; and what is random with the same
+    random numbers.
+
+    Example:
+        >>> is_odd(torch.tanh), is_odd(torch.relu), is_odd(nn.Linear(3, 5)), is_odd(nn.Linear(3, 5, bias=False))
+        (True, False, False, True)
+    """
+    return all(_agrees(copy, channels) for copy in _copies(function))
+
+
+_ROWS = 16
+
+
+def _copies(function: Callable[[Tensor], Tensor]) -> Iterator[Callable[[Tensor], Tensor]]:
+    """The function; of a module copies with other parameters, in double precision."""
+    if not isinstance(function, nn.Module):
+        yield function
+        return
+    for is_training in (False, True):
+        copy = deepcopy(function).double().train(is_training)
+        generator = torch.Generator().manual_seed(0)
+        for value in [*copy.parameters(), *copy.buffers()]:
+            if value.is_floating_point():
+                value.data += torch.rand(value.shape, generator=generator, dtype=value.dtype).to(value.device)
+        yield copy
+
+
+@torch.no_grad()
+def _agrees(function: Callable[[Tensor], Tensor], channels: int | None) -> bool:
+    x = torch.randn(_ROWS, _width(function, channels), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x = x.to(next((value.device for value in _values(function)), x.device)) * 3
+    signs = torch.ones_like(x[:, :1])
+    signs[::2] = -1
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        one = function(x)
+        torch.manual_seed(0)
+        other = function(signs * x)
+    return isinstance(one, Tensor) and len(one) == _ROWS and torch.allclose(signs * one, other, equal_nan=True)
+
+
+def _values(function: object) -> list[Tensor]:
+    return [*function.parameters(), *function.buffers()] if isinstance(function, nn.Module) else []
+
+
+def _width(function: object, channels: int | None) -> int:
+    """A number of channels that a function takes: the first size of its parameters that is a number of inputs."""
+    if channels is not None and channels > 0:
+        return channels
+    inside = function.modules() if isinstance(function, nn.Module) else ()
+    sizes = (getattr(m, name, None) for m in inside for name in ("in_features", "num_features", "normalized_shape", "num_parameters"))
+    found = next((size for size in sizes if size), 1)
+    return int(found[-1] if isinstance(found, tuple) else found)
+
+
+def assert_odd(function: Callable[[Tensor], Tensor], pattern: Pattern, channels: int | None = None) -> None:
+    """Refuses a function that is not odd on a tensor with oriented faces."""
+    if not pattern.is_oriented:
+        return
+    name = function.__class__.__name__ if isinstance(function, nn.Module) else getattr(function, "__name__", repr(function))
+    try:
+        fits, why = is_odd(function, channels), "is not"
+    except Exception as error:  # whatever a caller's function raises: nobody knows then that it is odd
+        fits, why = False, f"cannot be tried ({type(error).__name__}: {error})"
+    if not fits:
+        raise IncidenceError(
+            f"values of `{pattern}` change sign with the orientation of their entry, so functions of them must be odd, and {name} {why}. "
+            f"Take torch.tanh, nn.Softshrink(), inc.nn.Gate(channels) or a linear map without bias; or write `{pattern.unoriented()}` for "
+            f"values without a sign."
+        )
