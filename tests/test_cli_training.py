@@ -49,9 +49,9 @@ def test_a_run_tells_the_metric_the_baseline_the_folder_and_what_comes_next(data
     told = [line for line in found.err.splitlines() if not line.startswith("Loading")]  # which the first run of a process does
     assert told == [f"Training on {data} (all options: incidence train --help)", "epoch 0 of 2"]
     page = (path / "report.html").read_text()
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3 + 2 * 2  # curves, parity, residuals; the worst and the best of four
     assert "hidden: 4" in page
-    assert {p.name for p in (path / "plots").iterdir()} == {"curves.png", "parity.png"}
+    assert {p.name for p in (path / "plots").iterdir()} == {"curves.png", "parity.png", "residuals.png"}
 
 
 def test_a_run_is_one_json_object_for_other_programs(data, tmp_path, capsys):

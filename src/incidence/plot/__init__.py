@@ -11,7 +11,7 @@ from incidence.lazy import front_door
 
 if TYPE_CHECKING:
     from incidence.plot.diagrams import operation, operations
-    from incidence.plot.figures import comparison, confusion, curves, parity, save
+    from incidence.plot.figures import comparison, confusion, curves, parity, residuals, save
     from incidence.plot.networks import network
     from incidence.plot.orbit_pictures import orbits
     from incidence.plot.picture import Picture, grid
@@ -36,6 +36,7 @@ _HOMES = {
     "plain": "incidence.plot.text",
     "plan": "incidence.plot.plan_pictures",
     "poset": "incidence.plot.posets",
+    "residuals": "incidence.plot.figures",
     "save": "incidence.plot.figures",
     "scatter": "incidence.plot.text",
     "shadow": "incidence.plot.shadows",
@@ -57,6 +58,7 @@ __all__ = [
     "plain",
     "plan",
     "poset",
+    "residuals",
     "save",
     "scatter",
     "shadow",

@@ -13,10 +13,11 @@ from torch import Tensor
 from incidence.errors import need
 from incidence.files import whole_file
 
-__all__ = ["comparison", "confusion", "curves", "parity", "save"]
+__all__ = ["comparison", "confusion", "curves", "parity", "residuals", "save"]
 
-_INK = "#1f4e79"
-_PALE = "#c55a11"
+_INK = "#0072b2"
+_PALE = "#d55e00"
+_MANY = 3_000  # points
 
 
 def _figure(width: float, height: float) -> Any:
@@ -37,7 +38,7 @@ def parity(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], uni
         for number, (part, (predicted, target)) in enumerate(parts.items()):
             is_last = number == len(parts) - 1
             y, x = predicted[:, column].tolist(), target.reshape(predicted.shape)[:, column].tolist()
-            axis.scatter(x, y, s=14 if is_last else 7, color=_PALE if is_last else _INK, alpha=0.8 if is_last else 0.25, label=part, lw=0)
+            _dots(axis, x, y, part, is_last)
         low, high = min(axis.get_xlim()[0], axis.get_ylim()[0]), max(axis.get_xlim()[1], axis.get_ylim()[1])
         axis.plot([low, high], [low, high], color="black", lw=0.8, zorder=0)
         axis.set(xlim=(low, high), ylim=(low, high), aspect="equal", ylabel="predicted")
@@ -45,6 +46,38 @@ def parity(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], uni
         axis.set_xlabel(f"measured{f' ({unit})' if unit else ''}", parse_math=False)
         axis.legend(frameon=False)
     return figure
+
+
+def residuals(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], unit: str = "") -> Any:
+    """Errors against true values, a panel for each number that is predicted; a band has the root mean square of the last part.
+
+    Args:
+        parts: By name, predictions and targets; shape (rows, numbers). The last is drawn on top.
+        names: Of the numbers.
+        unit: Of the numbers.
+    """
+    figure = _figure(4.2 * len(names), 4.2)
+    axes = figure.subplots(1, len(names), squeeze=False)[0]
+    for column, (axis, name) in enumerate(zip(axes, names, strict=True)):
+        for number, (part, (predicted, target)) in enumerate(parts.items()):
+            is_last = number == len(parts) - 1
+            x = target.reshape(predicted.shape)[:, column]
+            error = predicted[:, column] - x
+            _dots(axis, x.tolist(), error.tolist(), part, is_last)
+            if is_last:
+                spread = float(error.square().nanmean().sqrt())
+                axis.axhspan(-spread, spread, color=_PALE, alpha=0.12, lw=0)
+        axis.axhline(0, color="black", lw=0.8, zorder=0)
+        axis.set(ylabel="predicted - measured")
+        axis.set_title(name, parse_math=False)
+        axis.set_xlabel(f"measured{f' ({unit})' if unit else ''}", parse_math=False)
+    return figure
+
+
+def _dots(axis: Any, x: Sequence[float], y: Sequence[float], label: str, is_last: bool) -> None:
+    """The points of one part; many of them are one image, as a page of a hundred thousand shapes is slow."""
+    look = {"s": 14, "color": _PALE, "alpha": 0.8} if is_last else {"s": 7, "color": _INK, "alpha": 0.25}
+    axis.scatter(x, y, label=label, lw=0, rasterized=len(x) > _MANY, **look)
 
 
 def curves(rows: Sequence[Mapping[str, float]]) -> Any:

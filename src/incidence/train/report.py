@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import html
-import io
 import json
 import shlex
 import sys
 
 from incidence import plot
 from incidence.errors import IncidenceError
-from incidence.train.evaluate import BLIND, PARTS, number
+from incidence.train.evaluate import BLIND, number
 from incidence.train.folder import disk_trouble, write
+from incidence.train.page import figures_of, page_text, shown_part
 from incidence.train.run import Run
 
 __all__ = ["page", "summary", "tell"]
-
-_PAGE = """\
-<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }}
-table {{ border-collapse: collapse }} td, th {{ padding: .2rem .9rem .2rem 0; text-align: left; border-bottom: 1px solid #ddd }}
-svg {{ max-width: 100%; height: auto }} pre {{ background: #f6f6f6; padding: 1rem; overflow-x: auto }}
-</style></head><body>
-<h1>{title}</h1>
-<p>{about}</p>
-{table}
-{plots}
-<h2>Model</h2><pre>{model}</pre>
-<h2>Options</h2><pre>{config}</pre>
-</body></html>
-"""
 
 
 def tell(run: Run, is_json: bool = False) -> str:
@@ -46,8 +28,8 @@ def tell(run: Run, is_json: bool = False) -> str:
 
 def summary(run: Run) -> str:
     """The result in a few lines: the metric beside the baseline, a plot, where everything is, and what to try next."""
-    data, part = run.prepared.data, _shown(run)
-    scored, metric = run.evaluation.parts[part], data.metric
+    data, (part, scored) = run.prepared.data, shown_part(run)
+    metric = data.metric
     unit = f" {data.task.unit}" if data.task.unit and metric != "accuracy" else ""
     ours, blind = (number(found[metric], metric) for found in (scored.metrics, scored.baseline))
     lines = [f"{data.name}: {part} {metric} {ours}{unit}, against {blind} for {BLIND[metric]}", ""]
@@ -80,42 +62,13 @@ def _next(run: Run) -> list[str]:
     ]
 
 
-def _shown(run: Run) -> str:
-    return next(name for name in PARTS if name in run.evaluation.parts)
-
-
 def page(run: Run) -> None:
     """Writes the plots, and one page that has everything in it."""
-    data, evaluation = run.prepared.data, run.evaluation
-    figures = {"curves": plot.curves(run.history)}
-    if data.task.kind == "classification":
-        scored = evaluation.parts[_shown(run)]
-        figures["confusion"] = plot.confusion(scored.predicted, scored.target, data.task.names)
-    else:
-        parts = [(name, evaluation.parts[name]) for name in PARTS[::-1] if name in evaluation.parts]
-        figures["parity"] = plot.parity({name: (part.predicted, part.target) for name, part in parts}, data.task.names, data.task.unit)
-    drawings = []
+    figures = figures_of(run)
     for name, figure in figures.items():
-        path, drawn = run.folder.plots / f"{name}.png", io.StringIO()
+        path = run.folder.plots / f"{name}.png"
         try:
             plot.save(figure, path)
         except OSError as error:
             raise IncidenceError(disk_trouble(path, error)) from error
-        figure.savefig(drawn, format="svg", metadata={"Date": None})
-        drawings.append(drawn.getvalue()[drawn.getvalue().index("<svg") :])
-    head = "<tr><th>part</th><th>rows</th><th>metric</th><th>network</th><th>baseline</th></tr>"
-    rows = [
-        f"<tr><td>{name}</td><td>{len(part.target)}</td><td>{metric}</td><td>{number(value, metric)}</td>"
-        f"<td>{number(part.baseline[metric], metric)}</td></tr>"
-        for name, part in evaluation.parts.items()
-        for metric, value in part.metrics.items()
-    ]
-    text = _PAGE.format(
-        title=html.escape(f"{data.name}: {', '.join(data.task.names[:3])}"),
-        about=html.escape(data.about),
-        table=f"<table>{head}{''.join(rows)}</table>",
-        plots="\n".join(f"<p>{one}</p>" for one in drawings),
-        model=html.escape(str(run.predictor.net)),
-        config=html.escape(run.folder.config.read_text(encoding="utf-8")),
-    )
-    write(run.folder.report, text)
+    write(run.folder.report, page_text(run, figures))

@@ -175,6 +175,14 @@ def _quiet() -> Iterator[None]:
             one.setLevel(level)
 
 
+def _earlier(folder: RunFolder) -> float:
+    """The seconds of a run that was finished before and goes on."""
+    try:
+        return float(json.loads(folder.metrics.read_text(encoding="utf-8"))["seconds"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return 0.0
+
+
 class _Job:
     """All that a run needs, made before anything is written: what cannot be done is refused here."""
 
@@ -205,7 +213,8 @@ class _Job:
                 self.module.load_state_dict(best)
             except (RuntimeError, TypeError, AttributeError) as error:
                 raise IncidenceError(f"{folder.best} has not the weights of this model: {short(error)}.") from error
-        about = {"data": config.data, "seconds": round(time.monotonic() - begun, 2), "epochs": len(self.history.rows)}
+        seconds = round(_earlier(folder) + time.monotonic() - begun, 2)
+        about = {"data": config.data, "seconds": seconds, "epochs": len(self.history.rows)}
         predictor = self.predictor.cpu().eval()
         folder.save_weights(predictor, self.prepared.spec)
         evaluation = evaluate(predictor, data, data.split(config.split), self.prepared.parts, config.batch_size)

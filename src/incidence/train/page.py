@@ -1,0 +1,271 @@
+"""The page of a run, `report.html`: one file without anything from elsewhere, for light and dark screens, wide and narrow.
+
+Whatever comes from data (names, labels, texts) is escaped where it is put into the page; pictures draw it as shapes, or escape it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from html import escape
+from math import isfinite
+from typing import Any
+
+from incidence import __version__, plot
+from incidence.algebra.choice import word_for
+from incidence.algebra.layers import Layer, Network, is_layer
+from incidence.algebra.reading import read
+from incidence.plot.theme import DARK, LIGHT, Theme
+from incidence.train.cards import Card, cards
+from incidence.train.evaluate import BLIND, HIGHER, PARTS, Scored, number
+from incidence.train.run import Run
+
+__all__ = ["figures_of", "headline", "page_text", "shown_part"]
+
+_WORDS = ("self", "boundary", "adjacency", "global")
+_MOST_LISTED = 60  # operations of a layer
+_NAMES = ("paper", "ink", "faint", "line", "pale", "face")
+
+_STYLE = """\
+:root {{ color-scheme: light dark; {light} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}
+* {{ box-sizing: border-box }}
+body {{ font: 16px/1.55 system-ui, sans-serif; max-width: 68rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; color: var(--ink);
+  background: var(--paper); overflow-wrap: anywhere }}
+h1 {{ font-size: 1.35rem; margin: 0 0 .3rem }} h2 {{ font-size: 1.1rem; margin: 2.4rem 0 .6rem }} p {{ margin: .4rem 0 }}
+.faint, figcaption, dt {{ color: var(--faint) }}
+.number {{ font-size: clamp(2rem, 9vw, 3.2rem); line-height: 1.1; font-weight: 650; margin: 1rem 0 0 }}
+.number small {{ font-size: 1.1rem; font-weight: 400; color: var(--faint) }}
+dl {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); gap: .7rem 1.2rem; margin: 1.4rem 0 }}
+dd {{ margin: 0 }} dl .wide {{ grid-column: 1 / -1 }}
+.scroll {{ overflow-x: auto }} table {{ border-collapse: collapse; min-width: 100% }}
+td, th {{ padding: .3rem clamp(.4rem, 1.6vw, .9rem) .3rem 0; text-align: left; border-bottom: 1px solid var(--pale); vertical-align: top }}
+td, th {{ white-space: nowrap; overflow-wrap: normal }} td.words {{ white-space: normal; min-width: 14rem }}
+td.n, th.n {{ text-align: right; font-variant-numeric: tabular-nums }} th {{ font-weight: 600 }}
+code, pre {{ font: .88em/1.5 ui-monospace, monospace }}
+pre {{ background: var(--pale); padding: 1rem; overflow-x: auto; border-radius: .4rem }}
+.grid {{ display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 12.5rem), 1fr)) }}
+.plots {{ display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); align-items: start }}
+.curves {{ grid-column: 1 / -1 }}
+figure {{ margin: 0; min-width: 0 }} .card {{ background: var(--pale); border-radius: .5rem; padding: .7rem }}
+figure svg {{ display: block; fill: var(--ink); width: 100%; height: auto; max-height: 30rem }} .card svg {{ height: 10rem }}
+figcaption {{ font-size: .86rem; margin-top: .4rem }} figcaption b {{ color: var(--ink); font-weight: 600 }}
+details {{ margin: .6rem 0 }} summary {{ cursor: pointer }} footer {{ margin-top: 3rem; font-size: .86rem; color: var(--faint) }}
+"""
+
+_PAGE = """\
+<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<title>{title}</title>
+<style>
+{style}</style></head><body>
+<header><h1>{title}</h1><p class="faint">{about}</p></header>
+<p class="number">{value} <small>{what}</small></p>
+<p>{meaning}</p>
+<dl>{facts}</dl>
+{sections}
+<footer>Made by incidence {version}, {date}. All predictions, metrics and options are files in the folder of the run.</footer>
+</body></html>
+"""
+
+
+def shown_part(run: Run) -> tuple[str, Scored]:
+    """The part that counts, and its scores."""
+    name = next(name for name in PARTS if name in run.evaluation.parts)
+    return name, run.evaluation.parts[name]
+
+
+def page_text(run: Run, drawings: Mapping[str, Any]) -> str:
+    """The whole page.
+
+    Args:
+        run: A finished run.
+        drawings: Figures of matplotlib by name, as `figures_of` gives them.
+    """
+    data, moment = run.prepared.data, datetime.now().astimezone()
+    value, what, meaning = headline(run)
+    date = f"{moment.day} {moment:%B %Y, %H:%M}"
+    plots = "".join(_plot(name, figure) for name, figure in drawings.items())
+    sections = [
+        _section("Metrics", _metrics(run)),
+        _section("Learning and predictions", f'<div class="plots">{plots}</div>'),
+        *_cards(run),
+        _section("Model", _model(run)),
+        f"<details><summary>All options</summary><pre>{escape(run.folder.config.read_text(encoding='utf-8'))}</pre></details>",
+    ]
+    return _PAGE.format(
+        title=escape(f"{data.name}: {', '.join(data.task.names[:3])}{', ...' if len(data.task.names) > 3 else ''}"),
+        style=_STYLE.format(light=_colours(LIGHT), dark=_colours(DARK)),
+        about=escape(data.about),
+        value=escape(value),
+        what=escape(what),
+        meaning=escape(meaning),
+        facts="".join(_facts(run, date)),
+        sections="\n".join(sections),
+        version=escape(__version__),
+        date=escape(date),
+    )
+
+
+def headline(run: Run) -> tuple[str, str, str]:
+    """The number that counts, what it is, and what it means beside the baseline."""
+    data, (part, scored) = run.prepared.data, shown_part(run)
+    metric = data.metric
+    ours, blind = scored.metrics[metric], scored.baseline[metric]
+    unit = f" {data.task.unit}" if data.task.unit and metric in ("rmse", "mae") else ""
+    told = f"{number(ours, metric)}{unit}" if metric in ("rmse", "mae") else number(ours, metric)
+    rows = f"{len(scored.target):,} {'rows' if data.task.at else 'examples'} of the {part} part"
+    against = f"against {number(blind, metric)}{unit} for {BLIND.get(metric, 'the baseline')}"
+    if metric in HIGHER:
+        right = f" {round(ours * len(scored.target)):,} of them are right." if metric == "accuracy" else ""
+        return told, f"{metric} on the {part} part", f"On {rows}, {against}.{right}"
+    less = f": {100 * (1 - ours / blind):.0f} % less" if isfinite(blind) and 0 < ours < blind else ""
+    return told, f"{metric} on the {part} part", f"A prediction is off by about {told} on {rows}, {against}{less}."
+
+
+def _facts(run: Run, date: str) -> Iterator[str]:
+    metrics, environment = (_json(path) for path in (run.folder.metrics, run.folder.environment))
+    sizes = ", ".join(f"{name} {len(part.target):,}" for name, part in run.evaluation.parts.items())
+    words = environment.get("command") or []
+    facts = {
+        "model": f"{run.prepared.config.model}, {metrics.get('parameters', 0):,} parameters",
+        "training": f"{metrics.get('epochs', 0)} epochs, {_duration(float(metrics.get('seconds', 0)))}",
+        "rows": sizes,
+        "date": date,
+        "command": shlex.join(map(str, words)),
+    }
+    for name, text in facts.items():
+        tag = f"<code>{escape(text)}</code>" if name == "command" else escape(text)
+        yield f"<div{' class=wide' if name == 'command' else ''}><dt>{name}</dt><dd>{tag}</dd></div>"
+
+
+def _json(path: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{content}</section>"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]], numeric: Iterable[int] = (), words: Iterable[int] = ()) -> str:
+    """A table of texts, which are escaped; columns of numbers stand to the right, and lines break in columns of words alone."""
+    kinds = {**dict.fromkeys(numeric, " class=n"), **dict.fromkeys(words, " class=words")}
+
+    def line(tag: str, cells: Iterable[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}{kinds.get(k, '')}>{escape(cell)}</{tag}>" for k, cell in enumerate(cells)) + "</tr>"
+
+    return f'<div class="scroll"><table>{line("th", head)}{"".join(line("td", row) for row in rows)}</table></div>'
+
+
+def _metrics(run: Run) -> str:
+    rows = [
+        [name, f"{len(part.target):,}", metric, number(value, metric), number(part.baseline[metric], metric)]
+        for name, part in run.evaluation.parts.items()
+        for metric, value in part.metrics.items()
+    ]
+    return _table(["part", "rows", "metric", "network", "baseline"], rows, (1, 3, 4))
+
+
+def figures_of(run: Run) -> dict[str, Any]:
+    """The figures of a run: learning curves, then parity and errors, or confusion."""
+    data, evaluation = run.prepared.data, run.evaluation
+    figures = {"curves": plot.curves(run.history)}
+    if data.task.kind == "classification":
+        _, scored = shown_part(run)
+        figures["confusion"] = plot.confusion(scored.predicted, scored.target, data.task.names)
+    elif data.task.kind == "regression":
+        parts = {name: evaluation.parts[name] for name in PARTS[::-1] if name in evaluation.parts}
+        values = {name: (part.predicted, part.target) for name, part in parts.items()}
+        figures["parity"] = plot.parity(values, data.task.names, data.task.unit)
+        figures["residuals"] = plot.residuals(values, data.task.names, data.task.unit)
+    return figures
+
+
+_CAPTIONS = {
+    "curves": "Loss of training, and metrics of validation where there is such a part, epoch by epoch.",
+    "parity": "Predicted against measured values; a perfect prediction is on the line.",
+    "residuals": "What is predicted too much (above the line) or too little.",
+    "confusion": "Rows are true classes, columns what was predicted; shares of the row.",
+}
+
+
+def _plot(name: str, figure: Any) -> str:
+    drawn = io.StringIO()
+    figure.patch.set_alpha(0)
+    figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
+    svg = drawn.getvalue()[drawn.getvalue().index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    drawing = themed(svg.replace("#000000", LIGHT.ink))
+    return f'<figure class="{name}">{drawing}<figcaption>{_CAPTIONS[name]}</figcaption></figure>'
+
+
+def _colours(theme: Theme) -> str:
+    named = {name: getattr(theme, name) for name in _NAMES} | {f"c{k}": colour for k, colour in enumerate(theme.palette)}
+    return " ".join(f"--{name}: {colour};" for name, colour in named.items())
+
+
+_OF_THEME = {getattr(LIGHT, name): f"var(--{name})" for name in _NAMES} | {c: f"var(--c{k})" for k, c in enumerate(LIGHT.palette)}
+_HEX = re.compile("|".join(map(re.escape, _OF_THEME)))
+
+
+def themed(svg: str) -> str:
+    """A picture in the colours of the light theme, with those of the screen in their place."""
+    return _HEX.sub(lambda match: _OF_THEME[match[0]], svg)
+
+
+def _cards(run: Run) -> Iterator[str]:
+    """The examples that are predicted worst and best, drawn."""
+    part, scored = shown_part(run)
+    for word, found in zip(("Worst", "Best"), cards(run.prepared.data, scored), strict=True):
+        if found:
+            yield _section(f"{word} predictions of the {part} part", f'<div class="grid">{"".join(map(_card, found))}</div>')
+
+
+def _card(card: Card) -> str:
+    text = f"<b>{escape(card.name)}</b><br>{escape(card.told)}"
+    return f'<figure class="card">{themed(card.picture)}<figcaption>{text}</figcaption></figure>'
+
+
+def _model(run: Run) -> str:
+    """Layers, what they do and what they learn; the operations of each on demand."""
+    network = Network(run.predictor.net)
+    rows, lists = [], []
+    for layer in network.layers:
+        kinds = Counter(word_for(o) for o in layer.kept) if is_layer(layer.module) else Counter()
+        said = ", ".join(f"{kinds[word]} {word}" for word in _WORDS if kinds[word])
+        count = f"{len(layer.kept)} of {layer.map.dimension}"
+        rows.append([layer.name, str(layer.map), count, said, f"{layer.num_parameters or 0:,}"])
+        lists.append(_operations(layer))
+    rows += [[kind, "", "", "", f"{count:,}"] for kind, count in network.others.items()]
+    total = sum(p.numel() for p in run.predictor.net.parameters())
+    rows.append(["all", "", "", "", f"{total:,}"])
+    table = _table(["layer", "map", "operations", "which", "parameters"], rows, (2, 4), (3,))
+    words = (
+        "Self: between entries on the same nodes. Boundary: between entries one of which lies in the other. "
+        "Adjacency: between entries that meet. Global: over whole structures."
+    )
+    return f'{table}<p class="faint">{words}</p>{"".join(dict.fromkeys(lists))}'
+
+
+def _operations(layer: Layer) -> str:
+    """What each operation of a layer does; layers of one map share the list."""
+    kept = [o for o in layer.map.operations[: 4 * _MOST_LISTED] if o in layer.kept]
+    rows = [[read(o).formula, read(o).words, word_for(o)] for o in kept[:_MOST_LISTED]]
+    more = f"<p>and {len(layer.kept) - len(rows)} more</p>" if len(layer.kept) > len(rows) else ""
+    title = escape(f"The {len(layer.kept)} operations of {layer.map}")
+    return f"<details><summary>{title}</summary>{_table(['formula', 'what it does', 'kind'], rows, words=(1,))}{more}</details>"

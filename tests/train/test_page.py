@@ -1,0 +1,190 @@
+"""The page of a run: what it says, that it needs nothing from elsewhere, and that nothing from data becomes markup."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import incidence as inc
+from incidence.data import DataSet, Split, Task
+from incidence.train import Run, train
+from incidence.train.cards import badness, cards
+from incidence.train.evaluate import Scored
+from incidence.train.page import _duration, headline, themed
+from incidence.train.report import tell
+from tests.train.small_runs import graphs
+
+EVIL = "<script>alert(1)</script>"
+QUOTE = '" onload="alert(2)'
+SMALL: dict[str, Any] = {"epochs": 2, "batch_size": 16, "hidden": 4, "depth": 1, "model": "i, {i j}"}
+
+
+def evil_data() -> DataSet:
+    """Classes, names and words about data that would be markup."""
+    found = graphs(24, is_classes=True)
+    split = Split(torch.arange(12), torch.arange(12, 16), torch.arange(16, 24))
+    task = Task("classification", (EVIL, f"{QUOTE}&amp;"))
+    names = [f"{EVIL}{QUOTE}{k}" for k in range(24)]
+    return DataSet(f"data {EVIL}", found, task, (split,), "example", about=f"about {EVIL}{QUOTE}", metric="accuracy", names=names)
+
+
+@pytest.fixture(scope="module")
+def evil(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    run = train({**SMALL, "out": str(tmp_path_factory.mktemp("evil") / "run")}, evil_data())
+    assert run is not None
+    tell(run)
+    return run
+
+
+class _Elements(HTMLParser):
+    """The elements of a page, with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_nothing_from_data_becomes_markup(evil):
+    text = evil.folder.report.read_text()
+    elements = _Elements(text)
+    assert [tag for tag, _ in elements.found if tag in ("script", "iframe", "object", "embed", "link", "form")] == []
+    assert [a for _, own in elements.found for a in own if a.startswith("on")] == []
+    told = " ".join(elements.texts)
+    assert f"about {EVIL}{QUOTE}" in told
+    assert f"data {EVIL}" in told
+    assert any(f"{EVIL}{QUOTE}{k}" in told for k in range(16, 24))
+
+
+def test_a_page_asks_for_nothing_from_elsewhere(evil):
+    text = evil.folder.report.read_text()
+    for _, own in _Elements(text).found:
+        for name, value in own.items():
+            if name in ("src", "href", "xlink:href", "data", "action", "srcset"):
+                assert (value or "").startswith(("#", "data:"))
+    assert "@import" not in text
+    assert re.findall(r"url\((?!#)", text) == []
+    assert "default-src 'none'" in text
+
+
+def test_a_page_has_the_number_with_its_baseline_date_command_time_and_parameters(evil):
+    value, what, meaning = headline(evil)
+    told = " ".join(_Elements(evil.folder.report.read_text()).texts)
+    scored = evil.evaluation.parts["test"]
+    assert value == f"{100 * scored.metrics['accuracy']:.1f} %"
+    assert what == "accuracy on the test part"
+    right = round(8 * scored.metrics["accuracy"])
+    assert meaning.startswith("On 8 examples of the test part, against ")
+    assert meaning.endswith(f"for the most frequent class. {right} of them are right.")
+    count = sum(p.numel() for p in evil.predictor.parameters())
+    for word in (value, what, meaning, f"{count:,} parameters", "2 epochs, ", "command", "train 12, validation 4, test 8"):
+        assert word in told
+    assert re.search(r"\d+ (January|February|March|April|May|June|July|August|September|October|November|December) \d{4}, \d\d:\d\d", told)
+
+
+def test_a_page_says_which_operations_every_layer_has(evil):
+    told = " ".join(_Elements(evil.folder.report.read_text()).texts)
+    assert "2 self, 2 boundary, 1 adjacency, 4 global" in told
+    assert "The 9 operations of i, {i j} -> i, {i j}" in told
+    assert "y[{i j}] = x[{i j}]" in told
+    assert "9 of 9" in told
+
+
+def test_pictures_take_the_colours_of_the_screen(evil):
+    text = evil.folder.report.read_text()
+    assert "prefers-color-scheme: dark" in text
+    body = text.partition("</style></head>")[2]
+    assert "#000000" not in body
+    assert "var(--ink)" in body
+    assert themed('<path fill="#1c2430" stroke="#0072b2"/>') == '<path fill="var(--ink)" stroke="var(--c0)"/>'
+
+
+def test_numbers_are_told_with_their_unit_and_how_much_less_the_error_is(evil):
+    scored = Scored(torch.zeros(4, 1), torch.zeros(4, 1), {"rmse": 0.5}, {"rmse": 2.0}, [(k, 0) for k in range(4)])
+    data = replace(evil.prepared.data, task=Task("regression", ("y",), unit="eV"), metric="rmse")
+    run = replace(evil, prepared=replace(evil.prepared, data=data), evaluation=replace(evil.evaluation, parts={"test": scored}))
+    assert headline(run) == (
+        "0.5 eV",
+        "rmse on the test part",
+        "A prediction is off by about 0.5 eV on 4 examples of the test part, against 2 eV for the mean of the training data: 75 % less.",
+    )
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.25, "0.2 s"), (59, "59.0 s"), (61, "1 min 1 s"), (7300, "2 h 1 min")])
+def test_times_are_told_in_words(seconds, told):
+    assert _duration(seconds) == told
+
+
+# ---- the worst and the best
+
+
+def test_the_worst_and_the_best_are_those_with_the_largest_and_smallest_errors():
+    data = inc.data.load(graphs(20))
+    target = torch.stack([e.target for e in data.examples])
+    predicted = target + torch.arange(20.0)[:, None] * torch.tensor([[1.0], [-1.0]]).repeat(10, 1)
+    scored = Scored(predicted, target, {}, {}, [(k, 0) for k in range(20)])
+    worst, best = cards(data, scored)
+    assert [card.name for card in worst] == [f"example {k}" for k in (19, 18, 17, 16)]
+    assert [card.name for card in best] == [f"example {k}" for k in (0, 1, 2, 3)]
+    assert all(card.picture.startswith("<svg") for card in (*worst, *best))
+    assert worst[0].told == f"measured {float(target[19]):.3g}, predicted {float(predicted[19]):.3g}"
+
+
+def test_classes_are_worst_where_the_true_one_has_the_least_probability():
+    scored = Scored(torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]), torch.tensor([1, 1, -1]), {}, {}, [(0, 0), (1, 0), (2, 0)])
+    found = badness(Task("classification", ("a", "b")), scored)
+    assert found[:2].tolist() == pytest.approx([0.9, 0.2])
+    assert found[2].isnan()
+    data = inc.data.load(graphs(3, is_classes=True))
+    worst, best = cards(replace(data, task=Task("classification", ("a", "b"))), scored)
+    assert [(card.name, card.told) for card in worst] == [("example 0", "is b, predicted a (90 %)")]
+    assert [card.name for card in best] == ["example 1"]
+
+
+def test_molecules_are_drawn_by_rdkit_where_their_smiles_are_known(tmp_path):
+    pytest.importorskip("rdkit")
+    rows = "".join(f"{'C' * (1 + k)}O,{k}\n" for k in range(4))
+    (tmp_path / "m.csv").write_text(f"smiles,value\n{rows}")
+    data = inc.data.load(tmp_path / "m.csv", "value", task="regression")
+    target = torch.stack([e.target for e in data.examples])
+    worst, best = cards(data, Scored(target + torch.arange(4.0)[:, None], target, {}, {}, [(k, 0) for k in range(4)]))
+    assert all("bond-0" in card.picture for card in (*worst, *best))
+    without = replace(data, columns={})
+    worst, _ = cards(without, Scored(target, target, {}, {}, [(k, 0) for k in range(4)]))
+    assert all("bond-0" not in card.picture and card.picture.startswith("<svg") for card in worst)
+
+
+def test_meshes_are_drawn_and_what_is_too_large_is_not():
+    solid = inc.geometry.named("icosahedron")
+    meshes = inc.data.load([inc.Example(solid, {"i": torch.ones(12, 1)}, torch.tensor([float(k)])) for k in range(2)], task="regression")
+    target = torch.tensor([[0.0], [1.0]])
+    worst, _ = cards(meshes, Scored(target, target, {}, {}, [(0, 0), (1, 0)]))
+    assert worst[0].picture.startswith("<svg")
+    many = inc.Structure(5000, {"{i j}": torch.stack([torch.arange(4999), torch.arange(1, 5000)])})
+    examples = [inc.Example(many, {"i": torch.ones(5000, 1)}, torch.tensor([float(k)])) for k in range(2)]
+    data = inc.data.load(examples, task="regression")
+    worst, best = cards(data, Scored(target, target, {}, {}, [(0, 0), (1, 0)]))
+    assert [card.picture for card in (*worst, *best)] == ["", ""]
+
+
+def test_values_of_entries_are_told_by_their_mean(tmp_path: Path):
+    found = [e.replace(target={"i": torch.zeros(e.structure.total_nodes, 1)}) for e in graphs(4)]
+    data = inc.data.load(found, task="regression")
+    places = [(k, n) for k, e in enumerate(found) for n in range(e.structure.total_nodes)]
+    predicted = torch.tensor([[float(k)] for k, _ in places])
+    worst, best = cards(data, Scored(predicted, torch.zeros(len(places), 1), {}, {}, places))
+    assert [card.name for card in (*worst, *best)] == ["example 3", "example 2", "example 0", "example 1"]
+    assert worst[0].told.startswith(f"{found[3].structure.total_nodes} rows, mean error ")
