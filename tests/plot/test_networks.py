@@ -117,3 +117,24 @@ def test_what_cannot_be_drawn_is_refused(draw, said):
 def test_what_is_too_large_says_what_to_do(draw, said):
     with pytest.raises(TooLargeError, match=said):
         draw()
+
+
+@pytest.mark.parametrize("name", ["ppgn", "local-fgnn", "subgraph", "graph", "matrix", "hypergraph"])
+def test_every_kind_of_network_can_be_drawn_and_shown(name):
+    tensors = {"i": 3, "{i j}": 2, "i j": 2, "near=i j": 2, "{i ...}": 1}
+    net = inc.models.make(name, {text: n for text, n in tensors.items() if inc.Pattern(text) in reads(name)}, 1)
+    picture = inc.plot.network(net)
+    assert len(picture.scene.of("layer")) >= 2
+    assert "<svg" in net._repr_html_()
+
+
+def reads(name: str) -> list[inc.Pattern]:
+    """The tensors that a preset reads."""
+    return list(inc.EquivariantMap(f"{inc.models.PRESETS[name].inputs} -> ").inputs)
+
+
+def test_blocks_of_several_layers_that_repeat_are_drawn_once():
+    net = inc.models.make("ppgn", {"i": 3, "{i j}": 2, "i j": 2}, 1, depth=3)
+    picture = inc.plot.network(net)
+    assert words(picture, "times") == ["3 times, with the next 1"]
+    assert len(words(picture, "layer")) == 3

@@ -59,27 +59,24 @@ class Drawing:
         return (depth if layer == FACES else max(depth, self._nearest.get(frozenset(nodes), depth))), layer
 
     @cached_property
+    def _polygons(self) -> list[Nodes]:
+        """The corners of every polygon that is drawn."""
+        return [self.outline(faces[0]) for tensor, way in self.tensors if way == "polygon" for faces in tensor.entries]
+
+    @cached_property
     def _nearest(self) -> dict[frozenset[int], float]:
         """The depth of the nearest polygon around every corner and every side of a polygon."""
         found: dict[frozenset[int], float] = {}
-        for tensor, way in self.tensors:
-            for faces in tensor.entries if way == "polygon" else ():
-                around = self.outline(faces[0])
-                depth = self.sheet.depth(around)
-                for one, other in zip(around, (*around[1:], around[0]), strict=True):
-                    for bound in (frozenset((one,)), frozenset((one, other))):
-                        found[bound] = max(found.get(bound, depth), depth)
+        for around in self._polygons:
+            depth = self.sheet.depth(around)
+            for bound in (*(frozenset((node,)) for node in around), *_sides(around)):
+                found[bound] = max(found.get(bound, depth), depth)
         return found
 
     @cached_property
     def _inside(self) -> dict[frozenset[int], Point]:
         """The middle of a polygon at every side of one."""
-        found: dict[frozenset[int], Point] = {}
-        for tensor, way in self.tensors:
-            for faces in tensor.entries if way == "polygon" else ():
-                around = self.outline(faces[0])
-                found |= {frozenset(side): self.sheet.middle(around) for side in zip(around, (*around[1:], around[0]), strict=True)}
-        return found
+        return {side: self.sheet.middle(around) for around in self._polygons for side in _sides(around)}
 
     def inside(self, nodes: Sequence[int]) -> Point | None:
         """The middle of a polygon that has an edge as its side."""
@@ -132,6 +129,10 @@ class Drawing:
         (x, y), r = self.sheet.at(node), self.sheet.radius
         size = min(1.15 * r, 2.6 * r / len(label))
         return [Text(x, y + 0.36 * size, label, size, "middle", style=Style(fill=text_on(colour)), part="label", entry=node)]
+
+
+def _sides(around: Nodes) -> list[frozenset[int]]:
+    return [frozenset(side) for side in zip(around, (*around[1:], *around[:1]), strict=True)]
 
 
 def _told(value: float | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from textwrap import wrap
 from typing import Any
 
@@ -19,6 +18,7 @@ from incidence.plot.theme import Theme, theme_of
 __all__ = ["network"]
 
 _STEP = 74.0  # from tensors to tensors
+_WIDEST = 6  # layers of a block that may repeat
 
 
 def network(what: Any, *, theme: str | Theme = "light") -> Picture:
@@ -52,29 +52,54 @@ def network(what: Any, *, theme: str | Theme = "light") -> Picture:
 
 def _drawn(module: Any, layers: Sequence[Layer], found: Network, theme: Theme) -> Iterator[Shape]:
     y, before = 0.0, None
-    for _, group in groupby(layers, key=_likeness):
-        same = list(group)
-        layer = same[0]
-        inputs = _labels(layer.map.inputs, getattr(layer.module, "in_channels", ()))
-        if before is not None and before != inputs:
-            y += _STEP * 0.75  # what lies between are other modules
+    for layer, told in _runs(layers):
+        inputs = _labels(layer.map.inputs, _channels(layer, "in_channels"))
+        follows = before == inputs and is_layer(layer.module)  # a product stands beside a layer, and reads what that reads
+        if before is not None and not follows:
+            y += _STEP * 0.75
         boxes = row_of_boxes(inputs, y, 0.0)
-        if before != inputs:
+        if not follows:
             yield from _row(boxes, inputs, theme)
-        outputs = _labels(layer.map.outputs, getattr(layer.module, "out_channels", ()))
+        outputs = _labels(layer.map.outputs, _channels(layer, "out_channels"))
         below = row_of_boxes(outputs, y + _STEP, 0.0)
         yield from sorted(_lines(layer, boxes, below, theme), key=lambda shape: shape.part != "map")
         yield from _row(below, outputs, theme)
-        yield from _beside(module, layer, len(same), [*boxes, *below], y, theme)
-        y, before = y + _STEP, outputs
-    rest = found._rest()
-    for k, line in enumerate(wrap(rest, 70)):
+        yield from _beside(module, layer, told, [*boxes, *below], y, theme)
+        y, before = y + _STEP, outputs if is_layer(layer.module) else []
+    for k, line in enumerate(wrap(found._rest(), 70)):
         yield Text(0, y + 34 + 10 * k, line, 7.5, "middle", style=Style(fill=theme.faint), part="besides")
 
 
+def _runs(layers: Sequence[Layer]) -> Iterator[tuple[Layer, str]]:
+    """The layers, those of repeated blocks once, the first of them with how often the block is there."""
+    keys, k = [_likeness(layer) for layer in layers], 0
+    while k < len(keys):
+        width, times = max(((w, _num_times(keys, k, w)) for w in range(1, _WIDEST + 1)), key=lambda run: run[0] * run[1] * (run[1] > 1))
+        width = width if times > 1 else 1
+        more = f", with the next {width - 1}" if width > 1 else ""
+        for at in range(width):
+            yield layers[k + at], f"{times} times{more}" if times > 1 and not at else ""
+        k += width * times
+
+
+def _num_times(keys: Sequence[Any], start: int, width: int) -> int:
+    """How often the next few repeat themselves, themselves included."""
+    block, times = keys[start : start + width], 1
+    while len(block) == width and keys[start + width * times : start + width * (times + 1)] == block:
+        times += 1
+    return times
+
+
 def _likeness(layer: Layer) -> tuple[Any, ...]:
-    channels = (tuple(getattr(layer.module, side, ())) for side in ("in_channels", "out_channels"))
-    return layer.kind, layer.map, *channels, layer.num_parameters
+    return layer.kind, layer.map, _channels(layer, "in_channels"), _channels(layer, "out_channels"), layer.num_parameters
+
+
+def _channels(layer: Layer, side: str) -> tuple[int, ...]:
+    """The channels of every tensor of a side, as modules tell them: a number for all, or one for each; none if they do not."""
+    patterns = layer.map.inputs if side == "in_channels" else layer.map.outputs
+    told = getattr(layer.module, side, ())
+    found = (told,) * len(patterns) if isinstance(told, int) else tuple(told)
+    return found if len(found) == len(patterns) else ()
 
 
 def _labels(patterns: Sequence[Pattern], channels: Sequence[int]) -> list[tuple[str, str]]:
@@ -108,10 +133,10 @@ def _lines(layer: Layer, above: Sequence[Box], below: Sequence[Box], theme: Them
                 yield Text(place[0], place[1] + 2.6, str(count), 7, "middle", style=Style(fill=theme.ink), part="operations")
 
 
-def _beside(module: Any, layer: Layer, times: int, boxes: Sequence[Box], y: float, theme: Theme) -> Iterator[Shape]:
+def _beside(module: Any, layer: Layer, told: str, boxes: Sequence[Box], y: float, theme: Theme) -> Iterator[Shape]:
     """What is to say of a layer, at the right; and the curve of a residual block."""
     right = max(box.right[0] for box in boxes)
-    if _is_residual(module, layer.name):
+    if is_layer(layer.module) and _is_residual(module, layer.name):
         style = Style(stroke=theme.palette[1], width=1.4)
         start, stop = (right + 2, y), (right + 2, y + _STEP)
         yield Path((start, (right + 26, y + 6), (right + 26, y + _STEP - 6), stop), is_curved=True, style=style, part="residual")
@@ -122,8 +147,8 @@ def _beside(module: Any, layer: Layer, times: int, boxes: Sequence[Box], y: floa
     lines = [line for part in layer.sentence().split("; ") for line in wrap(part, 44)]
     for k, line in enumerate(lines):
         yield Text(right + 14, y + _STEP / 2 + 1 + 9.5 * k, line, 7, style=Style(fill=theme.faint), part="sentence")
-    if times > 1:
-        yield Text(right + 14, y + _STEP / 2 - 21, f"{times} times", 8, style=Style(fill=theme.palette[1]), part="times")
+    if told:
+        yield Text(right + 14, y + _STEP / 2 - 21, told, 8, style=Style(fill=theme.palette[1]), part="times")
 
 
 def _is_residual(module: Any, name: str) -> bool:
