@@ -16,6 +16,7 @@ from incidence import einsum
 from incidence.algebra.products import ProductText
 from incidence.errors import need
 from incidence.nn import Attention
+from incidence.plans.join_plan import JoinStep
 from incidence.plans.products import join_plan_of
 from incidence.structure import Structure
 
@@ -50,6 +51,7 @@ class SparseProduct:
         self.xs = [torch.randn(num_edges, CHANNELS, requires_grad=True) for _ in range(2)]
         self.grad = torch.randn(num_edges, CHANNELS)
         [step] = join_plan_of(self.structure, ProductText(TEXT)).steps
+        assert isinstance(step, JoinStep)  # few of all pairs are present
         for role in range(3):
             step.lists(role)
         self.rows = [column.long() for column in step.rows]

@@ -162,11 +162,11 @@ def test_the_layers_have_the_operations_that_the_figures_name():
 
 
 def test_the_usual_way_to_multiply_sparse_matrices_gives_our_product():
-    work = SparseProduct(200)
+    work = SparseProduct(500)
     torch.testing.assert_close(work.product(), work.scattered())
 
 
 def test_the_support_of_products_has_as_many_arrows_at_every_node_and_is_closed():
     s = lattice(200)
     assert torch.bincount(s["(i j)"][0]).tolist() == torch.bincount(s["(i j)"][1]).tolist() == [10] * 20
-    assert len(SparseProduct(200).targets) > 1000
+    assert len(SparseProduct(500).targets) > 2500

@@ -13,6 +13,7 @@ from incidence.algebra import Pattern
 from incidence.algebra.products import ProductText
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.nn.functional import einsum
+from incidence.plans import joining
 from incidence.plans.products import join_plan_of
 from incidence.structure import Structure, collate
 from incidence.structure.supports import support_of
@@ -64,9 +65,18 @@ def test_the_vectors_are_met_exactly(case):
     assert y.tolist() == case["y"]
 
 
+@pytest.fixture
+def _by_joins(monkeypatch):
+    """No product by arrays, which would be taken where most entries are there."""
+    monkeypatch.setattr(joining, "_FASTER", 0)
+
+
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_product_is_the_sum_over_assignments(text, seed):
+@pytest.mark.parametrize("way", ["joins", "arrays"])
+def test_a_product_is_the_sum_over_assignments(text, way, monkeypatch):
+    monkeypatch.setattr(joining, "_FASTER", 0 if way == "joins" else 10**9)
+    monkeypatch.setattr(joining, "_MOST_ABSENT", 10**9)
+    seed = way == "arrays"
     structure = collate([structure_for(text, n, seed + n) for n in (4, 0, 3)])
     xs = values_for(text, structure)
     assert torch.equal(einsum(text, *xs, structure), product_by_definition(text, xs, structure))
@@ -128,9 +138,11 @@ def test_a_batch_gives_what_its_structures_give_one_by_one(text):
 SMOOTH = ["i j, j k -> i k", "{i j}, {j k}, {i k} -> {i j k}", "i j, j k, k i -> i", "i, j -> {i j}", "{i j} -> i", ", i j -> i"]
 
 
+@pytest.mark.parametrize("way", ["joins", "arrays"])
 @pytest.mark.parametrize("channels", [(2, 2, 2), (1, 2, 2), (1, 1, 1)], ids=str)
 @pytest.mark.parametrize("text", SMOOTH)
-def test_gradients_of_first_and_second_order_are_right(text, channels):
+def test_gradients_of_first_and_second_order_are_right(text, channels, way, monkeypatch):
+    monkeypatch.setattr(joining, "_FASTER", 0 if way == "joins" else 10**9)
     structure = structure_for(text, 4, seed=5, draws=6)
     wide = values_for(text, structure)
     xs = [(x[:, :c] + 0.5).requires_grad_() for x, c in zip(wide, channels, strict=False)]
@@ -138,6 +150,7 @@ def test_gradients_of_first_and_second_order_are_right(text, channels):
     assert gradgradcheck(lambda *values: einsum(text, *values, structure), xs)
 
 
+@pytest.mark.usefixtures("_by_joins")
 def test_only_the_gradients_that_are_asked_for_are_listed():
     structure = structure_for("i j, j k -> i k", 4, seed=0)
     x, y = values_for("i j, j k -> i k", structure)
@@ -185,6 +198,7 @@ def test_autocast_multiplies_in_its_own_type_and_leaves_doubles_alone():
         assert einsum("i j, j k -> i k", x.double(), x.double(), s).dtype == torch.float64
 
 
+@pytest.mark.usefixtures("_by_joins")
 def test_long_lists_are_summed_in_blocks(monkeypatch):
     s = Structure.complete(5, "i j")
     x = torch.randn(25, 3, dtype=torch.float64)
@@ -240,6 +254,7 @@ def test_a_text_that_two_tensors_could_mean_is_refused():
         einsum("i i i -> i", torch.ones(1, 1), s)
 
 
+@pytest.mark.usefixtures("_by_joins")
 def test_a_product_without_limit_to_its_rows_is_refused_before_they_are_made():
     s = Structure.complete(6, "i j")
     x = torch.ones(36, 1)

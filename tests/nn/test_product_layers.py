@@ -118,6 +118,8 @@ def test_dropout_drops_weights_while_training():
     assert torch.equal(layer(x, s), layer(x, s))
 
 
+TRIANGLE = Structure(3, {"{i j}": [[0, 1, 0], [1, 2, 2]]})
+
 LAYERS = {
     "product": lambda **made: Product("(i j), (j k) -> (i k)", 4, 4, **made),
     "complete product": lambda **made: Product("i, (i j) -> (i j)", 4, 4, norm="batch", is_complete=True, **made),
@@ -178,7 +180,7 @@ def test_layers_say_what_they_are():
         (lambda: Product("i j, j k -> i k", {"i": 3}, 4), "in_channels has no tensor 'i'"),
         (lambda: Product("i j, j -> i", 3, 4)(torch.ones(9, 3), Structure.complete(3, "i j")), "are different tensors: pass one for each"),
         (lambda: Product("i j -> i", 3, 4)(torch.ones(9, 2), Structure.complete(3, "i j")), "must have 3 channels"),
-        (lambda: Product("i j, j k -> i k", 3, 4, limit=5)(torch.ones(9, 3), Structure.complete(3, "i j")), "joins too many rows here: 27"),
+        (lambda: Product("{i j}, j -> i", 3, 4, limit=5)((torch.ones(3, 3),) * 2, TRIANGLE), "in too many ways: 6 combinations"),
         (lambda: Attention("{i j}", "j", 3, 4), "has 2 keys"),
         (lambda: Attention("(i j)", "k", 3, 4), "`k` is not in"),
         (lambda: Attention("(i j)", "j", 3, 5, heads=2), "out_channels must be a multiple of heads, 2; got 5"),

@@ -7,6 +7,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from incidence.errors import IncidenceError
 from incidence.nn.functional import einsum, plan_einsum, plan_softmax, softmax
+from incidence.plans import joining
 from incidence.structure import Structure
 from tests.structure.random_structures import random_structure
 
@@ -20,12 +21,20 @@ def _fresh_compiler():
     torch._dynamo.reset()
 
 
-PRODUCTS = ["(i j), (j k) -> (i k)", "i, j -> (i j)", "i, (i j), j -> ", "(i j), (j k), (k l), (l i) -> i", "(i j), <j k> -> <i k>"]
+PRODUCTS = [
+    "(i j), (j k) -> (i k)",
+    "i j, j k -> i k",
+    "i, j -> (i j)",
+    "i, (i j), j -> ",
+    "(i j), (j k), (k l), (l i) -> i",
+    "(i j), <j k> -> <i k>",
+]
 
 
 def example(text: str, num_nodes: int) -> tuple[list[Tensor], Structure]:
     operands = text.split(" ->")[0].split(", ")
     structure = random_structure(num_nodes, ["(i j)", "<i j>"], seed=num_nodes, draws=4 * num_nodes)
+    structure = structure.with_index({"i j": Structure.complete(num_nodes, "i j")["i j"]})
     plan_einsum(text, structure)
     shapes = [(structure.num_entries(operand), 3) for operand in operands]
     return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes], structure
@@ -64,7 +73,11 @@ def test_attention_compiles_to_fast_code():
         assert_same(attention, compiled, xs, structure)
 
 
-def test_sizes_that_change_do_not_compile_again_and_again():
+@pytest.mark.parametrize("way", ["joins", "arrays"])
+def test_sizes_that_change_do_not_compile_again_and_again(way, monkeypatch):
+    monkeypatch.setattr(joining, "_FASTER", 0 if way == "joins" else 10**9)
+    monkeypatch.setattr(joining, "_MOST_ABSENT", 10**9)
+
     def function(*given):
         return einsum("(i j), (j k) -> (i k)", *given)
 

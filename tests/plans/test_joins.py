@@ -5,13 +5,19 @@ import torch
 
 from incidence.algebra.products import ProductText
 from incidence.nn.functional import einsum, plan_einsum
-from incidence.plans import products
+from incidence.plans import joining, products
 from incidence.plans.join_plan import JoinPlan
 from incidence.plans.joining import build_join_plan
 from incidence.plans.products import groups_of, join_plan_of
 from incidence.structure import Structure, collate, pack
 from tests.nn.product_texts import TEXTS
 from tests.structure.random_structures import random_structure
+
+
+@pytest.fixture(autouse=True)
+def _by_joins(monkeypatch):
+    """No product by arrays, which would be taken where most entries are there."""
+    monkeypatch.setattr(joining, "_FASTER", 0)
 
 
 def star(num_leaves: int) -> Structure:
@@ -152,3 +158,40 @@ def test_numbers_stay_right_where_nodes_are_too_many_for_one_integer():
     x = torch.tensor([[2.0], [3.0]])
     assert einsum("(i j k), (i j k) -> (i j k)", x, x, s).flatten().tolist() == [4.0, 9.0]
     assert einsum("(i j k), (i k j) -> ", x, x, s).flatten().tolist() == [0.0]
+
+
+DENSE = ["i j, j k -> i k", "(i j), (j k) -> (i k)", "i j, j k, k l, l i -> ", "i j, j k, i k -> i j", "{i j}, {j k} -> {i k}"]
+
+
+@pytest.mark.parametrize("text", DENSE)
+def test_where_all_entries_are_there_arrays_are_multiplied(text, monkeypatch):
+    monkeypatch.undo()
+    patterns = list(dict.fromkeys(ProductText(text).tensors))
+    s = collate([Structure.complete(n, [str(p) for p in patterns if p.faces]) for n in (4, 5)])
+    plan = join_plan_of(s, ProductText(text))
+    assert plan.is_dense
+    assert "products of arrays" in repr(plan)
+    xs = [torch.randn(s.num_entries(p), 2, dtype=torch.float64) for p in ProductText(text).operands]
+    found = einsum(text, *xs, s)
+    monkeypatch.setattr(joining, "_FASTER", 0)
+    sparse = collate(list(s))
+    assert not join_plan_of(sparse, ProductText(text)).is_dense
+    torch.testing.assert_close(einsum(text, *xs, sparse), found)
+
+
+def test_few_entries_and_structures_of_very_different_size_are_joined(monkeypatch):
+    monkeypatch.undo()
+    product = ProductText("(i j), (j k) -> (i k)")
+    assert not join_plan_of(star(50), product).is_dense
+    assert not join_plan_of(collate([Structure.complete(n, "(i j)") for n in (30, 3, 3, 3)]), product).is_dense
+    assert join_plan_of(collate([Structure.complete(n, "(i j)") for n in (30, 28)]), product).is_dense
+
+
+def test_batches_of_structures_whose_plans_are_by_arrays_have_plans_of_their_own(monkeypatch):
+    monkeypatch.undo()
+    product = ProductText("i j, j k -> i k")
+    packed = pack([Structure.complete(n, "i j") for n in (4, 5, 3)])
+    s = collate([packed[2], packed[0]])
+    x = torch.ones(25, 1)
+    assert einsum("i j, j k -> i k", x, x, s).flatten().tolist() == [3.0] * 9 + [4.0] * 16
+    assert join_plan_of(s, product).is_dense

@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from incidence.kernels.dense_joins import multiply_arrays
 from incidence.kernels.joins import run_join
 from incidence.kernels.softmax import run_softmax
+from incidence.plans.dense_join import DenseFactor, DenseStep
 from incidence.plans.join_plan import JoinPlan, JoinStep, RoleLists
 from incidence.structure.pytree import Flat
 
@@ -34,8 +36,14 @@ def flatten_step(step: JoinStep) -> list[Tensor]:
 
 def flatten_joins(plan: JoinPlan) -> Flat:
     """The lists of all steps, and the factors of each as a text."""
-    tensors = [tensor for step in plan.steps for tensor in flatten_step(step)]
-    return Flat(tensors, json.dumps(plan.program))
+    steps = (_flatten_dense(step) if isinstance(step, DenseStep) else flatten_step(step) for step in plan.steps)
+    return Flat([tensor for tensors in steps for tensor in tensors], json.dumps(plan.program))
+
+
+def _flatten_dense(step: DenseStep) -> list[Tensor]:
+    """The lists of a step by arrays, after a tensor whose shape tells their sizes and which takes no memory."""
+    sizes = torch.zeros(*step.sizes.values(), 0, device=step.places.device)
+    return [sizes, *(t for factor in step.factors for t in factor if t is not None), step.places]
 
 
 def _restored(lists: Sequence[Tensor], num_factors: int, role: int) -> RoleLists:
@@ -82,9 +90,14 @@ def traced_join(lists: list[Tensor], xs: list[Tensor], role: int = 0, shape: Seq
     return found
 
 
-def _program(spec: str) -> tuple[tuple[tuple[int, ...], bool], ...]:
-    """What a text says of the steps; a constant for tracing."""
-    return tuple((tuple(sources), has_sign) for sources, has_sign in json.loads(spec))
+def _program(spec: str) -> tuple[tuple[tuple[int, ...], str, int], ...]:
+    """For every step its factors, its kind, and how many lists it has; a constant for tracing."""
+    found = []
+    for sources, kind in json.loads(spec):
+        roles = len(sources) + 1
+        count = 2 + 2 * len(sources) + kind.count("1") if "->" in kind else roles * (roles + bool(kind))
+        found.append((tuple(sources), kind, count))
+    return tuple(found)
 
 
 _program._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as `nn.tensors.keys_in_order`
@@ -93,12 +106,26 @@ _program._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as `nn.
 def traced_product(flat: Flat, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
     """All steps of a product; the last one is summed to `shape`, if it is given."""
     values, start = list(xs), 0
-    for sources, has_sign in _program(flat.spec):
-        stop = start + (len(sources) + 1) * (len(sources) + 1 + has_sign)
-        is_last = stop == len(flat.tensors)
-        values.append(traced_join(flat.tensors[start:stop], [values[k] for k in sources], shape=shape if is_last else None))
-        start = stop
+    for sources, kind, count in _program(flat.spec):
+        lists, factors = flat.tensors[start : start + count], [values[source] for source in sources]
+        start += count
+        last = shape if start == len(flat.tensors) else None
+        values.append(_traced_arrays(lists, factors, kind, last) if "->" in kind else traced_join(lists, factors, shape=last))
     return values[-1]
+
+
+def _traced_arrays(lists: list[Tensor], xs: list[Tensor], kind: str, shape: Sequence[int] | None) -> Tensor:
+    """A step by arrays, which tracing sees through."""
+    equation, signs = kind.split(" ")
+    letters = dict.fromkeys(letter for letter in equation if letter not in "y,->")
+    sizes = dict(zip(letters, lists[0].shape, strict=False))
+    factors, at = [], 1
+    for sign in signs:
+        stop = at + 2 + (sign == "1")
+        rows, places, *more = lists[at:stop]
+        factors.append(DenseFactor(rows, places, more[0] if more else None))
+        at = stop
+    return multiply_arrays(equation, sizes, factors, lists[-1], xs, shape)
 
 
 @torch.library.custom_op(f"incidence::softmax_{_VERSION}", mutates_args=())

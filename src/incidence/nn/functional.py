@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from incidence.algebra.products import ProductText, parse_product
 from incidence.errors import IncidenceError
+from incidence.kernels.dense_joins import dense_join
 from incidence.kernels.joins import join
 from incidence.kernels.softmax import softmax_of_groups
 from incidence.kernels.traced_joins import flatten_joins, traced_product, traced_softmax
 from incidence.nn.tensors import assert_rows, assert_structure
-from incidence.plans.join_plan import JoinPlan
+from incidence.plans.dense_join import DenseStep
+from incidence.plans.join_plan import JoinPlan, JoinStep
 from incidence.plans.joining import MAX_JOINED
 from incidence.plans.products import groups_of, join_plan_of
 from incidence.structure import Structure
@@ -74,7 +76,8 @@ def linked(text: str, xs: Sequence[Tensor], structure: Structure, shape: Sequenc
 def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
     values = list(xs)
     for step in plan.steps:
-        values.append(join(step, [values[source] for source in step.sources], shape if step is plan.steps[-1] else None))
+        factors, last = [values[source] for source in step.sources], shape if step is plan.steps[-1] else None
+        values.append(dense_join(step, factors, last) if isinstance(step, DenseStep) else join(step, factors, last))
     return values[-1]
 
 
@@ -150,7 +153,7 @@ def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
         raise IncidenceError(f"over= is the letters to sum over as text, such as 'j' or 'i j'; got {over!r}.")
     plan = groups_of(structure, pattern, over)
     assert_rows(f"the features of `{pattern}`", x, plan.num_rows[0], structure)
-    return softmax_of_groups(x, plan.steps[0])
+    return softmax_of_groups(x, cast("JoinStep", plan.steps[0]))
 
 
 def plan_einsum(text: str, structure: Structure, limit: int = MAX_JOINED) -> JoinPlan:

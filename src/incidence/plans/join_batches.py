@@ -73,7 +73,7 @@ class JoinStore:
         return JoinPlan(self._first.text, steps, self._num_entries.take(chosen, axis=1))
 
     def _step(self, number: int, tensors: Iterator[Tensor], sizes: dict[_Kind, Array], totals: dict[_Kind, int]) -> JoinStep:
-        first = self._first.steps[number]
+        first = _sparse(self._first)[number]
         result = ("rows", len(self._first.num_rows) - 1 + number)
         num_rows = totals[result], *(totals["rows", source] for source in first.sources)
         ptr = next(tensors)
@@ -83,10 +83,15 @@ class JoinStore:
         return JoinStep(first.sources, num_rows, ptr, rows, sign, sizes["joined", number], sizes[result], orders)
 
 
+def _sparse(plan: JoinPlan) -> list[JoinStep]:
+    """The steps of a plan, none of which is by arrays."""
+    return [step for step in plan.steps if isinstance(step, JoinStep)]
+
+
 def _sizes(plan: JoinPlan) -> dict[_Kind, Array]:
     """How many things of every kind each structure has."""
     sizes: dict[_Kind, Array] = {("rows", k): plan.num_entries[k] for k in range(len(plan.num_rows) - 1)}
-    for number, step in enumerate(plan.steps):
+    for number, step in enumerate(_sparse(plan)):
         sizes["joined", number] = step.num_joined
         sizes["rows", len(plan.num_rows) - 1 + number] = step.num_targets
     return sizes
@@ -94,7 +99,7 @@ def _sizes(plan: JoinPlan) -> dict[_Kind, Array]:
 
 def _lists(plan: JoinPlan) -> Iterator[_List]:
     """All lists of a plan, those of all roles included."""
-    for number, step in enumerate(plan.steps):
+    for number, step in enumerate(_sparse(plan)):
         joined, result = ("joined", number), ("rows", len(plan.num_rows) - 1 + number)
         yield _List(_host(step.ptr[:-1]), result, joined, has_end=True)
         for source, rows in zip(step.sources, step.rows, strict=True):

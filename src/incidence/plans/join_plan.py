@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from incidence.plans.dense_join import DenseStep
 from incidence.structure.data import Array
 from incidence.structure.ragged import ranges, sort_few
 
@@ -74,6 +75,21 @@ class JoinStep:
     orders: dict[int, RoleOrder] = field(default_factory=dict, repr=False)
     _lists: dict[int, RoleLists] = field(default_factory=dict, repr=False)
 
+    @property
+    def kind(self) -> str:
+        """What tracing has to know of it besides its factors."""
+        return "" if self.sign is None else "signed"
+
+    @property
+    def num_products(self) -> int:
+        """How many products of rows are taken."""
+        return int(self.num_joined.sum())
+
+    @property
+    def told(self) -> str:
+        """What it costs, in words."""
+        return f"{self.num_products:,} {'joined rows' if len(self.sources) > 1 else 'reads'} into {self.num_rows[0]:,}"
+
     def lists(self, role: int) -> RoleLists:
         """The joined rows in the order of a role; made once."""
         if role not in self._lists:
@@ -121,7 +137,7 @@ class JoinPlan:
     """
 
     text: str
-    steps: tuple[JoinStep, ...]
+    steps: tuple[JoinStep | DenseStep, ...]
     num_entries: Array
 
     @cached_property
@@ -130,19 +146,25 @@ class JoinPlan:
         return tuple(self.num_entries.sum(1).tolist())
 
     @property
-    def program(self) -> tuple[tuple[tuple[int, ...], bool], ...]:
-        """What is static: the factors of every step, and whether it has signs. Plans with the same program can be put side by side."""
-        return tuple((step.sources, step.sign is not None) for step in self.steps)
+    def program(self) -> tuple[tuple[tuple[int, ...], str], ...]:
+        """What is static: the factors of every step, and its kind. Plans with the same program can be put side by side."""
+        return tuple((step.sources, step.kind) for step in self.steps)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether some step is by arrays, whose places depend on the largest structure of a batch."""
+        return any(isinstance(step, DenseStep) for step in self.steps)
 
     @property
     def num_joined(self) -> int:
         """How many products of rows are taken in all."""
-        return sum(int(step.num_joined.sum()) for step in self.steps)
+        return sum(step.num_products for step in self.steps)
 
     @property
     def device(self) -> torch.device:
         """Where the lists live."""
-        return self.steps[0].ptr.device
+        first = self.steps[0]
+        return first.places.device if isinstance(first, DenseStep) else first.ptr.device
 
     def __repr__(self) -> str:
         lines = [f"JoinPlan `{self.text}`"]
@@ -150,8 +172,7 @@ class JoinPlan:
         for number, step in enumerate(self.steps):
             names.append("y" if number + 1 == len(self.steps) else f"z{number}")
             factors = " * ".join(names[source] for source in step.sources)
-            kind = "joined rows" if len(step.sources) > 1 else "reads"
-            lines.append(f"  {names[-1]} = sum {factors}: {int(step.num_joined.sum()):,} {kind} into {step.num_rows[0]:,}")
+            lines.append(f"  {names[-1]} = sum {factors}: {step.told}")
         return "\n".join([*lines, f"  memory: {sum(step.num_bytes for step in self.steps) / 2**20:,.1f} MiB"])
 
 

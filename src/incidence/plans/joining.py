@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,9 @@ from torch import Tensor
 
 from incidence.algebra.contraction import OUTPUT, Letters, Sum, next_step, private_letters
 from incidence.algebra.products import ProductText
+from incidence.plans.dense_join import DenseStep, Grid
 from incidence.plans.join_plan import JoinPlan, JoinStep, step_of
-from incidence.plans.tables import Candidates, Factor, Space, Table, candidates, extended, find_rows, num_extended, number_keys, table_of
+from incidence.plans.tables import Candidates, Factor, Table, candidates, extended, find_rows, num_extended, number_keys, table_of
 from incidence.structure.data import StructureData
 from incidence.structure.ragged import assert_few
 from incidence.structure.supports import support_of
@@ -27,6 +29,9 @@ __all__ = ["MAX_JOINED", "build_join_plan"]
 
 MAX_JOINED = 100_000_000
 """How many rows are joined before a product is refused: the lists of so many take about 2 gigabytes."""
+
+_FASTER = 8  # products of arrays take about that much less time each than joined rows
+_MOST_ABSENT = 3  # places of an array for each entry that is there
 
 _REMEDY = "Raise it with limit=, take smaller structures or batches, or leave entries out that the product does not need"
 
@@ -40,8 +45,8 @@ def build_join_plan(text: ProductText, structure: StructureData, limit: int = MA
     """
     supports = [support_of(structure, pattern) for pattern in text.tensors]
     tables = [table_of(text, pattern, stored, structure, limit) for pattern, stored in zip(text.tensors, supports, strict=True)]
-    space = Space(structure.total_nodes, structure.num_structures)
-    steps = _Contraction(text, tables, [structure.batch(stored) for stored in supports], space, limit).run()
+    homes = [structure.batch(stored) for stored in supports]
+    steps = _Contraction(text, tables, homes, Grid(structure, text.sorts), limit).run()
     return JoinPlan(str(text), tuple(steps), np.stack([structure._lengths_of(stored) for stored in supports]))
 
 
@@ -75,22 +80,22 @@ class _Read(NamedTuple):
 class _Contraction:
     """The tables of a product while they are put together; the output is the table `OUTPUT`."""
 
-    def __init__(self, text: ProductText, tables: Sequence[Table], homes: Sequence[Tensor], space: Space, limit: int) -> None:
-        self._text, self._space, self._limit = text, space, limit
+    def __init__(self, text: ProductText, tables: Sequence[Table], homes: Sequence[Tensor], grid: Grid, limit: int) -> None:
+        self._text, self._grid, self._space, self._limit = text, grid, grid.space, limit
         *operands, output = tables
         self._tables = {number: _reading(number, table) for number, table in enumerate(operands)} | {OUTPUT: output}
         self._num_rows = {number: len(home) for number, home in enumerate(homes[:-1])}  # of all values: operands, and results of steps
         self._target_home = homes[-1]
-        self._joins: dict[int, _Join] = {}  # by the number of what they give
+        self._joins: dict[int, _Join | DenseStep] = {}  # by the number of what they give
         self._reads: list[_Read] = []
 
-    def run(self) -> list[JoinStep]:
+    def run(self) -> list[JoinStep | DenseStep]:
         """Puts all tables together."""
         while len(self._tables) > 1:
             step = next_step(self._letters)
             if step is None:
                 self._prepare()
-                self._extend()
+                self._extend_or_fill()
             elif isinstance(step, Sum):
                 self._tables[step.table] = self._summed(self._tables[step.table], step.kept)
             else:
@@ -114,8 +119,11 @@ class _Contraction:
         join = _Join(table.factors, targets, table.sign, table.home, target_home)
         [first, *others] = table.factors
         # Sums that are only summed once more, or put in another place, are added up there at once.
-        is_again = not others and first.is_once and first.source in self._joins
-        self._joins[number] = _composed(self._joins.pop(first.source), join) if is_again else join
+        before = self._joins.get(first.source) if not others and first.is_once else None
+        composed = None if before is None else _composed(before, join)
+        if composed is not None:
+            del self._joins[first.source]
+        self._joins[number] = join if composed is None else composed
         return number
 
     def _summed(self, table: Table, kept: Letters) -> Table:
@@ -147,10 +155,48 @@ class _Contraction:
             rows = torch.arange(len(keys), device=keys.home.device)
             self._tables[OUTPUT], self._target_home = replace(keys, target=rows), keys.home
 
-    def _extend(self) -> None:
-        """Extends one table by letters of others: the one that becomes the shortest."""
+    def _extend_or_fill(self) -> None:
+        """Extends one table by letters of others, the one that becomes the shortest; or multiplies two as arrays, if that is less."""
         number, found = min(self._extensions(), key=lambda option: num_extended(option[1]))
+        pair = min(self._pairs(), key=self._num_cells, default=None)
+        if pair is not None and self._is_less(pair, num_extended(found)):
+            self._fill(*pair)
+            return
         assert_few(num_extended(found), self._limit, f"`{self._text}` joins too many rows here", _REMEDY)
+        self._extend(number, found)
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        """Operands with a letter that they share with each other alone, so that it is summed when they are multiplied."""
+        operands = [number for number, table in self._tables.items() if number != OUTPUT and len(table.factors) == 1]
+        return [pair for pair in combinations(operands, 2) if self._summed_by(pair)]
+
+    def _summed_by(self, pair: tuple[int, int]) -> Letters:
+        """The letters of two tables that no other has."""
+        others = (table.letters for number, table in self._tables.items() if number not in pair)
+        return (self._letters[pair[0]] & self._letters[pair[1]]).difference(*others)
+
+    def _num_cells(self, pair: tuple[int, int]) -> int:
+        return self._grid.num_cells(sorted(self._letters[pair[0]] | self._letters[pair[1]]))
+
+    def _is_less(self, pair: tuple[int, int], num_joined: int) -> bool:
+        """Whether arrays are less work than so many joined rows, and their memory is not mostly for what is absent."""
+        is_full = all(
+            self._grid.num_cells(sorted(self._letters[n]), is_padded=True) <= _MOST_ABSENT * len(self._tables[n]) for n in (*pair, OUTPUT)
+        )
+        return self._grid.can_name and is_full and self._num_cells(pair) <= _FASTER * num_joined
+
+    def _fill(self, one: int, other: int) -> None:
+        """Multiplies two tables as arrays; the result has the rows that the output or the larger of them asks for."""
+        output = self._tables[OUTPUT]
+        kept = (self._letters[one] | self._letters[other]) - self._summed_by((one, other))
+        tables = self._tables.pop(one), self._tables.pop(other)
+        target = Table(output.nodes, output.home) if output.letters == kept else self._grid.complete(kept)
+        number = max(self._num_rows) + 1
+        self._num_rows[number] = len(target)
+        self._joins[number] = self._grid.step((tables[0].factors[0].source, tables[1].factors[0].source), tables, target)
+        self._tables[one] = _reading(number, target)
+
+    def _extend(self, number: int, found: list[Candidates]) -> None:
         output, base = self._tables[OUTPUT], self._tables[number]
         table = extended(base if number != OUTPUT else Table(base.nodes, base.home), found)
         if output.letters <= table.letters:
@@ -173,13 +219,16 @@ class _Contraction:
             if number != OUTPUT or len(others) > 1
         ]
 
-    def _listed(self) -> list[JoinStep]:
+    def _listed(self) -> list[JoinStep | DenseStep]:
         """The steps in the order in which they are taken."""
         num_operands = len(self._text.operands)
         places = {number: number for number in range(num_operands)}
         places |= {number: num_operands + place for place, number in enumerate(self._joins)}
-        steps = []
+        steps: list[JoinStep | DenseStep] = []
         for join in self._joins.values():
+            if isinstance(join, DenseStep):
+                steps.append(replace(join, sources=tuple(places[source] for source in join.sources)))
+                continue
             factors = sorted(join.factors, key=lambda factor: factor.source)  # whatever was joined first in this structure
             sources = tuple(places[factor.source] for factor in factors)
             num_rows = len(join.target_home), *(self._num_rows[factor.source] for factor in factors)
@@ -194,8 +243,12 @@ def _reading(number: int, table: Table) -> Table:
     return replace(table, factors=(Factor(number, rows, table.target is None),), target=None)
 
 
-def _composed(first: _Join, then: _Join) -> _Join:
-    """Two steps in one, where every sum of the first is used at most once by the second, which has no other factor."""
+def _composed(first: _Join | DenseStep, then: _Join) -> _Join | DenseStep | None:
+    """Two steps in one, where every sum of the first is used at most once by the second, its only factor; None if they stay two."""
+    if isinstance(first, DenseStep):
+        is_reordered = then.sign is None and len(then.targets) == len(then.target_home) == len(first.places)
+        order = then.factors[0].rows[then.targets.argsort()] if is_reordered else None
+        return None if order is None else replace(first, places=first.places[order])
     place = torch.full((len(first.target_home),), -1, device=first.targets.device)
     place[then.factors[0].rows] = torch.arange(len(then.targets), device=place.device)
     rows = place[first.targets]

@@ -67,7 +67,7 @@ def _put_together(structure: StructureData, key: str, build: _Build) -> JoinPlan
         plans = [_planned(source, key, build, _MOST_STORED) for source in origin.sources]
     except TooLargeError:
         return None
-    if len({plan.program for plan in plans}) > 1:
+    if len({plan.program for plan in plans}) > 1 or plans[0].is_dense:
         return None
     store = _store_of(origin.sources[0], key, plans[0]) if len(plans) == 1 else JoinStore(plans)
     return store.take(None if origin.numbers is None else np.asarray(origin.numbers))
