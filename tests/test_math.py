@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from incidence.algebra import EquivariantMap, Pattern
+from incidence.algebra import EquivariantMap, Pattern, read
 from incidence.algebra.counting import paper_count
 
 ROOT = Path(__file__).parents[1]
@@ -13,11 +13,10 @@ PAGE = (ROOT / "docs" / "math.md").read_text(encoding="utf-8")
 SECTIONS = {int(number): text for number, text in re.findall(r"^## (\d+)\. (.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL)}
 
 
-def rows(section: int) -> list[list[str]]:
-    """The rows of the first table of a section, cell by cell."""
-    first = re.search(r"(?:^\|.*\n)+", SECTIONS[section], flags=re.MULTILINE)
-    assert first is not None
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in first[0].splitlines()[2:]]
+def rows(section: int, number: int = 0, first: int = 2) -> list[list[str]]:
+    """The rows of a table of a section, cell by cell; from below its head, unless that is asked for."""
+    table = re.findall(r"(?:^\|.*\n)+", SECTIONS[section], flags=re.MULTILINE)[number]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[first:]]
 
 
 def numbers(cell: str) -> list[int]:
@@ -26,12 +25,16 @@ def numbers(cell: str) -> list[int]:
 
 COUNTS = [(row[0].strip("`"), *map(numbers, row[1:])) for row in rows(15)]
 ORBITS = [(text, row[1]) for row in rows(3) for text in re.findall(r"`([^`]*)`", row[0])]
+PATTERNS = [cell.strip("`") if cell != "scalar" else "" for cell in rows(16, 1, first=0)[0][1:]]
+DIMENSIONS = [(row[0].strip("`"), other, int(n)) for row in rows(16, 1) for other, n in zip(PATTERNS, row[1:], strict=True)]
+ORIENTED = [(text, *map(numbers, row[1:])) for row in rows(16, 2) for text in re.findall(r"`([^`]*)`", row[0])]
 OPEN = [(row[k].split("`")[1], numbers(row[k + 1])) for row in rows(11) for k in (0, 3)]
 
 
 def test_the_page_has_its_seventeen_sections():
     assert list(SECTIONS) == list(range(1, 18))
     assert (len(COUNTS), len(ORBITS), len(OPEN)) == (29, 10, 6)
+    assert (len(DIMENSIONS), len(ORIENTED)) == (7 * 13, 19)
 
 
 @pytest.mark.parametrize(("text", "large", "small", "bias", "paper"), COUNTS, ids=[row[0] for row in COUNTS])
@@ -42,6 +45,25 @@ def test_the_known_counts_are_those_of_the_library(text, large, small, bias, pap
     assert [m.dimension_at(n + 1) for n in range(len(small) + 2)] == [*small, *large, *large]
     counted = paper_count(m)
     assert [n for n in (counted.tau, counted.tau_symm) if n is not None][: len(paper)] == paper
+
+
+@pytest.mark.parametrize(("text", "other", "dimension"), DIMENSIONS, ids=[f"{row[0]} and {row[1]}" for row in DIMENSIONS])
+def test_the_dimensions_of_oriented_faces_are_those_of_the_library_on_either_side(text, other, dimension):
+    assert [EquivariantMap(f"{a} -> {b}").dimension for a, b in ((text, other), (other, text))] == [dimension] * 2
+
+
+@pytest.mark.parametrize(("text", "large", "small", "bias"), ORIENTED, ids=[row[0] for row in ORIENTED])
+def test_the_counts_of_oriented_faces_are_those_of_the_library(text, large, small, bias):
+    m = EquivariantMap(text)
+    assert [m.dimension] == large == small[-1:]
+    assert [m.num_biases] == bias
+    assert [m.dimension_at(n + 1) for n in range(len(small) + 2)] == [*small, *large, *large]
+
+
+def test_the_familiar_operators_are_operations_of_their_maps():
+    for row in rows(16, 0):
+        for text in re.findall(r"`([^`]*->[^`]*)`", row[0]):
+            assert any(":" in read(o).words for o in EquivariantMap(text).operations), text
 
 
 @pytest.mark.parametrize(("text", "listed"), ORBITS, ids=[row[0] for row in ORBITS])
@@ -67,4 +89,4 @@ def test_the_code_cites_sections_that_are_there():
             assert found is not None, f"{path}: {mention!r} is not like `docs/math.md section 5`"
             cited.setdefault(int(found[1]), []).append(path.name)
     assert set(cited) <= set(SECTIONS)
-    assert {1, 2, 3, 4, 5, 11, 13, 14} <= set(cited)
+    assert {1, 2, 3, 4, 5, 11, 13, 14, 16} <= set(cited)

@@ -100,11 +100,20 @@ def triangles(bench: Bench) -> list[Figure]:
 
 
 def mesh(bench: Bench) -> list[Figure]:
-    """`i, {i j}, {i j k}` to itself on a triangulated grid."""
+    """`i, {i j}, {i j k}` to itself on a triangulated grid; and `<i j>, <i j k>` beside `{i j}, {i j k}`."""
     rows = []
     grid = structures.shuffled(structures.triangle_mesh(bench.size(200_000)))
     for channels, bar in ((64, 6.0), (16, 5.0)):
         work = Work(_MESH, grid, channels)
         times = bench.timer(f"K = {channels}").run({"ours": work.ours, "entries": work.composed("entries")})
         rows.append(Figure(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
-    return rows
+    return [*rows, *(_orientation(bench, grid, channels) for channels in (64, 16))]
+
+
+def _orientation(bench: Bench, grid: Structure, channels: int) -> Figure:
+    """What signs cost: the same edges and triangles with and without an orientation."""
+    oriented = Structure(grid.total_nodes, {"<i j>": grid["{i j}"], "<i j k>": grid["{i j k}"]})
+    sides = {"unoriented": ("{i j}, {i j k}", grid), "oriented": ("<i j>, <i j k>", oriented)}
+    ways = {name: Work(f"{side} -> {side}", structure, channels).ours for name, (side, structure) in sides.items()}
+    times = bench.timer(f"K = {channels}, with and without orientation").run(ways)
+    return Figure(f"oriented over unoriented faces, K = {channels}", ratio(times, "oriented", "unoriented"), bar=1.2)

@@ -1,9 +1,12 @@
 """The layer by its definition, entry by entry in plain Python: pooling over the present entries that contain the matched nodes, and
-the sum over all ways to find those in an output entry. One structure at a time; no plan, no keys, no words.
+the sum over all ways to find those in an output entry. One structure at a time; no plan, no keys, no words. With oriented faces, nodes of
+an odd class are lists, and every list counts with the sign that brings it into ascending order.
 """
 
 from collections.abc import Iterator, Mapping
 from itertools import combinations
+from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,9 +15,19 @@ from incidence.algebra import Operation, Pattern
 from incidence.algebra.maps import TensorOrbit
 from incidence.nn import Linear
 from incidence.structure import Structure
-from tests.structure.listing import Node, class_sets, entries_of
+from tests.algebra.definition import rest_first
+from tests.structure.listing import Node, class_sets, entries_of, orientation_signs
 
 Sets = tuple[frozenset[Node], ...]
+Cells = tuple[tuple[tuple[Node, ...], ...], ...]  # the nodes V_ij, each cell in ascending order
+
+
+class Found(NamedTuple):
+    """An entry of an orbit: its row, its class sets, and the sign of its reference orientation."""
+
+    row: int
+    sets: Sets
+    sign: int
 
 
 def std(values: Tensor) -> Tensor:
@@ -33,54 +46,63 @@ STATISTICS = {
 }
 
 
-def in_orbit(structure: Structure, pattern: Pattern, place: TensorOrbit) -> list[tuple[int, Sets]]:
-    """The entries of an orbit or family: rows and class sets."""
+def in_orbit(structure: Structure, pattern: Pattern, place: TensorOrbit) -> list[Found]:
+    """The entries of an orbit or family."""
     classes = place.orbit.classes
     keys = [(c.sort, c.faces) for c in classes]
     found = []
+    signs = orientation_signs(structure, str(pattern))
     for row, entry in enumerate(entries_of(structure, str(pattern))):
         sets = class_sets(entry, pattern)
         own = tuple(sets.get(key, frozenset()) for key in keys)
         if set(sets) <= set(keys) and all(c.is_open or len(x) == c.size for c, x in zip(classes, own, strict=True)):
-            found.append((row, own))
+            found.append(Found(row, own, signs[row]))
     return found
 
 
-def choices(classes: Sets, overlap: tuple[tuple[int, ...], ...]) -> Iterator[Sets]:
-    """All ways to choose disjoint sets V_ij of a_ij nodes in the output classes Y_j, as the sets U_i = V_i1 + V_i2 + ..."""
+def choices(classes: Sets, overlap: tuple[tuple[int, ...], ...]) -> Iterator[Cells]:
+    """All ways to choose disjoint sets V_ij of a_ij nodes in the output classes Y_j."""
     cells = [(i, j, n) for i, row in enumerate(overlap) for j, n in enumerate(row) if n]
 
-    def extend(k: int, chosen: Sets, left: Sets) -> Iterator[Sets]:
+    def extend(k: int, chosen: Cells, left: Sets) -> Iterator[Cells]:
         if k == len(cells):
             yield chosen
             return
         i, j, n = cells[k]
         for nodes in combinations(sorted(left[j]), n):
-            more = (*chosen[:i], chosen[i] | set(nodes), *chosen[i + 1 :])
-            yield from extend(k + 1, more, (*left[:j], left[j] - set(nodes), *left[j + 1 :]))
+            row = (*chosen[i][:j], nodes, *chosen[i][j + 1 :])
+            yield from extend(k + 1, (*chosen[:i], row, *chosen[i + 1 :]), (*left[:j], left[j] - set(nodes), *left[j + 1 :]))
 
-    return extend(0, (frozenset(),) * len(overlap), classes)
+    return extend(0, tuple(((),) * len(row) for row in overlap), classes)
 
 
 def term(layer: Linear, operation: Operation, x: Tensor, structure: Structure, weight: Tensor, num_rows: int) -> Tensor:
     """What one operation adds; weight: (aggregations, in, out)."""
     sources = in_orbit(structure, layer.map.inputs[operation.source.tensor], operation.source)
-    pooled: dict[Sets, Tensor | None] = {}
+    odd, odd_too = ([c.is_odd for c in place.orbit.classes] for place in (operation.source, operation.target))
+    pooled: dict[tuple, Tensor | None] = {}
 
-    def pool(key: Sets) -> Tensor | None:
+    def pool(cells: Cells) -> Tensor | None:
+        lists = [[node for cell in row for node in cell] for row in cells]
+        key = tuple(tuple(nodes) if is_odd else frozenset(nodes) for nodes, is_odd in zip(lists, odd, strict=True))
         if key not in pooled:
-            rows = [row for row, sets in sources if all(u <= own for u, own in zip(key, sets, strict=True))]
-            mixed = [STATISTICS[name](x[rows]) @ weight[a] for a, name in enumerate(layer.aggr)] if rows else None
+            found = [f for f in sources if all(set(nodes) <= own for nodes, own in zip(lists, f.sets, strict=True))]
+            signs = [
+                f.sign * prod(rest_first(own, [u]) for own, u, is_odd in zip(f.sets, lists, odd, strict=True) if is_odd) for f in found
+            ]
+            rows = x[[f.row for f in found]] * torch.tensor(signs, dtype=x.dtype)[:, None]
+            mixed = [STATISTICS[name](rows) @ weight[a] for a, name in enumerate(layer.aggr)] if found else None
             pooled[key] = None if mixed is None else torch.stack(mixed).sum(0)
         return pooled[key]
 
     rows = [torch.zeros(weight.shape[-1], dtype=x.dtype) for _ in range(num_rows)]
-    for row, sets in in_orbit(structure, layer.map.outputs[operation.target.tensor], operation.target):
-        for key in choices(sets, operation.overlap):
-            value = pool(key)
+    for row, sets, sign in in_orbit(structure, layer.map.outputs[operation.target.tensor], operation.target):
+        for cells in choices(sets, operation.overlap):
+            value = pool(cells)
             if value is not None:
-                rows[row] = rows[row] + value
-    return torch.stack(rows) if rows else x.new_zeros(0, weight.shape[-1])
+                back = prod(rest_first(own, [row[j] for row in cells]) for j, own in enumerate(sets) if odd_too[j])
+                rows[row] = rows[row] + sign * back * value
+    return torch.stack(rows) if rows else weight[0, :0]
 
 
 def by_definition(layer: Linear, x: Tensor | Mapping[str, Tensor], structure: Structure) -> list[Tensor]:
@@ -100,8 +122,10 @@ def by_definition(layer: Linear, x: Tensor | Mapping[str, Tensor], structure: St
         bias = parameters.get("bias", parameters.get(f"bias_{t}"))
         if bias is not None:
             places = [TensorOrbit(t, number, orbit) for number, orbit in enumerate(pattern.orbits)]
-            for place in places:
-                rows = [row for row, _ in in_orbit(structure, pattern, place)]
-                y = y.index_add(0, torch.tensor(rows, dtype=torch.long), bias[place.number].expand(len(rows), -1))
+            with_bias = [p for p in places if all(c.size == 1 for c in p.orbit.classes if c.is_odd)]
+            for place, value in zip(with_bias, bias, strict=True):
+                found = in_orbit(structure, pattern, place)
+                signs = torch.tensor([f.sign for f in found], dtype=y.dtype).view(-1, 1)
+                y = y.index_add(0, torch.tensor([f.row for f in found], dtype=torch.long), signs * value)
         ys.append(y)
     return ys

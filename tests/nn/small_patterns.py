@@ -6,7 +6,7 @@ from itertools import permutations, product
 
 from incidence.algebra import Pattern
 
-CLOSING = {"(": ")", "{": "}", "[": "]"}
+CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 
 
 def _faces() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -38,6 +38,7 @@ WITH_SORTS = (
     "[u:a v:a] m:b",
     "u:a {u:a v:a} m:b",
     "(u:a m:b) (u:a n:b)",
+    "<u:a v:a m:b>",
 )
 
 ALL_KINDS = (
@@ -58,5 +59,11 @@ ALL_KINDS = (
     "i {i j k}",
     "i j k",
     "{i j} {j k} {k i}",
+    "<i j>",
+    "<i j k>",
+    "i <j i>",
+    "i <j k>",
+    "<i j> <j k>",
+    "{i j} <i j k>",
     *WITH_SORTS,
 )

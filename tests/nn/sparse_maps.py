@@ -43,6 +43,16 @@ FIXED = [
     "state=, i -> state=, i",
 ]
 
+ORIENTED = [
+    "<i j k> -> (i j k)",
+    "i, <i j>, <i j k> -> i, <i j>, <i j k>",
+    "i <j i>, i <i j> -> i <i j>",
+    "<i j> <j k> -> <i j>, {i j}",
+    "i <j k> -> i <j k>",
+    "<i:a j:a k:b> -> <i:a j:a> k:b, k:b",
+    " -> i <i j>",
+]
+
 OPEN = [
     ("{i ...} -> {i ...}", 0),
     ("{i ...} -> {i ...}", 2),
@@ -57,8 +67,18 @@ OPEN = [
     ("{i ...} -> ", 1),
 ]
 
-ALL = [(text, 1) for text in FIXED] + OPEN
+# The others are numbered by some tests, so these come last.
+ALL = [(text, 1) for text in FIXED] + OPEN + [(text, 1) for text in ORIENTED] + [("<i j> {i ...} -> <i j>, {i ...}", 1)]
 IDS = [text.strip() if (text, 1) in ALL else f"{text.strip()}, max_overlap={k}" for text, k in ALL]
+
+
+def allowed(text: str, aggr: str | list[str]) -> str | list[str]:
+    """The aggregations that a map may have: of oriented faces, sums and means."""
+    if not any(p.is_oriented for p in EquivariantMap(text).inputs):
+        return aggr
+    if isinstance(aggr, str):
+        return aggr if aggr == "mean" else "sum"
+    return [name for name in aggr if name in ("sum", "mean")] or ["sum"]
 
 
 def structure_for(m: EquivariantMap, num_nodes: int | Mapping[str, int], seed: int = 0, draws: int = 8) -> Structure:
@@ -68,9 +88,9 @@ def structure_for(m: EquivariantMap, num_nodes: int | Mapping[str, int], seed: i
 def layer_for(
     text: str, max_overlap: int = 1, aggr: str | list[str] = "sum", channels: tuple[int, int] = (2, 2), **options: object
 ) -> Linear:
-    """A layer with all parameters drawn at random, biases included."""
+    """A layer with all parameters drawn at random, biases included; of oriented faces with those of the aggregations that they may have."""
     torch.manual_seed(0)
-    layer = Linear(text, *channels, aggr=aggr, max_overlap=max_overlap, dtype=torch.float64, **options)
+    layer = Linear(text, *channels, aggr=allowed(text, aggr), max_overlap=max_overlap, dtype=torch.float64, **options)
     for parameter in layer.parameters():
         parameter.data.normal_()
     return layer

@@ -21,7 +21,8 @@ def matched(operation: Operation) -> int:
 
 
 def by_matched(operation: Operation) -> str:
-    return NAMES[matched(operation) % len(NAMES)]
+    is_oriented = any(kind.is_oriented for kind, _ in operation.source.orbit.kinds)
+    return NAMES[matched(operation) % (2 if is_oriented else len(NAMES))]
 
 
 def drawn(layer: Linear) -> Linear:
@@ -34,9 +35,9 @@ def drawn(layer: Linear) -> Linear:
 def apart(layer: Linear, x: dict[str, Tensor], structure: Structure) -> list[Tensor]:
     """The same by one layer for every aggregation, with the weights of the first."""
     ys: list[Tensor] = []
-    for number, name in enumerate(NAMES):
+    for name in NAMES:
         try:
-            options = {"max_overlap": layer.map.max_overlap, "dtype": torch.float64, "bias": number == 0}
+            options = {"max_overlap": layer.map.max_overlap, "dtype": torch.float64, "bias": not ys}
             part = Linear(layer.map, 2, 2, aggr=name, operations=lambda o, name=name: by_matched(o) == name, **options)
         except IncidenceError:  # it has no such operation
             continue
@@ -45,7 +46,7 @@ def apart(layer: Linear, x: dict[str, Tensor], structure: Structure) -> list[Ten
             part._weights()[part._weight_layout.pairs.index(pair)].data = layer._weights()[layer._weight_layout.pairs.index(pair)].data[
                 rows
             ]
-        if number == 0:
+        if not ys:
             for bias, own in zip(part._biases(), layer._biases(), strict=True):
                 bias.data = own.data
         found = outputs(part(x, structure))

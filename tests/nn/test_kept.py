@@ -116,17 +116,18 @@ def test_rows_in_any_order_give_the_same_values_and_gradients(text, max_overlap,
 
 
 def test_the_engine_meets_partners_of_every_kind():
-    """All rows read themselves or another, and so do some; some read several."""
-    found = set()
+    """All rows read themselves or another, and so do some; some read several. With oriented faces, those that read another have signs."""
+    unsigned, signed = set(), set()
     maps = [inc.EquivariantMap(text, max_overlap) for text, max_overlap in ALL]
     plans = [plan_of(structure_for(m, 5, seed=2, draws=20), m) for m in maps]
-    for text in ("(i j)", "{i j} {k l}"):
+    for text in ("(i j)", "{i j} {k l}", "i <i j>", "<i j> {k l}"):
         plans.append(plan_of(Structure.complete(4, [text]), inc.EquivariantMap(f"{text} -> {text}")))
     for plan in plans:
-        for targets, sources in (partners.lists for partners in plan.partners.values()):
+        for targets, sources, signs in (partners.lists for partners in plan.partners.values()):
             is_single = targets is None or len(targets.unique()) == len(targets)
-            found.add((targets is None, sources is None, is_single))
-    assert found == {(True, True, True), (True, False, True), (False, True, True), (False, False, True), (False, False, False)}
+            (unsigned if signs is None else signed).add((targets is None, sources is None, is_single))
+    assert unsigned == {(True, True, True), (True, False, True), (False, True, True), (False, False, True), (False, False, False)}
+    assert signed == {(True, False, True), (False, False, True), (False, False, False)}
 
 
 def test_the_layer_that_comes_first_does_not_decide_how_another_is_computed(monkeypatch):

@@ -16,9 +16,10 @@ import incidence as inc
 from incidence.algebra import EquivariantMap, Pattern
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
+from incidence.testing.rewriting import reoriented, rewritten
 from tests.nn.definition import STATISTICS
 from tests.nn.sparse_maps import ALL, EVERY, FIXED, IDS, features_for, gradients, layer_for, outputs, structure_for
-from tests.structure.listing import assignment_of, entries_of
+from tests.structure.listing import assignment_of, entries_of, orientation_signs
 
 maps = st.sampled_from(ALL)
 aggregations = st.sampled_from(EVERY)
@@ -107,6 +108,47 @@ def test_assert_equivariant_agrees(text, max_overlap, aggr):
     layer = layer_for(text, max_overlap, aggr)
     structure = collate([structure_for(layer.map, n, seed=n) for n in (4, 0, 5)])
     inc.testing.assert_equivariant(layer, features_for(layer.map, structure), structure, rtol=1e-9, atol=1e-9)
+
+
+# ---- orientations
+
+
+ORIENTED = [(text, k) for text, k in ALL if "<" in text]
+
+
+def signs_of(structure: Structure, patterns: tuple[Pattern, ...]) -> list[Tensor]:
+    return [torch.tensor(orientation_signs(structure, str(p)), dtype=torch.float64).view(-1, 1) for p in patterns]
+
+
+@modest
+@given(st.sampled_from(ORIENTED), st.sampled_from(["sum", "mean"]), numbers_of_nodes, seeds)
+def test_entries_told_in_another_orientation_have_values_of_that_sign(chosen, aggr, num_nodes, seed):
+    layer = layer_for(*chosen, aggr)
+    m, structure = layer.map, structure_for(layer.map, num_nodes, seed)
+    turned, _ = reoriented(rewritten(structure, generator := torch.Generator().manual_seed(seed)), generator)
+    flips = [
+        [one * other for one, other in zip(signs_of(structure, side), signs_of(turned, side), strict=True)]
+        for side in (m.inputs, m.outputs)
+    ]
+    x = features_for(m, structure, seed)
+    given = {key: flip * v for (key, v), flip in zip(x.items(), flips[0], strict=True)}
+    for one, other, flip in zip(outputs(layer(x, structure)), outputs(layer(given, turned)), flips[1], strict=True):
+        close(flip * one, other)
+
+
+@pytest.mark.parametrize(("text", "max_overlap"), ORIENTED)
+def test_reversing_any_entry_reverses_its_value_and_nothing_else(text, max_overlap):
+    layer = layer_for(text, max_overlap)
+    m, structure = layer.map, structure_for(layer.map, 5, draws=5)
+    x = features_for(m, structure)
+    before = outputs(layer(x, structure))
+    for p in (p for p in structure.patterns if p.odd_pair):
+        for row in range(structure.num_entries(p)):
+            turned, signs = structure.reverse(p, [row])
+            flip = {q: signs[:, None] if q == p else 1 for q in m.inputs + m.outputs}
+            after = outputs(layer({key: flip[q] * v for q, (key, v) in zip(m.inputs, x.items(), strict=True)}, turned))
+            for q, one, other in zip(m.outputs, before, after, strict=True):
+                close(flip[q] * one, other)
 
 
 # ---- how entries are told

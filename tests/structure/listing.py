@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from itertools import permutations, product
+from math import prod
 
 from incidence.algebra import Pattern
 from incidence.structure import Structure
+from tests.algebra.brute_force import sign
 
 Node = tuple[str, int]  # sort, number
 Entry = tuple[tuple[Node, ...], ...]  # the nodes of every face; of an unordered one sorted
@@ -51,6 +53,31 @@ def class_sets(entry: Entry, pattern: Pattern) -> dict[tuple[str, tuple[tuple[in
     for node, where in places.items():
         found.setdefault((node[0], tuple(sorted(where))), set()).add(node)
     return {key: frozenset(nodes) for key, nodes in found.items()}
+
+
+def oriented_faces(pattern: Pattern, letters: Sequence[int]) -> list[list[Node]]:
+    """The nodes of the oriented faces in the order of an assignment."""
+    at = dict(zip(pattern.fixed_letters, letters, strict=True))
+    return [[(x.sort, at[x.name]) for x in face.letters] for face in pattern.faces if face.kind.is_oriented]
+
+
+def letters_of(structure: Structure, text: str) -> list[list[int]]:
+    """The assignments of the letters in faces of fixed size, in the order of the rows."""
+    index = structure[text]
+    return (index[0] if isinstance(index, tuple) else index).T.tolist()
+
+
+def orientation_signs(structure: Structure, text: str) -> list[int]:
+    """For every entry the sign from its reference orientation to the order by class and node, as the mathematics says."""
+    pattern, entries = Pattern(text), entries_of(structure, text)
+    if not pattern.is_oriented:
+        return [1] * len(entries)
+    found = []
+    for entry, letters in zip(entries, letters_of(structure, text), strict=True):
+        sets = class_sets(entry, pattern)
+        rank = {node: (signature, sort, node) for (sort, signature), nodes in sets.items() for node in nodes}
+        found.append(prod(sign([rank[node] for node in face]) for face in oriented_faces(pattern, letters)))
+    return found
 
 
 def assignment_of(entry: Entry, pattern: Pattern) -> list[int]:

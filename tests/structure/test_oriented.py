@@ -13,7 +13,7 @@ from incidence.errors import IncidenceError
 from incidence.structure import Example, Structure, collate, pack, uncollate
 from incidence.structure.data import orientations
 from tests.algebra.brute_force import sign
-from tests.structure.listing import Node, class_sets, entries_of, entry_of
+from tests.structure.listing import entries_of, entry_of, letters_of, orientation_signs, oriented_faces
 from tests.structure.random_structures import random_structure
 
 T = torch.tensor
@@ -37,39 +37,18 @@ modest = settings(deadline=None, max_examples=60, derandomize=True)
 patterns, seeds = st.sampled_from(PATTERNS), st.integers(0, 10**4)
 
 
-def oriented(pattern: Pattern, letters: list[int]) -> list[list[Node]]:
-    """The nodes of the oriented faces in the order of an assignment."""
-    at = dict(zip(pattern.fixed_letters, letters, strict=True))
-    return [[(x.sort, at[x.name]) for x in face.letters] for face in pattern.faces if face.kind.is_oriented]
-
-
-def letters_of(structure: Structure, text: str) -> list[list[int]]:
-    index = structure[text]
-    return (index[0] if isinstance(index, tuple) else index).T.tolist()
-
-
-def standard_signs(structure: Structure, text: str) -> list[int]:
-    """From every reference orientation to the order by class and node, as the mathematics says."""
-    pattern, found = Pattern(text), []
-    for entry, letters in zip(entries_of(structure, text), letters_of(structure, text), strict=True):
-        sets = class_sets(entry, pattern)
-        rank = {node: (signature, sort, node) for (sort, signature), nodes in sets.items() for node in nodes}
-        found.append(prod(sign([rank[node] for node in face]) for face in oriented(pattern, letters)))
-    return found
-
-
 @modest
 @given(patterns, seeds)
 def test_the_sign_of_an_entry_is_that_of_its_column_against_classes_in_order(text, seed):
     structure = random_structure(5, [text], seed)
-    assert orientations(structure, text).tolist() == standard_signs(structure, text)
+    assert orientations(structure, text).tolist() == orientation_signs(structure, text)
 
 
 @modest
 @given(patterns, seeds)
 def test_the_sign_of_an_entry_is_found_in_a_batch_too(text, seed):
     batch = collate([random_structure(n, [text], seed) for n in (4, 5)])
-    expected = [s for part in uncollate(batch) for s in standard_signs(part, text)]
+    expected = [s for part in uncollate(batch) for s in orientation_signs(part, text)]
     assert orientations(batch, text).tolist() == expected
 
 
@@ -79,10 +58,10 @@ def test_every_assignment_locates_its_entry_with_the_sign_of_its_orientation(tex
     structure = random_structure(4, [text], 1, draws=4)
     for row, (entry, own) in enumerate(zip(entries_of(structure, text), letters_of(structure, text), strict=True)):
         for letters in product(range(4), repeat=len(pattern.letters)):
-            faces = oriented(pattern, list(letters))
+            faces = oriented_faces(pattern, list(letters))
             if entry_of(pattern, list(letters)) != entry or any(len(set(face)) < len(face) for face in faces):
                 continue
-            pairs = zip(oriented(pattern, own), faces, strict=True)
+            pairs = zip(oriented_faces(pattern, own), faces, strict=True)
             expected = prod(sign([one.index(node) for node in other]) for one, other in pairs)
             rows, signs = structure.locate(text, T(letters)[:, None], with_sign=True)
             assert (rows.tolist(), signs.tolist()) == ([row], [expected])

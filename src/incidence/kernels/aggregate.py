@@ -127,20 +127,20 @@ def levels_of(z: Tensor, stack: StackPlan, first: int = 0) -> list[Tensor]:
 
 def read_back(z: Tensor, stack: StackPlan) -> Tensor:
     """For every row of a stack the sum of its bags: also the adjoint of pooling by sums."""
-    return bag_sum(z, stack.lists.bags_of_rows, stack.lists.bags_ptr)  # (rows, channels)
+    return bag_sum(z, *stack.bags_of_rows)  # (rows, channels)
 
 
 def pool_sum(x: Tensor, stack: StackPlan) -> list[Tensor]:
     """For every bag of a stack the sum of its rows, by level: matrices of keys by (slots x channels)."""
     if x.shape[0] <= _FEW or stack.num_structures > 1:
-        return levels_of(bag_sum(x, stack.lists.rows_of_bags, stack.lists.rows_ptr), stack)
+        return levels_of(bag_sum(x, *stack.rows_of_bags), stack)
     others = bag_sum(x, *stack.rows_of_others)
     return [side_by_side(_structure_sums(x, others, stack), stack.num_slots[0]), *levels_of(others, stack, 1)]
 
 
 def _structure_sums(x: Tensor, others: Tensor, stack: StackPlan) -> Tensor:
     """The sums over one structure. Those at nodes are there already, and far fewer than the rows; one huge bag is summed by one thread."""
-    if stack.num_slots[0] == len(stack.num_rows_of):  # one orbit in every tensor
+    if stack.num_slots[0] == len(stack.num_rows_of) and stack.signs is None:  # one orbit in every tensor
         return torch.stack([rows.sum(0, dtype=wide_of(x.dtype)) for rows in x.split_with_sizes(stack.num_rows_of)]).to(x.dtype)
     if stack.single_nodes is None or x.dtype != wide_of(x.dtype):
         return bag_sum(x, *stack.rows_of_structures)

@@ -61,4 +61,4 @@ def some_rows(x: Tensor, start: int, stop: int) -> Tensor:
 
 def side_by_side(x: Tensor, words: int) -> Tensor:
     """As many rows at a time as one, shape (rows / words, words x channels); a view."""
-    return x if words == 1 else x.view(-1, words * x.shape[1])
+    return x if words == 1 else x.view(len(x) // max(words, 1), words * x.shape[1])

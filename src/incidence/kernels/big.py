@@ -49,7 +49,7 @@ class Big:
         found: dict[int, Tensor] = {}
         for pair, rows in self.rows.items():
             at, numbers = self._index[pair], self._products.stack_pairs[pair].weights
-            summed = rows if at.is_plain else bag_sum(rows, at.block_rows, at.block_ptr)
+            summed = rows if at.is_plain else bag_sum(rows, at.block_rows, at.block_ptr, at.block_signs)
             parts = summed.unsafe_split_with_sizes([prod(shapes[number][:-1]) for number in numbers])
             found.update({number: part.view(shapes[number]) for number, part in zip(numbers, parts, strict=True)})
         return [found[number] for number in range(len(shapes))]
@@ -66,4 +66,7 @@ def _gathered(weights: Sequence[Tensor], at: BigIndex) -> Tensor:
     if not at.is_full:
         parts.append(parts[0].new_zeros(1, parts[0].shape[1]))
     rows = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return rows if at.is_plain else rows.index_select(0, at.weight_rows)  # (rows of blocks, out)
+    if at.is_plain:
+        return rows
+    blocks = rows.index_select(0, at.weight_rows)  # (rows of blocks, out)
+    return blocks if at.row_signs is None else blocks.mul_(at.row_signs[:, None])

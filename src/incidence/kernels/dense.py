@@ -5,6 +5,9 @@ nodes is read off along a diagonal as an array [batch, N, .., N, channels] with 
 with different nodes count. Operations share what they can: a pooling is taken once, all products with one pooled array are one, and
 what is spread over the same axes is added up before it is spread. This module shares no code with the sparse engine: each is the
 test of the other.
+
+With oriented faces every assignment holds its value with its sign (docs/math.md section 16). The array of an orbit then alternates along
+the axes of an odd class, and its unmatched nodes come first.
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ from torch import Tensor
 __all__ = ["Choices", "DenseAggregation", "DenseBags", "DenseOrbit", "DenseSource", "Overlap", "choices", "spread", "write_orbits"]
 
 Overlap = tuple[tuple[int, ...], ...]
-Choices = tuple[tuple[int, ...], ...]
-"""Ways to put the axes of an array on output nodes."""
+Choices = tuple[tuple[tuple[int, ...], int], ...]
+"""Ways to put the axes of an array on output nodes, each with its sign."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,15 @@ class DenseOrbit:
         sizes: The number of nodes of each class.
         sorts: The sort of each node, class by class.
         placements: The ways to put the letters on the nodes: for every letter, the number of its node.
+        signs: The sign of every placement: by which an assignment differs from the nodes in their order.
+        odd: Whether each class is odd.
     """
 
     sizes: tuple[int, ...]
     sorts: tuple[str, ...]
     placements: tuple[tuple[int, ...], ...]
+    signs: tuple[int, ...]
+    odd: tuple[bool, ...]
 
     @property
     def starts(self) -> tuple[int, ...]:
@@ -76,7 +83,7 @@ class DenseSource:
     """The entries of one orbit of a dense input, and what is pooled from them."""
 
     def __init__(self, x: Tensor, orbit: DenseOrbit, num_nodes: dict[str, int]) -> None:
-        self.values = _on_diagonal(x, orbit.placements[0])
+        self.values = _signed(_on_diagonal(x, orbit.placements[0]), orbit.signs[0])
         self.orbit = orbit
         self.is_there = _distinct(orbit, num_nodes, x.device)
         self._pooled: dict[tuple[tuple[int, ...], DenseAggregation], Tensor] = {}
@@ -122,7 +129,7 @@ class DenseBags:
     def __init__(self, source: DenseSource, counts: Sequence[int]) -> None:
         orbit = source.orbit
         self._source = source
-        by_class = [[start + n for n in range(a, size)] for start, size, a in zip(orbit.starts, orbit.sizes, counts, strict=True)]
+        by_class = [[start + n for n in range(size - a)] for start, size, a in zip(orbit.starts, orbit.sizes, counts, strict=True)]
         self._unmatched = by_class
         self.axes = [1 + node for nodes in by_class for node in nodes]
         self.repeats = prod(factorial(len(nodes)) for nodes in by_class)
@@ -172,12 +179,19 @@ class DenseBags:
         return found.index_put(is_filled.nonzero(as_tuple=True), function(entries[is_filled]))
 
 
+def _signed(x: Tensor, sign: int) -> Tensor:
+    return x if sign > 0 else -x
+
+
 def _reduce(f: Tensor, axes: Sequence[int]) -> Tensor:
     return f.sum(list(axes)) if axes else f
 
 
 def choices(overlap: Overlap, target: DenseOrbit) -> Choices:
-    """The ways to choose disjoint sets V_ij of nodes in the output classes, as output nodes for the matched input nodes."""
+    """The ways to choose disjoint sets V_ij of nodes in the output classes, as output nodes for the matched input nodes.
+
+    The sign is that of bringing the nodes of every odd output class into the order "those not chosen, then V_1j, V_2j, ...".
+    """
     pairs = [(j, a) for row in overlap for j, a in enumerate(row) if a]
 
     def extend(k: int, used: frozenset[int], chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -189,7 +203,18 @@ def choices(overlap: Overlap, target: DenseOrbit) -> Choices:
         for nodes in combinations(free, a):
             yield from extend(k + 1, used | set(nodes), (*chosen, *nodes))
 
-    return tuple(extend(0, frozenset(), ()))
+    return tuple((nodes, _order_sign(overlap, target, nodes)) for nodes in extend(0, frozenset(), ()))
+
+
+def _order_sign(overlap: Overlap, target: DenseOrbit, nodes: Sequence[int]) -> int:
+    into = [j for row in overlap for j, a in enumerate(row) for _ in range(a)]  # the output class of every matched node
+    sign = 1
+    for j, (start, size) in enumerate(zip(target.starts, target.sizes, strict=True)):
+        chosen = [node for node, label in zip(nodes, into, strict=True) if label == j]
+        order = [node for node in range(start, start + size) if node not in chosen] + chosen
+        if target.odd[j] and sum(one > other for one, other in combinations(order, 2)) % 2:
+            sign = -sign
+    return sign
 
 
 def spread(terms: Sequence[tuple[Choices, Tensor]], orbit: DenseOrbit, shape: Sequence[int], like: Tensor) -> Tensor:
@@ -205,9 +230,9 @@ def spread(terms: Sequence[tuple[Choices, Tensor]], orbit: DenseOrbit, shape: Se
     by_nodes: dict[tuple[int, ...], Tensor] = {}
     for chosen, values in terms:
         of_term: dict[tuple[int, ...], Tensor] = {}
-        for nodes in chosen:
+        for nodes, sign in chosen:
             order = sorted(range(len(nodes)), key=lambda i: nodes[i])
-            _add(of_term, tuple(sorted(nodes)), values.permute(0, *(1 + i for i in order), values.ndim - 1))
+            _add(of_term, tuple(sorted(nodes)), _signed(values.permute(0, *(1 + i for i in order), values.ndim - 1), sign))
         for axes, part in of_term.items():
             _add(by_nodes, axes, part)
     by_class: dict[tuple[int, ...], Tensor] = {}
@@ -238,11 +263,12 @@ def write_orbits(values: Sequence[tuple[DenseOrbit, Tensor]], like: Tensor, num_
     y: Tensor | None = None
     for orbit, value in sorted(values, key=lambda item: -len(item[0].sorts)):
         for placement in _different(orbit.placements):
+            signed = _signed(value, orbit.signs[orbit.placements.index(placement)])
             if y is None and len(set(placement)) == len(placement):
-                y = value.permute(0, *(1 + node for node in placement), value.ndim - 1).contiguous()
+                y = signed.permute(0, *(1 + node for node in placement), value.ndim - 1).contiguous()
                 continue
             y = torch.zeros_like(like) if y is None else y
-            _on_diagonal(y, placement).copy_(value)
+            _on_diagonal(y, placement).copy_(signed)
     y = torch.zeros_like(like) if y is None else y
     no_entry = _no_entry(tuple(orbit for orbit, _ in values), tuple(num_nodes.items()), tuple(like.shape[1:-1]), like.device)
     return y if no_entry is None else y.masked_fill(no_entry, 0)
@@ -263,7 +289,7 @@ def _no_entry(
 
 
 def _different(placements: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-    """One of all placements that give the same positions, which is when nodes of one class are exchanged."""
+    """One of all placements that give the same positions, which is when nodes of one class are exchanged; signs follow by themselves."""
     seen = set()
     for placement in placements:
         blocks = frozenset(frozenset(i for i, node in enumerate(placement) if node == n) for n in placement)

@@ -82,7 +82,7 @@ def run(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biase
         levels = levels_of(z, stack.plan)  # (keys, slots x out) each
         for into, products in zip(levels, program.products.into[b], strict=True):
             _multiply(into, [(forward.factors[p.factor], forward.big[p.matrix]) for p in products])
-        if biases[stack.tensors[0]] is not None:  # at structures, as every row reads one
+        if any(biases[t] is not None for t in stack.tensors):  # at structures, as every row whose orbit has a bias reads one
             levels[0] += _side_by_side([biases[t] for t in stack.tensors])
         ys.update(zip(stack.tensors, read_rows(z, stack.plan, _partner_terms(program, stack, forward)), strict=True))
     return [ys[t] for t in range(len(ys))], forward
@@ -99,7 +99,7 @@ def _multiply(into: Tensor, factors: Sequence[tuple[Tensor, Tensor]]) -> None:
 
 
 def _side_by_side(biases: Sequence[Tensor | None]) -> Tensor:
-    """The biases of all orbits of a stack in one row."""
+    """The biases of all orbits of a stack in one row; one that is missing beside others has no rows."""
     found = [bias.flatten() for bias in biases if bias is not None]
     return found[0] if len(found) == 1 else torch.cat(found)
 
@@ -118,7 +118,7 @@ def run_backward(
         inner, grads = _plain(xs), _plain(grads)
         if kept is None:
             _, kept = native.forward(inner, _plain(weights), [None] * len(grads))
-        return native.backward(inner, [w.shape for w in weights], grads, kept, True, has_bias[0])
+        return native.backward(inner, [w.shape for w in weights], grads, kept, True, has_bias)
     return _backward(program, _pool(program, xs, weights), [w.shape for w in weights], grads, [True] * len(xs), has_bias)
 
 
@@ -190,7 +190,7 @@ def _backward(
             term.gradient.close()
     for product in program.products.of_partners:
         _copy_gradients(d_big, product, product.key in program.partners)
-    d_biases = _bias_gradients(program, read, has_bias)
+    d_biases = _bias_gradients(program, grads, read, has_bias)
     return [d_xs.get(s) if need else None for s, need in enumerate(needs_x)], d_big.to_weights(shapes), d_biases
 
 
@@ -203,13 +203,15 @@ def _copy_gradients(d_big: Big, product: PartnerProduct, has_partners: bool) -> 
         other.copy_(first)
 
 
-def _bias_gradients(program: Program, read: Sequence[Sequence[Tensor]], has_bias: Sequence[bool]) -> list[Tensor | None]:
+def _bias_gradients(
+    program: Program, grads: Sequence[Tensor], read: Sequence[Sequence[Tensor]], has_bias: Sequence[bool]
+) -> list[Tensor | None]:
     found: dict[int, Tensor] = {}
     for stack, levels in zip(program.outputs, read, strict=True):
-        if has_bias[stack.tensors[0]]:
-            orbits = levels[0].sum(0).view(stack.plan.num_slots[0], -1)  # (orbits, out)
-            found.update(zip(stack.tensors, orbits.unsafe_split_with_sizes(stack.num_orbits), strict=True))
-    return [found.get(t) for t in range(len(has_bias))]
+        if any(has_bias[t] for t in stack.tensors):
+            orbits = levels[0].sum(0).view(stack.plan.num_slots[0], grads[stack.tensors[0]].shape[1])  # (orbits, out)
+            found.update(zip(stack.tensors, orbits.unsafe_split_with_sizes(stack.num_biases), strict=True))
+    return [found.get(t) if has else None for t, has in enumerate(has_bias)]
 
 
 def _adjoint_terms(program: Program, stack: Stack, forward: Forward, grads: Sequence[Tensor], d_big: Big) -> list[PartnerTerm]:
@@ -298,7 +300,7 @@ class _Layer(torch.autograd.Function):
         needs_x, shapes = ctx.needs_input_grad[3 : 3 + ctx.num_inputs], [w.shape for w in weights]
         xs = _plain(xs)
         if ctx.native is not None:
-            return None, None, None, *chain(*ctx.native.backward(xs, shapes, _plain(grads), next(saved), any(needs_x), ctx.has_bias[0]))
+            return None, None, None, *chain(*ctx.native.backward(xs, shapes, _plain(grads), next(saved), any(needs_x), ctx.has_bias))
         factors = {key: next(saved) for key in ctx.factors}
         pooled = {(aggr, a): Pooled([next(saved) for _ in program.inputs[a].plan.num_slots], next(saved)) for aggr, a in ctx.pooled}
         found = _backward(program, Forward(xs, ctx.big, factors, pooled), shapes, grads, needs_x, ctx.has_bias)

@@ -1,8 +1,9 @@
 /* The engine for small structures in one call each way: what `engine.py` does with several dozen calls of torch, in the same order.
 
 A stack comes as an array of integers: T, L, K (tensors, levels, channels), row_ptr[T + 1], level_ptr[L + 1], num_slots[L], and the
-addresses of bags_of_rows, bags_ptr, rows_of_bags, rows_ptr. Products and partners come as the tables that `native.py` makes. Products
-of matrices are BLAS's, by the address that torch itself uses. Everything is single precision, and nothing is allocated here. */
+addresses of bags_of_rows, bags_ptr, rows_of_bags, rows_ptr, and of the signs of bags_of_rows and rows_of_bags, 0 if there are none.
+Products and partners come as the tables that `native.py` makes. Products of matrices are BLAS's, by the address that torch itself uses.
+Everything is single precision, and nothing is allocated here. */
 
 #include <stdint.h>
 #include <string.h>
@@ -18,10 +19,11 @@ typedef struct {
     int64_t T, L, K;
     const int64_t *row_ptr, *level_ptr, *num_slots;
     const int32_t *bags_of_rows, *bags_ptr, *rows_of_bags, *rows_ptr;
+    const float *signs_of_rows, *signs_of_bags;
 } stack_t_;
 
 static stack_t_ stack_of(const int64_t *a) {
-    stack_t_ s = {a[0], a[1], a[2], a + 3, 0, 0, 0, 0, 0, 0};
+    stack_t_ s = {a[0], a[1], a[2], a + 3, 0, 0, 0, 0, 0, 0, 0, 0};
     s.level_ptr = s.row_ptr + s.T + 1;
     s.num_slots = s.level_ptr + s.L + 1;
     const int64_t *lists = s.num_slots + s.L;
@@ -29,6 +31,8 @@ static stack_t_ stack_of(const int64_t *a) {
     s.bags_ptr = (const int32_t *)lists[1];
     s.rows_of_bags = (const int32_t *)lists[2];
     s.rows_ptr = (const int32_t *)lists[3];
+    s.signs_of_rows = (const float *)lists[4];
+    s.signs_of_bags = (const float *)lists[5];
     return s;
 }
 
@@ -52,28 +56,41 @@ enum { WIDE = 32 }; /* channels that are added up in registers */
 
 enum { ROWS = 256 }; /* rows that are added up at a time, so that sums of many keep their digits */
 
-/* The sum of some rows of x, K channels each. */
-static inline void sum_rows(const float *restrict x, const int32_t *restrict rows, int64_t count, int64_t K, float *restrict to) {
+/* The sum of some rows of x, K channels each, each times its sign if there are signs: compiled once for either case. */
+static inline __attribute__((always_inline)) void add_up(const float *restrict x, const int32_t *restrict rows, const float *restrict signs,
+                                                         int64_t count, int64_t K, float *restrict to) {
     if (count == 0 || count > ROWS) memset(to, 0, sizeof(float) * K);
     for (int64_t first = 0; first < count; first += ROWS) {
         int64_t last = first + ROWS < count ? first + ROWS : count, c = 0;
         for (; c + WIDE <= K; c += WIDE) {
             float total[WIDE];
             memcpy(total, x + rows[first] * K + c, sizeof total);
+            if (signs)
+                for (int k = 0; k < WIDE; k++) total[k] *= signs[first];
             for (int64_t at = first + 1; at < last; at++) {
                 const float *from = x + rows[at] * K + c;
-                for (int k = 0; k < WIDE; k++) total[k] += from[k];
+                if (signs)
+                    for (int k = 0; k < WIDE; k++) total[k] += signs[at] * from[k];
+                else
+                    for (int k = 0; k < WIDE; k++) total[k] += from[k];
             }
             if (count > ROWS) add(to + c, total, WIDE);
             else memcpy(to + c, total, sizeof total);
         }
         for (; c < K; c++) {
             float total = 0;
-            for (int64_t at = first; at < last; at++) total += x[rows[at] * K + c];
+            for (int64_t at = first; at < last; at++) total += signs ? signs[at] * x[rows[at] * K + c] : x[rows[at] * K + c];
             to[c] = count > ROWS ? to[c] + total : total;
         }
     }
 }
+
+static void sum_rows(const float *x, const int32_t *rows, const float *signs, int64_t count, int64_t K, float *to) {
+    if (signs) add_up(x, rows, signs, count, K, to);
+    else add_up(x, rows, 0, count, K, to);
+}
+
+static const float *from_on(const float *signs, int64_t start) { return signs ? signs + start : 0; }
 
 /* For every bag the sum of its rows, which are those of several tensors one below the other. */
 static void pool(const stack_t_ *s, float *const *x, float *p) {
@@ -82,7 +99,7 @@ static void pool(const stack_t_ *s, float *const *x, float *p) {
         const int32_t *rows = s->rows_of_bags + s->rows_ptr[bag];
         int64_t t = 0, count = s->rows_ptr[bag + 1] - s->rows_ptr[bag];
         while (count && rows[0] >= s->row_ptr[t + 1]) t++; /* all rows of a bag are of one tensor */
-        sum_rows(x[t] - s->row_ptr[t] * K, rows, count, K, p + bag * K);
+        sum_rows(x[t] - s->row_ptr[t] * K, rows, from_on(s->signs_of_bags, s->rows_ptr[bag]), count, K, p + bag * K);
     }
 }
 
@@ -92,7 +109,8 @@ static void read_back(const stack_t_ *s, const float *z, float *const *y) {
     for (int64_t t = 0; t < s->T; t++)
         for (int64_t row = s->row_ptr[t]; row < s->row_ptr[t + 1]; row++) {
             int32_t start = s->bags_ptr[row];
-            sum_rows(z, s->bags_of_rows + start, s->bags_ptr[row + 1] - start, K, y[t] + (row - s->row_ptr[t]) * K);
+            sum_rows(z, s->bags_of_rows + start, from_on(s->signs_of_rows, start), s->bags_ptr[row + 1] - start, K,
+                     y[t] + (row - s->row_ptr[t]) * K);
         }
 }
 
@@ -112,10 +130,10 @@ static int64_t num_keys(const stack_t_ *s, int64_t level) {
 
 /* A product on a level: whether its rows are means, the level of the input and of the output, and where its matrix starts in Big. A
 partner: input and output tensor, and where its matrix starts; and for the way there and the way back the number of pairs (-1 for all
-rows) and the addresses of targets and sources (0 for the row itself). */
+rows) and the addresses of targets, sources (0 for the row itself) and signs (0 if there are none). */
 enum { IS_MEAN, LEVEL_IN, LEVEL_OUT, MATRIX, PRODUCT };
 enum { TENSOR_IN, TENSOR_OUT, PARTNER_MATRIX, PARTNER };
-enum { COUNT, TARGETS, SOURCES, PAIRS };
+enum { COUNT, TARGETS, SOURCES, SIGNS, PAIRS };
 
 /* The rows that a product starts from: pooled rows, or means, which are kept in the order of the products. */
 static float *factor(const stack_t_ *in, const int64_t *products, int64_t n, float *pooled) {
@@ -131,8 +149,13 @@ static float *factor(const stack_t_ *in, const int64_t *products, int64_t n, flo
 static const float *gathered(const int64_t *pairs, int64_t rows, const float *x, int64_t K, float *room) {
     const int32_t *targets = (const int32_t *)pairs[TARGETS], *sources = (const int32_t *)pairs[SOURCES];
     const int32_t *from = sources ? sources : targets;
+    const float *signs = (const float *)pairs[SIGNS];
     if (!from) return x;
-    for (int64_t r = 0; r < rows; r++) memcpy(room + r * K, x + (int64_t)from[r] * K, sizeof(float) * K);
+    for (int64_t r = 0; r < rows; r++) {
+        memcpy(room + r * K, x + (int64_t)from[r] * K, sizeof(float) * K);
+        if (signs)
+            for (int64_t c = 0; c < K; c++) room[r * K + c] *= signs[r];
+    }
     return room;
 }
 
@@ -152,11 +175,20 @@ static int64_t num_pairs(const int64_t *pairs, const stack_t_ *s, int64_t tensor
     return pairs[COUNT] < 0 ? s->row_ptr[tensor + 1] - s->row_ptr[tensor] : pairs[COUNT];
 }
 
-/* The matrices, from the rows of the weights: a weight and a row for each, -1 for zeros. */
+/* The matrices, from the rows of the weights: a weight, a row and a sign for each, -1 for zeros. */
+enum { WEIGHT, ROW, SIGN, PLACE };
+
 static void gather_big(const int32_t *places, int64_t rows, int64_t N, float *const *weights, float *big) {
-    for (int64_t r = 0; r < rows; r++)
-        if (places[2 * r] < 0) memset(big + r * N, 0, sizeof(float) * N);
-        else memcpy(big + r * N, weights[places[2 * r]] + (int64_t)places[2 * r + 1] * N, sizeof(float) * N);
+    for (int64_t r = 0; r < rows; r++) {
+        const int32_t *p = places + PLACE * r;
+        if (p[WEIGHT] < 0) {
+            memset(big + r * N, 0, sizeof(float) * N);
+            continue;
+        }
+        memcpy(big + r * N, weights[p[WEIGHT]] + (int64_t)p[ROW] * N, sizeof(float) * N);
+        if (p[SIGN] < 0)
+            for (int64_t c = 0; c < N; c++) big[r * N + c] = -big[r * N + c];
+    }
 }
 
 /* sizes: how many products, partners, rows of Big, weights. kept: pooled rows, then means, then Big. */
@@ -192,10 +224,11 @@ void layer_forward(const int64_t *in_, const int64_t *out_, const int64_t *sizes
     }
 }
 
-/* d_x and d_bias may be null. block_rows, block_ptr: the rows of Big for every row of every weight, one weight after the other. */
+/* d_x and d_bias may be null. block_rows, block_ptr: the rows of Big for every row of every weight, one weight after the other;
+block_signs, which may be null, their signs. */
 void layer_backward(const int64_t *in_, const int64_t *out_, const int64_t *sizes, const int64_t *products, const int64_t *partners,
-                    const int64_t *pairs, const int32_t *block_rows, const int32_t *block_ptr, const int64_t *weight_ptr, float *const *x,
-                    float *const *g, float *kept, int64_t num_means, float *const *d_x, float *const *d_weights, float *d_bias,
+                    const int64_t *pairs, const int32_t *block_rows, const int32_t *block_ptr, const float *block_signs,
+                    const int64_t *weight_ptr, float *const *x, float *const *g, float *kept, int64_t num_means, float *const *d_x, float *const *d_weights, float *d_bias,
                     float *room) {
     stack_t_ in = stack_of(in_), out = stack_of(out_);
     const float *big = kept + in.level_ptr[in.L] * in.K + num_means;
@@ -230,7 +263,7 @@ void layer_backward(const int64_t *in_, const int64_t *out_, const int64_t *size
     for (int64_t n = 0; n < sizes[1]; n++) {
         const int64_t *p = partners + n * PARTNER, *back = pairs + (2 * n + 1) * PAIRS;
         int64_t s = p[TENSOR_IN], t = p[TENSOR_OUT], rows = num_pairs(back, &in, s);
-        const int64_t into[PAIRS] = {back[COUNT], 0, back[TARGETS]};
+        const int64_t into[PAIRS] = {back[COUNT], 0, back[TARGETS], 0};
         const float *found = gathered(back, rows, g[t], out.K, rest);
         float *more = rest + rows * out.K;
         const float *own = gathered(into, rows, x[s], in.K, more);
@@ -240,9 +273,8 @@ void layer_backward(const int64_t *in_, const int64_t *out_, const int64_t *size
     int64_t row = 0;
     for (int64_t w = 0; w < sizes[3]; w++)
         for (int64_t r = 0; row < weight_ptr[w + 1]; r++, row++) {
-            float *to = d_weights[w] + r * out.K;
-            memset(to, 0, sizeof(float) * out.K);
-            for (int32_t at = block_ptr[row]; at < block_ptr[row + 1]; at++) add(to, d_big + (int64_t)block_rows[at] * out.K, out.K);
+            int32_t start = block_ptr[row];
+            sum_rows(d_big, block_rows + start, from_on(block_signs, start), block_ptr[row + 1] - start, out.K, d_weights[w] + r * out.K);
         }
 }
 

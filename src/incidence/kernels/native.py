@@ -77,7 +77,7 @@ def library() -> Any:
     except (OSError, RuntimeError, subprocess.SubprocessError, StopIteration, AttributeError):  # RuntimeError: no home folder
         return None  # all of it can be done without
     found.layer_forward.argtypes = [ctypes.c_void_p] * 12 + [ctypes.c_int64, ctypes.c_void_p]
-    found.layer_backward.argtypes = [ctypes.c_void_p] * 12 + [ctypes.c_int64] + [ctypes.c_void_p] * 4
+    found.layer_backward.argtypes = [ctypes.c_void_p] * 13 + [ctypes.c_int64] + [ctypes.c_void_p] * 4
     found.join_rows.argtypes = [ctypes.c_void_p] * 7 + [ctypes.c_int64] * 2 + [ctypes.c_void_p]
     found.layer_forward.restype = found.layer_backward.restype = found.join_rows.restype = None
     return found
@@ -90,8 +90,9 @@ class _Tables(NamedTuple):
         sizes: How many products, partners, rows of all matrices, and weights.
         products, partners: A row for each.
         mean_levels: The levels of which means are taken, in the order of the products.
-        places: For every row of the matrices its weight and its row there.
+        places: For every row of the matrices its weight, its row there, and its sign.
         block_rows, block_ptr, weight_ptr: The rows of the matrices for every row of every weight, and where the weights start.
+        block_signs: The signs of these rows; None if there are none.
     """
 
     sizes: Array
@@ -101,6 +102,7 @@ class _Tables(NamedTuple):
     places: NDArray[np.int32]
     block_rows: Tensor
     block_ptr: Tensor
+    block_signs: Tensor | None
     weight_ptr: Array
 
 
@@ -118,7 +120,8 @@ def _tables(products: Products, is_mean: Sequence[bool], num_in: int, num_out: i
     weight_ptr = np.array([0, *accumulate(len(products.weights.terms(products.weights.pairs[w])) * num_in for w in pair.weights)])
     rows = index.weight_rows.numpy()
     weight = np.searchsorted(weight_ptr, rows, side="right") - 1
-    places = np.column_stack([weight, rows - weight_ptr[np.minimum(weight, len(weight_ptr) - 1)]]).astype(np.int32)
+    signs = np.ones_like(rows) if index.row_signs is None else index.row_signs.numpy()
+    places = np.column_stack([weight, rows - weight_ptr[np.minimum(weight, len(weight_ptr) - 1)], signs]).astype(np.int32)
     places[rows >= weight_ptr[-1]] = -1
     return _Tables(
         sizes=np.array([len(listed), len(partners), len(rows), len(pair.weights)]),
@@ -128,6 +131,7 @@ def _tables(products: Products, is_mean: Sequence[bool], num_in: int, num_out: i
         places=places,
         block_rows=index.block_rows,
         block_ptr=index.block_ptr,
+        block_signs=index.block_signs,
         weight_ptr=weight_ptr,
     )
 
@@ -158,8 +162,8 @@ class NativeLayer:
         if kept is None:
             kept = xs[0].new_empty(self._in.num_bags * num_in + self._num_means + int(self._tables.sizes[2]) * num_out)
         room = xs[0].new_empty(self._out.num_bags * num_out + self._room)
-        given = [biases[t] for t in stack.tensors]
-        bias = None if given[0] is None else torch.cat([b.detach().reshape(-1) for b in given if b is not None])
+        given = [b.detach().reshape(-1) for t in stack.tensors if (b := biases[t]) is not None]
+        bias = torch.cat(given) if given else None
         library().layer_forward(
             *self._addresses,
             self._tables.places.ctypes.data,
@@ -174,20 +178,27 @@ class NativeLayer:
         return _in_order(found, stack.tensors), kept
 
     def backward(
-        self, xs: Sequence[Tensor], shapes: Sequence[tuple[int, ...]], grads: Sequence[Tensor], kept: Tensor, needs_x: bool, has_bias: bool
+        self,
+        xs: Sequence[Tensor],
+        shapes: Sequence[tuple[int, ...]],
+        grads: Sequence[Tensor],
+        kept: Tensor,
+        needs_x: bool,
+        has_bias: Sequence[bool],
     ) -> tuple[list[Tensor | None], list[Tensor], list[Tensor | None]]:
         """The gradients of inputs, weights and biases."""
         (num_in, num_out), tables = self._channels, self._tables
         inputs, outputs = self._program.inputs[0], self._program.outputs[0]
         d_xs = [kept.new_empty(count, num_in) for count in self._in.num_rows_of] if needs_x else []
         d_weights = [kept.new_empty(shapes[w]) for w in self._weights]
-        d_bias = kept.new_empty(self._out.num_slots[0], num_out) if has_bias else None
+        d_bias = kept.new_empty(self._out.num_slots[0], num_out) if any(has_bias) else None
         sizes = self._out.num_bags * num_out, int(tables.sizes[2]) * num_out, self._in.num_bags * num_in, self._room
         room = kept.new_empty(sum(sizes))
         library().layer_backward(
             *self._addresses,
             tables.block_rows.data_ptr(),
             tables.block_ptr.data_ptr(),
+            _address(tables.block_signs),
             tables.weight_ptr.ctypes.data,
             _pointers([xs[k] for k in inputs.tensors]),
             _pointers([grads[t] for t in outputs.tensors]),
@@ -198,11 +209,12 @@ class NativeLayer:
             None if d_bias is None else d_bias.data_ptr(),
             room.data_ptr(),
         )
-        by_tensor = [] if d_bias is None else d_bias.unsafe_split_with_sizes(outputs.num_orbits)
+        by_tensor = [None] * len(grads) if d_bias is None else d_bias.unsafe_split_with_sizes(outputs.num_biases)
+        d_biases = zip(_in_order(by_tensor, outputs.tensors), has_bias, strict=True)
         return (
             _in_order(d_xs, inputs.tensors) if needs_x else [None] * len(xs),
             _in_order(d_weights, self._weights),
-            _in_order(by_tensor, outputs.tensors) if has_bias else [None] * len(grads),
+            [d if has else None for d, has in d_biases],
         )
 
 
@@ -235,21 +247,21 @@ def _pointers(tensors: Sequence[Tensor]) -> Any:
 
 
 def _stack_array(stack: StackPlan, channels: int) -> Array:
-    lists = [tensor.data_ptr() for tensor in stack.lists]
+    lists = map(_address, (*stack.lists, *(stack.signs or (None, None))))
     sizes = len(stack.row_ptr) - 1, len(stack.num_slots), channels
     return np.array([*sizes, *stack.row_ptr, *stack.level_ptr, *stack.num_slots, *lists])
 
 
-def _pair_row(partners: Partners | None) -> tuple[int, int, int]:
-    """How many pairs, -1 for all rows, and where the targets and the sources are, 0 for the row itself."""
+def _address(tensor: Tensor | None) -> int:
+    """Where a tensor is; 0 if there is none."""
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+def _pair_row(partners: Partners | None) -> tuple[int, ...]:
+    """How many pairs, -1 for all rows, and where the targets, the sources, 0 for the row itself, and the signs are."""
     if partners is None:
-        return 0, 0, 0
-    targets, sources = partners.lists
-    return (
-        -1 if targets is None else len(targets),
-        0 if targets is None else targets.data_ptr(),
-        0 if sources is None else sources.data_ptr(),
-    )
+        return 0, 0, 0, 0
+    return -1 if partners.targets is None else len(partners.targets), *map(_address, partners.lists)
 
 
 def native_layer(program: Program[Aggregation], xs: Sequence[Tensor], weights: Sequence[Tensor]) -> NativeLayer | None:
@@ -267,7 +279,7 @@ def _make(program: Program[Aggregation], num_in: int, num_out: int) -> NativeLay
     inputs, outputs, products = program.inputs[0].plan, program.outputs[0].plan, program.products
     most = max(inputs.num_rows * num_in, inputs.num_bags * num_in, outputs.num_rows * num_out, outputs.num_bags * num_out)
     lists = [t for stack in (inputs, outputs) for t in stack.lists]
-    lists += [t for partners in program.partners.values() for t in partners.lists if t is not None]
+    lists += [t for partners in program.partners.values() for t in partners.lists[:2] if t is not None]
     is_plain = (
         _is_plain(program.aggregations)
         and all(t.dtype == torch.int32 and t.is_contiguous() for t in lists)

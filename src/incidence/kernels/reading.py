@@ -68,7 +68,7 @@ def read_rows(z: Tensor, stack: StackPlan, terms: Sequence[PartnerTerm]) -> Sequ
     They share memory, but none is a view of another, so that the caller may change one in place.
     """
     if stack.num_rows * z.shape[1] <= _BLOCK:
-        y = bag_sum(z, stack.lists.bags_of_rows, stack.lists.bags_ptr)  # (rows, channels)
+        y = bag_sum(z, *stack.bags_of_rows)  # (rows, channels)
         ys = y.unsafe_split_with_sizes(stack.num_rows_of) if len(stack.row_ptr) > 2 else [y]
         for place, part in enumerate(ys):
             own = [term for term in terms if term.place == place]
@@ -88,10 +88,11 @@ def _blocks(z: Tensor, stack: StackPlan, place: int) -> Iterator[tuple[int, int,
     """The rows of a tensor in blocks: from, to, and the sums of their bags."""
     first, last = stack.row_ptr[place : place + 2]
     starts = [*range(first, last, max(1, _BLOCK // z.shape[1])), last]
-    bags, ptr = stack.lists.bags_of_rows, stack.lists.bags_ptr
+    bags, ptr, signs = stack.bags_of_rows
     ends = ptr[starts].tolist()
     for start, stop, begin, end in zip(starts, starts[1:], ends, ends[1:], strict=False):
-        yield start - first, stop - first, bag_sum(z, bags[begin:end], ptr[start : stop + 1] - begin)
+        some = None if signs is None else signs[begin:end]
+        yield start - first, stop - first, bag_sum(z, bags[begin:end], ptr[start : stop + 1] - begin, some)
 
 
 def _add_partners(found: Tensor, products: Sequence[tuple[PartnerTerm, Tensor]], out: Tensor) -> None:
@@ -106,8 +107,10 @@ def _add_partners(found: Tensor, products: Sequence[tuple[PartnerTerm, Tensor]],
 def _rowsread_rows(term: PartnerTerm, a: int, b: int) -> Tensor:
     """What some rows of a tensor read from their partners, (b - a, channels); 0 where there is none."""
     by_row = None if term.partners.targets is None else term.partners.by_row(term.num_rows)
-    sources = term.partners.sources if by_row is None else by_row.sources
+    sources, signs = (term.partners if by_row is None else by_row).read_from
     found = some_rows(term.x, a, b) if sources is None else term.x.index_select(0, some_rows(sources, a, b))
+    if signs is not None:  # whoever has signs has sources too
+        found *= some_rows(signs, a, b)[:, None]
     if by_row is not None and len(by_row.absent):
         first, last = torch.searchsorted(by_row.absent, torch.tensor([a, b], device=found.device)).tolist()
         found = found.index_fill(0, by_row.absent[first:last] - a, 0)
@@ -119,13 +122,15 @@ def _rowsread_rows(term: PartnerTerm, a: int, b: int) -> Tensor:
 def _add_few(y: Tensor | None, terms: Sequence[PartnerTerm]) -> None:
     """Adds what few rows read, by pairs in blocks; without y, to the gradient of the matrix alone."""
     for term in terms:
-        targets, sources = term.partners.lists
+        targets, sources, signs = term.partners.lists
         if term.is_dense or targets is None:
             continue
         step = max(1, _BLOCK // max(1, term.x.shape[1]))
         for a in range(0, len(targets), step):
             some = targets[a : a + step]
             found = term.x.index_select(0, some if sources is None else sources[a : a + step])
+            if signs is not None:
+                found *= signs[a : a + step, None]
             if term.gradient is not None:
                 term.gradient.add(some, found)
             if y is not None:

@@ -24,13 +24,13 @@ from incidence.kernels.native import is_native, most_kept
 from incidence.plans.layout import BagLayout, MapLayout, Stacks, layout_of
 from incidence.plans.plan import PartnerKey, Plan
 from incidence.plans.program import Products, Stack, WeightLayout, num_rows
-from incidence.plans.stack import Partners, StackLists, StackPlan
+from incidence.plans.stack import Partners, StackLists, StackPlan, StackSigns
 from incidence.structure.pytree import Flat
 
 __all__ = ["flatten", "flatten_readout", "traced_apply", "traced_readout"]
 
 
-_VERSION = 2  # of what the operators take and give: torch keeps compiled graphs on disk, which know them by name
+_VERSION = 3  # of what the operators take and give: torch keeps compiled graphs on disk, which know them by name
 
 
 class _Static(NamedTuple):
@@ -75,6 +75,7 @@ def _partner_keys(products: Products) -> tuple[PartnerKey, ...]:
     return tuple(dict.fromkeys(key for p in products.of_partners for key in (p.key, p.adjoint)))
 
 
+_OF_PARTNERS = 3  # lists: targets, sources and signs
 _PAD = 2  # tracing takes sizes 0 and 1 for constants, and some lists are empty in some structures
 
 
@@ -86,15 +87,19 @@ def flatten(program: Program) -> Flat:
     partners = [program.partners.get(key) for key in _partner_keys(program.products)]
     sizes = [size for stack in stacks for size in _sizes(stack)]
     for found in partners:
-        sizes += [found is not None, found is not None and found.targets is not None, found is not None and found.sources is not None]
+        sizes += [found is not None, *(found is not None and listed is not None for listed in _lists(found))]
     tensors = [_known_by(torch.tensor(sizes, dtype=torch.long), program)]
     tensors += [torch.zeros(count, 0, device=program.device) for count in num_rows(program.outputs)]
-    tensors += [t for stack in stacks for t in stack.lists]
+    tensors += [t for stack in stacks for t in stack.tensors]
     nothing = torch.zeros(_PAD, dtype=torch.int32, device=program.device)
     for found in partners:
-        for listed in (None, None) if found is None else found.lists:
+        for listed in _lists(found):
             tensors.append(nothing if listed is None else torch.cat([nothing.to(listed.dtype), listed]))
     return Flat(tensors, _spec(program))
+
+
+def _lists(partners: Partners | None) -> tuple[Tensor | None, ...]:
+    return (None,) * _OF_PARTNERS if partners is None else partners.lists
 
 
 def _known_by(sizes: Tensor, what: Any) -> Tensor:
@@ -135,18 +140,25 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
     return Program(inputs, outputs, products, partners, aggregations)
 
 
+def _num_tensors(stack: BagLayout) -> int:
+    """How many tensors the lists of a stack are."""
+    return len(StackLists._fields) + len(StackSigns._fields) * stack.is_signed
+
+
 def _restore_stack(stack: BagLayout, sizes: Iterator[int], flat: Iterator[Tensor]) -> StackPlan:
     num_structures, num_tensors, num_levels = next(sizes), len(stack.patterns), len(stack.all_levels)
     row_ptr, level_ptr = (tuple(next(sizes) for _ in range(count + 1)) for count in (num_tensors, num_levels))
     num_reads = np.array([next(sizes) for _ in range(num_tensors * num_levels)]).reshape(num_tensors, num_levels, 1)
     lists = StackLists(*(next(flat) for _ in StackLists._fields))
-    return StackPlan(row_ptr, num_structures, stack.num_slots, level_ptr, lists, num_reads, stack.single_nodes)
+    signs = StackSigns(*(next(flat) for _ in StackSigns._fields)) if stack.is_signed else None
+    return StackPlan(row_ptr, num_structures, stack.num_slots, level_ptr, lists, num_reads, stack.single_nodes, signs)
 
 
 def _restore_partners(sizes: Iterator[int], flat: Iterator[Tensor]) -> Partners | None:
-    is_there, *has = (next(sizes) for _ in range(3))
-    targets, sources = (next(flat)[_PAD:] for _ in range(2))
-    return Partners(targets if has[0] else None, sources if has[1] else None, np.zeros(0, dtype=np.int64)) if is_there else None
+    is_there, *has = (next(sizes) for _ in range(1 + _OF_PARTNERS))
+    lists = [next(flat)[_PAD:] for _ in range(_OF_PARTNERS)]
+    targets, sources, signs = (listed if has_it else None for listed, has_it in zip(lists, has, strict=True))
+    return Partners(targets, sources, np.zeros(0, dtype=np.int64), signs) if is_there else None
 
 
 @torch.library.custom_op(f"incidence::layer_{_VERSION}", mutates_args=())
@@ -164,7 +176,8 @@ def _num_kept(xs: Sequence[Tensor], weights: Sequence[Tensor], tensors: Sequence
     layout, products, aggregations, _ = _static(spec)
     if not is_native(products, aggregations, xs[0]):
         return 0
-    at = 1 + len(layout.map.outputs) + layout.numbers_in[0] * len(StackLists._fields)  # where the lists of the inputs are
+    before = layout.stacks[: layout.numbers_in[0]]
+    at = 1 + len(layout.map.outputs) + sum(map(_num_tensors, before))  # where the lists of the inputs are
     rows_ptr = StackLists(*tensors[at : at + len(StackLists._fields)]).rows_ptr
     return most_kept(products, rows_ptr.shape[0] - 1, xs[0].shape[1], weights[0].shape[-1])
 

@@ -12,8 +12,8 @@ from incidence.kernels.aggregate import Aggregation
 from incidence.kernels.engine import apply
 from incidence.nn.tensors import Values, as_list
 from incidence.plans import plan_of
-from incidence.plans.layout import OrbitRef
 from incidence.plans.program import WeightLayout, compile_map
+from incidence.structure.data import orbit_rows
 
 if TYPE_CHECKING:
     from incidence.nn.linear import Linear
@@ -40,14 +40,16 @@ def calibrate(layer: Linear, x: Values | Mapping[str, Tensor], structure: Struct
         rows = weight.view(-1, *weight.shape[-2:])  # one for each operation and aggregation
         for row, (number, aggr) in zip(rows, layout.terms(pair), strict=True):
             aggregation = layer._aggregations[aggr]
-            scale = _scale(layer, plan, pair, number, aggregation, xs)
+            scale = _scale(layer, structure, plan, pair, number, aggregation, xs)
             least = _rms(xs[pair[0]], len(xs[pair[0]]) * layer.in_channels[pair[0]])
-            bound = max(_scale(layer, plan, pair, number, aggregation, [v.abs() for v in xs]), least)
+            bound = max(_scale(layer, structure, plan, pair, number, aggregation, [v.abs() for v in xs]), least)
             if scale > _CANCELLED * bound:
                 row.div_(scale)
 
 
-def _scale(layer: Linear, plan: Plan, pair: tuple[int, int], number: int, aggregation: Aggregation, xs: list[Tensor]) -> float:
+def _scale(
+    layer: Linear, structure: Structure, plan: Plan, pair: tuple[int, int], number: int, aggregation: Aggregation, xs: list[Tensor]
+) -> float:
     """The root mean square of the term of one operation."""
     s, t = pair
     width = xs[s].shape[1]
@@ -56,15 +58,8 @@ def _scale(layer: Linear, plan: Plan, pair: tuple[int, int], number: int, aggreg
     eye = torch.eye(width, dtype=xs[s].dtype, device=xs[s].device)[None]
     weights = [eye if other == pair else xs[other[0]].new_zeros(0, xs[other[0]].shape[1], width) for other in kept]
     ys = apply(program, xs, weights, [None] * len(layer.map.outputs))
-    return _rms(ys[t], _num_entries(plan, OrbitRef(t, layer.map.operations[number].target.number)) * layer.in_channels[s])
-
-
-def _num_entries(plan: Plan, target: OrbitRef) -> int:
-    """How many entries an orbit of an output has: each is in one bag of structures."""
-    stack, place = plan.layout.place_out(target.tensor)
-    lists = plan.outputs[stack]
-    counts = lists.lists.rows_ptr[: lists.level_ptr[1] + 1].diff().view(-1, lists.num_slots[0])  # (structures, orbits)
-    return int(counts[:, plan.layout.outputs[stack].slots[0][OrbitRef(place, target.orbit)].start].sum())
+    rows = orbit_rows(structure, layer.map.outputs[t])[layer.map.operations[number].target.number]
+    return _rms(ys[t], len(rows) * layer.in_channels[s])
 
 
 def _rms(x: Tensor, count: int) -> float:

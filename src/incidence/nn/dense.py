@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
-from incidence.algebra.orbit import placements
+from incidence.algebra.orbit import placement_sign, placements
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.kernels.dense import Choices, DenseOrbit, DenseSource, choices, spread, write_orbits
@@ -51,8 +51,9 @@ def _terms(layer: Linear, sources: list[list[DenseSource]], t: int, num_orbits: 
     """For every orbit of an output, the arrays that are spread and added up there."""
     bias = layer._biases()[t]
     terms: list[list[tuple[Choices, Tensor]]] = [[] for _ in range(num_orbits)]
-    for into, value in zip(terms, [] if bias is None else bias.unbind(), strict=bias is not None):
-        into.append((((),), value[None]))
+    with_bias = [number for number, orbit in enumerate(layer.map.outputs[t].orbits) if orbit.has_bias]
+    for number, value in zip(with_bias, [] if bias is None else bias.unbind(), strict=bias is not None):
+        terms[number].append(((((), 1),), value[None]))
     for s, parts in enumerate(sources):
         weight: Tensor = layer._weights()[layer._weight_layout.pairs.index((s, t))]
         groups = _grouped(layer.map, s, t, tuple(layer._weight_layout.terms((s, t))))
@@ -95,7 +96,9 @@ def dense_orbits(pattern: Pattern) -> tuple[DenseOrbit, ...]:
 def _dense_orbit(pattern: Pattern, number: int) -> DenseOrbit:
     orbit = pattern.orbits[number]
     sorts = tuple(c.sort for c in orbit.classes for _ in range(c.size or 0))
-    return DenseOrbit(tuple(c.size or 0 for c in orbit.classes), sorts, tuple(placements(pattern, orbit)))
+    placed = tuple(placements(pattern, orbit))
+    signs = tuple(placement_sign(pattern, p) for p in placed)
+    return DenseOrbit(tuple(c.size or 0 for c in orbit.classes), sorts, placed, signs, tuple(c.is_odd for c in orbit.classes))
 
 
 def _num_nodes(layer: Linear, xs: list[Any], num_nodes: int | Mapping[str, int] | None) -> dict[str, int]:

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from incidence.algebra.choice import Choice, Predicate, predicate
-from incidence.algebra.maps import EquivariantMap, Operation
+from incidence.algebra.maps import EquivariantMap, Operation, num_orbits
 from incidence.errors import IncidenceError
-from incidence.kernels.aggregate import Aggregation, as_aggregations
+from incidence.kernels.aggregate import Aggregation, LinearAggregation, as_aggregations
 from incidence.kernels.engine import apply
 from incidence.kernels.traced import flatten, traced_apply
 from incidence.nn.aggr import Aggr, as_aggr, by_operation
@@ -48,7 +48,7 @@ class Linear(nn.Module):
         out_channels: For all outputs, or a dict by tensor.
         aggr: `sum`, `mean`, `max`, `min`, `std`; a list of them, each with weights of its own; or one for every operation (or a list): a
             function of the operation, or a dict by the number of the operation, where all others are sums.
-        bias: Whether to add a bias for each output orbit.
+        bias: Whether to add a bias for each output orbit that has one: all but those with two nodes whose exchange changes the sign.
         max_overlap: With open faces: how many matched nodes may lie in an open class.
         operations: Which operations it has, if not all: a word, such as `local` (no pooling over whole structures), `boundary` (between
             entries one of which lies in the other), `adjacency`, `global` or `self`; a number or a formula that `explain` prints; a list
@@ -95,6 +95,7 @@ class Linear(nn.Module):
         self.in_channels = [as_channels(c, "in_channels", -1) for c in per_tensor(self.map.inputs, in_channels, "in_channels")]
         self.out_channels = [as_channels(c, "out_channels", 1) for c in per_tensor(self.map.outputs, out_channels, "out_channels")]
         self._aggregations = as_aggregations(self.aggr)  # these, whatever is registered under their names later
+        self._assert_signs()
         self._set_layout()
         self._input_keys, self._output_keys = ([key_of(p) for p in side] for side in (self.map.inputs, self.map.outputs))
         self._weight_names = [self._weight_name(pair) for pair in self._weight_layout.pairs]
@@ -102,9 +103,21 @@ class Linear(nn.Module):
         for number, name in enumerate(self._weight_names):
             self.register_parameter(name, self._new_weight(number, device, dtype))
         for t, (pattern, channels) in enumerate(zip(self.map.outputs, self.out_channels, strict=True)):
-            value = nn.Parameter(torch.empty(len(pattern.orbits), channels, device=device, dtype=dtype)) if bias else None
+            value = nn.Parameter(torch.empty(num_orbits(pattern, with_bias=True), channels, device=device, dtype=dtype)) if bias else None
             self.register_parameter(self._bias_name(t), value)
         self.reset_parameters()
+
+    def _assert_signs(self) -> None:
+        """Refuses to pool values that change sign with their orientation by what does not change sign with them."""
+        for pair in self._weight_layout.pairs:
+            pattern = self.map.inputs[pair[0]]
+            used = {aggr for _, aggr in self._weight_layout.terms(pair)} if pattern.is_oriented else ()
+            for aggregation in (self._aggregations[aggr] for aggr in used):
+                if not isinstance(aggregation, LinearAggregation):
+                    raise IncidenceError(
+                        f"aggr={aggregation.name!r} of `{pattern}`: values of an oriented face change sign with their orientation, and of "
+                        f"what pools them only 'sum' and 'mean' do too. Use these for it (aggr= may be a function of the operation)."
+                    )
 
     def _set_layout(self) -> None:
         """How tensors are stacked, and by what the programs that are kept on structures are known: all that they depend on."""
@@ -376,6 +389,11 @@ def _kept(m: EquivariantMap, is_kept: Predicate | None) -> dict[tuple[int, int],
     for number, operation in enumerate(m.operations):
         if is_kept is None or is_kept(operation):
             kept[operation.source.tensor, operation.target.tensor].append(number)
+    if not m.dimension:
+        raise IncidenceError(
+            f"`{m}` has no operation: whatever reaches an output is cancelled by its own opposite. Readouts of oriented faces are made of "
+            f"squares or absolute values, or go by way of an unoriented tensor that has operations: see explain."
+        )
     if not any(kept.values()):
         raise IncidenceError(f"operations= keeps none of the {m.dimension} operations of `{m}`: the layer would be constant.")
     return {pair: tuple(numbers) for pair, numbers in kept.items()}

@@ -35,10 +35,6 @@ def _make(structure: StructureData, layout: MapLayout) -> Plan:
         raise IncidenceError("a structure on the meta device has no entries to plan with: move it to another device.")
     for pattern in layout.tensors:
         structure.resolve(pattern)
-        if pattern.is_oriented:
-            raise IncidenceError(
-                f"`{pattern}` has an oriented face: layers do not take these yet. The algebra does: `explain`, `EquivariantMap`."
-            )
     plan = whole_plan(layout, structure) if is_whole(layout) else _joined(structure, layout) or build_plan(layout, structure)
     cache_of(structure, Plan)[layout] = plan
     return plan

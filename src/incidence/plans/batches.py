@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from incidence.plans.plan import PartnerKey, Plan, reads_itself
-from incidence.plans.stack import Partners, StackLists, StackPlan
+from incidence.plans.stack import Partners, StackLists, StackPlan, StackSigns
 from incidence.structure.data import Array
 from incidence.structure.ragged import spans, starts_of
 
@@ -54,7 +54,7 @@ class _StackParts:
 
     Attributes:
         rows, reads: The kinds of rows and reads, by tensor; `bags` and `level_reads` those of bags and reads, by level.
-        end: The kind of the end of a list of starts.
+        end: The kind of the end of a list of starts. No structure has any, so that what counts it, such as a sign, stays as it is.
     """
 
     def __init__(self, kinds: _Kinds, plans: Sequence[StackPlan], num_rows: Array, num_bags: Array) -> None:
@@ -66,8 +66,9 @@ class _StackParts:
 
     @property
     def lists(self) -> list[list[int]]:
-        """The kinds of the lists of a plan, as `StackLists` has them; a list of starts has an end."""
-        return [[*self.reads], [*self.rows, self.end], [*self.level_reads], [*self.bags, self.end]]
+        """The kinds of the lists of a plan, as `StackLists` has them, and of its signs; a list of starts has an end."""
+        signs = [] if self._first.signs is None else [[*self.reads], [*self.level_reads]]
+        return [[*self.reads], [*self.rows, self.end], [*self.level_reads], [*self.bags, self.end], *signs]
 
     @property
     def ends(self) -> list[int]:
@@ -81,6 +82,8 @@ class _StackParts:
         yield starts[:-1], np.repeat(self.reads, plan.num_rows_of)
         yield rows, self.rows[0] + np.searchsorted(plan.row_ptr, rows, side="right") - 1
         yield bag_starts[:-1], np.repeat(self.level_reads, plan.num_bags_at)
+        for signs in plan.signs or ():
+            yield signs.cpu().numpy().astype(np.int64), np.full(len(signs), self.end)
 
     def make(self, totals: Sequence[int], numbers: Array, parts: Iterator[Tensor]) -> StackPlan:
         """The lists of a batch, from how many things of each kind it has, its structures, and their numbers."""
@@ -92,20 +95,21 @@ class _StackParts:
             StackLists(*(next(parts) for _ in StackLists._fields)),
             self._num_reads.take(numbers, axis=2),
             self._first.single_nodes,
+            None if self._first.signs is None else StackSigns(*(next(parts).float() for _ in StackSigns._fields)),
         )
 
 
 class _PartnerParts:
-    """The partners of one orbit and operation in all plans: a list of targets, of sources, of both, or none.
+    """The partners of one orbit and operation in all plans: a list of targets, of sources, of signs, or none.
 
     Attributes:
         pairs: The kind of pairs.
-        has: Whether there is a list of targets, and one of sources.
+        has: Whether there is a list of targets, one of sources, and one of signs.
         lists: The kinds of the lists.
     """
 
-    def __init__(self, kinds: _Kinds, plans: Sequence[Plan], key: PartnerKey, entries: int) -> None:
-        self._key, self._entries = key, entries
+    def __init__(self, kinds: _Kinds, plans: Sequence[Plan], key: PartnerKey, entries: int, fixed: int) -> None:
+        self._key, self._counted = key, (entries, entries, fixed)
         found = [self._partners(plan) for plan in plans]
         self._counts = np.concatenate([partners.counts for partners in found])
         [self.pairs] = kinds.add(self._counts[None])
@@ -120,20 +124,21 @@ class _PartnerParts:
         none = torch.zeros(0, dtype=torch.long)
         num_entries = plan.num_entries[self._key[0].tensor]
         sources = None if reads_itself(self._key[1]) else none
-        return Partners(none if num_entries.any() else None, sources, np.zeros_like(num_entries))
+        signs = none if sources is not None and plan.layout.tensors[self._key[0].tensor].is_oriented else None
+        return Partners(none if num_entries.any() else None, sources, np.zeros_like(num_entries), signs)
 
     def numbers(self, plan: Plan) -> Iterator[Numbers]:
         """The numbers of a plan."""
         partners = self._partners(plan)
-        for list_, has in zip(partners.lists, self.has, strict=True):
+        for list_, has, kind in zip(partners.lists, self.has, self._counted, strict=True):
             if has:
-                rows = np.arange(int(partners.counts.sum())) if list_ is None else list_.cpu().numpy()
-                yield rows, np.full(len(rows), self._entries)
+                rows = np.arange(int(partners.counts.sum())) if list_ is None else list_.cpu().numpy().astype(np.int64)
+                yield rows, np.full(len(rows), kind)
 
     def make(self, numbers: Array, parts: Iterator[Tensor]) -> Partners:
         """The partners in a batch."""
-        targets, sources = (next(parts) if has else None for has in self.has)
-        return Partners(targets, sources, self._counts.take(numbers))
+        targets, sources, signs = (next(parts) if has else None for has in self.has)
+        return Partners(targets, sources, self._counts.take(numbers), None if signs is None else signs.float())
 
 
 class PlanStore:
@@ -153,7 +158,8 @@ class PlanStore:
         entries = [kinds.add(row[None])[0] for row in self._num_entries]
         self._stacks = [self._stack_parts(kinds, plans, number) for number in range(len(self._layout.stacks))]
         keys = dict.fromkeys(key for plan in plans for key in plan.partners)
-        self._partners = {key: _PartnerParts(kinds, plans, key, entries[key[0].tensor]) for key in keys}
+        [fixed] = kinds.add(np.zeros_like(self._num_entries[:1]))  # what counts this, such as a sign, stays as it is
+        self._partners = {key: _PartnerParts(kinds, plans, key, entries[key[0].tensor], fixed) for key in keys}
         self._list_of = np.array(kinds.list_of)
         self._set_pieces(np.stack(kinds.sizes), plans)
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 from typing import NamedTuple
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.orbit import Orbit
 from incidence.algebra.pattern import Pattern
-from incidence.algebra.words import Level, Word, levels, words
+from incidence.algebra.words import Level, Word, levels, sign_of, words
 
 __all__ = ["BagLayout", "MapLayout", "NodeSlot", "OrbitRef", "StackPlace", "Stacks", "by_width", "layout_of"]
 
@@ -74,8 +75,9 @@ class BagLayout:
             at: dict[OrbitRef, range] = {}
             start = 0
             for ref in self.orbits:
-                if level in self.levels[ref.tensor][ref.orbit]:
-                    at[ref] = range(start, start + len(self.words(ref, level)))
+                count = len(self.words(ref, level)) if level in self.levels[ref.tensor][ref.orbit] else 0
+                if count:  # entries with an odd class have no key without it, not even the empty one
+                    at[ref] = range(start, start + count)
                     start = at[ref].stop
             found.append(at)
         return tuple(found)
@@ -94,9 +96,21 @@ class BagLayout:
         """The words with which the entries of an orbit tell the keys of a level."""
         return words(self.orbits[ref].classes, level, self.max_overlap)
 
+    @property
+    def is_signed(self) -> bool:
+        """Whether rows write to bags with signs: some tensor has an oriented face."""
+        return any(p.is_oriented for p in self.patterns)
+
+    @cached_property
+    def num_biases(self) -> tuple[int, ...]:
+        """For every tensor, how many of its orbits have a bias: those with a bag for each structure."""
+        return tuple(sum(orbit.has_bias for orbit in p.orbits) for p in self.patterns)
+
     @cached_property
     def single_nodes(self) -> tuple[NodeSlot, ...] | None:
-        """For every orbit a class from which sums over all its entries can be taken; None unless all have one."""
+        """For every orbit a class from which sums over all its entries can be taken; None unless all have one, and none has signs."""
+        if self.is_signed:
+            return None
         found = [self._single_node(ref) for ref in self.slots[0]]
         return None if None in found else tuple(slot for slot in found if slot is not None)
 
@@ -207,7 +221,7 @@ def _layout(m: EquivariantMap, input_stacks: Stacks, output_stacks: Stacks) -> M
     found_out: dict[OrbitRef, set[Level]] = {ref: {()} for ref in targets}
     for s, source in sources.items():
         for t, target in targets.items():
-            shared = set(levels(source.classes, m.max_overlap)) & set(levels(target.classes, m.max_overlap))
+            shared = _shared_levels(source, target, m.max_overlap)
             if _is_aligned(m, s, t):
                 shared -= {_all_nodes(source)}  # partners will do
             found_in[s] |= shared
@@ -238,6 +252,20 @@ def _is_aligned(m: EquivariantMap, source: OrbitRef, target: OrbitRef) -> bool:
     p, q = m.inputs[source.tensor], m.outputs[target.tensor]
     orbit = p.orbits[source.orbit]
     return p == q and source.orbit == target.orbit and orbit.size > 0 and not orbit.is_open
+
+
+def _shared_levels(source: Orbit, target: Orbit, max_overlap: int) -> set[Level]:
+    """The levels on which two orbits have operations; with oriented faces, not all that both have."""
+    one, other = source.classes, target.classes
+    shared = set(levels(one, max_overlap)) & set(levels(other, max_overlap))
+    if not any(c.is_odd for c in one + other):
+        return shared
+
+    def has_operation(level: Level) -> bool:
+        pairs = product(words(one, level, max_overlap), words(other, level, max_overlap))
+        return any(sign_of(one, other, u, w) for u, w in pairs)
+
+    return set(filter(has_operation, shared))
 
 
 def _all_nodes(orbit: Orbit) -> Level:

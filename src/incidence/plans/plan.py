@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, combinations
+from itertools import accumulate, combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +19,12 @@ from torch import Tensor
 from incidence.algebra.orbit import Class
 from incidence.algebra.overlap import Matrix
 from incidence.algebra.pattern import Pattern
-from incidence.algebra.words import Level, num_open, overlap_of, words
+from incidence.algebra.words import Level, overlap_of, sign_of, words
 from incidence.plans.layout import BagLayout, MapLayout, OrbitRef
-from incidence.plans.stack import Partners, StackLists, StackPlan
+from incidence.plans.stack import Partners, StackLists, StackPlan, StackSigns
 from incidence.structure.arrange import Arranged
 from incidence.structure.data import Array, StructureData, arranged
+from incidence.structure.entries import Bucket
 from incidence.structure.ragged import code, no_entries, ranges, rank
 
 __all__ = ["PartnerKey", "Plan", "build_plan", "reads_itself"]
@@ -84,8 +85,8 @@ class Plan:
     @property
     def num_bytes(self) -> int:
         """The memory of the lists."""
-        lists = [t for stack in self.stacks for t in stack.lists]
-        lists += [t for pairs in self.partners.values() for t in (pairs.targets, pairs.sources) if t is not None]
+        lists = [t for stack in self.stacks for t in stack.tensors]
+        lists += [t for pairs in self.partners.values() for t in pairs.lists if t is not None]
         return sum(t.numel() * t.element_size() for t in lists)
 
 
@@ -107,7 +108,7 @@ def build_plan(layout: MapLayout, structure: StructureData) -> Plan:
     partners: dict[PartnerKey, Partners] = {}
     for ref in layout.partner_orbits:
         pattern, buckets = tensors[ref.tensor], [bucket for bucket in found if bucket.ref == ref]
-        listed = _partners(buckets, len(pattern.orbits[ref.orbit].classes), structure.batch(pattern), structure.num_structures)
+        listed = _partners(buckets, pattern.orbits[ref.orbit].classes, structure.batch(pattern), structure.num_structures)
         partners.update({(ref, overlap): pairs for overlap, pairs in listed})
     return Plan(layout, num_keys, num_entries, stacks, partners)
 
@@ -123,10 +124,13 @@ def _wanted(layout: MapLayout) -> dict[OrbitRef, set[Level]]:
 
 
 class _Keys(NamedTuple):
-    """The keys of one level in every entry: their nodes, ascending, (entries, keys each, nodes); and their words (entries, keys each)."""
+    """The keys of one level in every entry: their nodes, ascending, (entries, keys each, nodes); their words (entries, keys each); and
+    the signs of keys of the first to last kind, (keys each,), by which an entry in standard orientation counts.
+    """
 
     nodes: Tensor
     words: Tensor
+    signs: Tensor
 
 
 @dataclass(frozen=True)
@@ -162,22 +166,29 @@ def _bucket_keys(structure: StructureData, tensor: int, pattern: Pattern, found:
 def _keys(bucket: _BucketKeys, classes: Sequence[Class], level: Level, max_overlap: int) -> _Keys:
     """The keys of a level in every entry."""
     nodes, labels = bucket.found.bucket.nodes, bucket.found.bucket.labels
-    subsets = [
-        s
-        for s in combinations(range(len(labels)), len(level))
-        if tuple(sorted(classes[labels[p]].sort for p in s)) == level and num_open(classes, tuple(labels[p] for p in s)) <= max_overlap
-    ]
+    known = words(tuple(classes), level, max_overlap)
+    kinds = {tuple(sorted(word)) for word in known}  # how many nodes of each class a key may have
+    subsets = [s for s in combinations(range(len(labels)), len(level)) if tuple(labels[p] for p in s) in kinds]
     chosen = torch.tensor(subsets, dtype=torch.long, device=nodes.device).view(-1, len(level))
     keys = nodes[:, chosen]  # (entries, keys each, nodes)
     label = torch.tensor(labels, dtype=torch.long, device=nodes.device)[chosen].expand_as(keys)
     if any(len({labels[p] for p in s}) > 1 for s in subsets):  # nodes ascend within a class, not across
         keys, order = keys.sort(dim=2)
         label = label.gather(2, order)
-    known = words(tuple(classes), level, max_overlap)
     bases = [len(classes)] * len(level)
     codes = torch.tensor([_number(word, len(classes)) for word in known], device=nodes.device)
     which = torch.searchsorted(codes, code(label.unbind(2), bases)[0].contiguous()) if len(known) > 1 else torch.zeros_like(keys[:, :, 0])
-    return _Keys(keys, which)
+    signs = torch.tensor([_sign(bucket.found.bucket.sizes, classes, s) for s in subsets], dtype=torch.int8, device=nodes.device)
+    return _Keys(keys, which, signs)
+
+
+def _sign(sizes: Sequence[int], classes: Sequence[Class], key: Sequence[int]) -> int:
+    """The sign by which an entry in standard orientation counts in a key, told by columns: the node of an odd class that is left out
+    is moved to the front of its class.
+    """
+    columns = zip(classes, accumulate(sizes, initial=0), sizes, strict=False)
+    left_out = [p - start for c, start, size in columns if c.is_odd for p in range(start, start + size) if p not in key]
+    return -1 if sum(left_out) % 2 else 1
 
 
 def _number(word: Sequence[int], base: int) -> int:
@@ -238,24 +249,48 @@ class _StackBuilder:
 
     def build(self, found: Sequence[_BucketKeys]) -> StackPlan:
         """The lists, from the keys of all buckets."""
-        tables = [
-            [(bucket.rows, self._bags(bucket, position)) for bucket in found if bucket.ref.tensor == tensor]
-            for position, tensor in enumerate(self._tensors)
-        ]  # by tensor and bucket
+        members = [[bucket for bucket in found if bucket.ref.tensor == tensor] for tensor in self._tensors]
+        tables = [[self._bags(bucket, position) for bucket in buckets] for position, buckets in enumerate(members)]  # by tensor and bucket
         num_reads = int(self._num_reads.sum())
         dtype = torch.int32 if max(self._level_ptr[-1], num_reads, sum(self._num_rows)) < 2**31 - 1 else torch.long
-        parts = [_by_row(buckets, count, dtype, self._structure.device) for buckets, count in zip(tables, self._num_rows, strict=True)]
-        bags, widths = (torch.cat(lists) for lists in zip(*parts, strict=True))  # (reads,), (rows,)
+        bags, widths = self._by_row(members, tables, dtype)  # (reads,), (rows,)
         bags_ptr = ranges(widths).to(dtype)
+        signs = None
+        if self._stack.is_signed:
+            tables = [[self._signs(bucket, position) for bucket in buckets] for position, buckets in enumerate(members)]
+            signs, _ = self._by_row(members, tables, torch.float32)  # (reads,)
+        rows, rows_ptr, signs_of_bags = _transposed(bags, widths, self._level_ptr, signs)
         return StackPlan(
             row_ptr=(0, *accumulate(self._num_rows)),
             num_structures=self._structure.num_structures,
             num_slots=self._stack.num_slots,
             level_ptr=self._level_ptr,
-            lists=StackLists(bags, bags_ptr, *_transposed(bags, widths, self._level_ptr)),
+            lists=StackLists(bags, bags_ptr, rows, rows_ptr),
             num_reads=self._num_reads,
             single_nodes=self._stack.single_nodes,
+            signs=None if signs is None or signs_of_bags is None else StackSigns(signs, signs_of_bags),
         )
+
+    def _by_row(
+        self, members: Sequence[Sequence[_BucketKeys]], tables: Sequence[Sequence[Tensor]], dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        """What the rows of all tensors have one after the other, and how much each; from the tables of their buckets."""
+        device = self._structure.device
+        parts = [
+            _by_row([(bucket.rows, table) for bucket, table in zip(buckets, own, strict=True)], count, dtype, device)
+            for buckets, own, count in zip(members, tables, self._num_rows, strict=True)
+        ]
+        values, widths = (torch.cat(lists) for lists in zip(*parts, strict=True))
+        return values, widths
+
+    def _signs(self, bucket: _BucketKeys, position: int) -> Tensor:
+        """The signs of the entries of a bucket in their bags, shape (entries, bags each)."""
+        ref = OrbitRef(position, bucket.ref.orbit)
+        levels = [level for at, level in enumerate(self._stack.all_levels) if ref in self._stack.slots[at]]
+        one = torch.ones(1, dtype=torch.int8, device=bucket.home.device)
+        of_keys = torch.cat([bucket.keys[level].signs if level else one for level in levels])  # (bags each,)
+        own = bucket.found.bucket.signs
+        return of_keys.expand(len(bucket.rows), -1) if own is None else own[:, None] * of_keys
 
     def _bags(self, bucket: _BucketKeys, position: int) -> Tensor:
         """The bags of the entries of a bucket, level by level, shape (entries, bags each); and how many reads these are."""
@@ -285,12 +320,17 @@ def _by_row(buckets: Sequence[tuple[Tensor, Tensor]], count: int, dtype: torch.d
     return bags, widths
 
 
-def _transposed(bags: Tensor, widths: Tensor, level_ptr: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """The rows of every bag, and where those of each start."""
+def _transposed(bags: Tensor, widths: Tensor, level_ptr: Sequence[int], signs: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The rows of every bag, where those of each start, and their signs."""
     rows = torch.repeat_interleave(torch.arange(len(widths), dtype=bags.dtype, device=bags.device), widths)
+    if signs is not None:
+        rows = 2 * rows.long() + (signs < 0)  # goes along as the last bit
     is_other = bags >= level_ptr[1]  # bags of structures come first, and are often in order already
     parts = [_ordered(rows[chosen], bags[chosen]) for chosen in (~is_other, is_other)]
-    return torch.cat(parts), ranges(torch.bincount(bags, minlength=level_ptr[-1])).to(bags.dtype)
+    ordered, ptr = torch.cat(parts), ranges(torch.bincount(bags, minlength=level_ptr[-1])).to(bags.dtype)
+    if signs is None:
+        return ordered, ptr, None
+    return (ordered >> 1).to(bags.dtype), ptr, 1.0 - 2 * (ordered & 1)
 
 
 def _ordered(values: Tensor, by: Tensor) -> Tensor:
@@ -298,25 +338,55 @@ def _ordered(values: Tensor, by: Tensor) -> Tensor:
     return values if bool((by[1:] >= by[:-1]).all()) else values[by.sort(stable=True)[1]]
 
 
-def _partners(buckets: Sequence[_BucketKeys], num_classes: int, home: Tensor, num_structures: int) -> Iterator[tuple[Matrix, Partners]]:
+def _partners(
+    buckets: Sequence[_BucketKeys], classes: Sequence[Class], home: Tensor, num_structures: int
+) -> Iterator[tuple[Matrix, Partners]]:
     """The entries of an orbit that read each other, by operation: all pairs on one node set. `home` has the structure of every row."""
-    found: dict[Matrix, list[tuple[Tensor, Tensor]]] = {}
+    found: dict[Matrix, list[tuple[Tensor, ...]]] = {}
     for bucket in buckets:
-        start, rows = 0, bucket.rows if bucket.found.is_single else bucket.found.rows
+        order = torch.arange(len(bucket.rows), device=home.device) if bucket.found.is_single else bucket.found.order
+        start = 0
         for mask, count in zip(bucket.found.masks, bucket.found.num_sets, strict=True):
-            sets = rows[start : start + count * len(mask)].view(count, len(mask)).unbind(1)  # (sets,) for every word
+            sets = order[start : start + count * len(mask)].view(count, len(mask)).unbind(1)  # (sets,) for every word
             start += count * len(mask)
-            for source, u in zip(sets, mask, strict=True):
-                for target, w in zip(sets, mask, strict=True):
-                    found.setdefault(overlap_of(u, w, num_classes, num_classes), []).append((target, source))
+            for (source, u), (target, w) in product(zip(sets, mask, strict=True), repeat=2):
+                if sign_of(classes, classes, u, w):
+                    overlap = overlap_of(u, w, len(classes), len(classes))
+                    signs = () if reads_itself(overlap) else _pair_signs(bucket.found.bucket, classes, source, target)
+                    found.setdefault(overlap, []).append((bucket.rows[target], bucket.rows[source], *signs))
     for overlap, pairs in found.items():
-        targets, sources = (torch.cat(part) for part in zip(*pairs, strict=True))
+        targets, sources, *signed = (torch.cat(part) for part in zip(*pairs, strict=True))
         order = _ascending(targets, len(home))
         targets, sources = targets[order], sources[order]
         is_full = len(targets) == len(home) and bool((targets == torch.arange(len(home), device=home.device)).all())
         counts = _by_structure(home if is_full else home[targets], num_structures)
         dtype = torch.int32 if len(home) < 2**31 - 1 else torch.long
-        yield overlap, Partners(None if is_full else targets.to(dtype), None if reads_itself(overlap) else sources.to(dtype), counts)
+        yield (
+            overlap,
+            Partners(
+                None if is_full else targets.to(dtype),
+                None if reads_itself(overlap) else sources.to(dtype),
+                counts,
+                signed[0][order] if signed else None,
+            ),
+        )
+
+
+def _pair_signs(bucket: Bucket, classes: Sequence[Class], sources: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
+    """The signs by which entries on the same nodes read each other, told by their places in the bucket; nothing without oriented faces.
+
+    That of `words.sign_of` for the words along the ascending nodes, times the signs of both entries.
+    """
+    if bucket.signs is None:
+        return ()
+    labels = torch.tensor(bucket.labels, device=sources.device)
+    odd = torch.tensor([c.is_odd for c in classes], device=sources.device)
+    u, w = (labels[bucket.nodes[entries].argsort(dim=1)] for entries in (sources, targets))  # (pairs, nodes)
+    is_reversed = bucket.signs[sources] != bucket.signs[targets]
+    for q, r in combinations(range(u.shape[1]), 2):
+        for one, other in ((u, w), (w, u)):
+            is_reversed ^= (one[:, q] == one[:, r]) & odd[one[:, q]] & (other[:, q] > other[:, r])
+    return (1.0 - 2 * is_reversed.float(),)
 
 
 def reads_itself(overlap: Matrix) -> bool:

@@ -2,7 +2,7 @@ r"""A map compiled for a layer and a structure: the products that it comes down 
 
 One node set and two words, u for the input entry and w for the output entry, determine exactly one operation. So all operations of a
 level are one product of pooled rows with a matrix Big, whose block (u, w) is the weight of that operation: see `docs/engine.md`. Which
-products there are depends on the layer alone; a structure adds its lists.
+products there are depends on the layer alone; a structure adds its lists. With oriented faces a block has a sign.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.overlap import Matrix, overlaps
-from incidence.algebra.words import overlap_of
+from incidence.algebra.words import overlap_of, sign_of
 from incidence.plans.layout import BagLayout, MapLayout, OrbitRef
 from incidence.plans.plan import PartnerKey, Plan
 from incidence.plans.stack import Partners, StackPlan
@@ -95,6 +95,7 @@ class BigIndex(NamedTuple):
     Attributes:
         weight_rows: For every row of the blocks of all matrices, one matrix after the other, its row of the weights.
         block_rows, block_ptr: The rows of the blocks for every row of the weights, and where they start.
+        row_signs, block_signs: The signs of the rows of the blocks, as `weight_rows` and as `block_rows` have them; None without signs.
         lengths, shapes: Of every matrix: how many rows of blocks, and (slots x in, slots x out).
         is_full: Whether no row is missing.
         is_plain: Whether they are the rows of the weights in order.
@@ -103,6 +104,8 @@ class BigIndex(NamedTuple):
     weight_rows: Tensor
     block_rows: Tensor
     block_ptr: Tensor
+    row_signs: Tensor | None
+    block_signs: Tensor | None
     lengths: list[int]
     shapes: list[tuple[int, int]]
     is_full: bool
@@ -117,6 +120,7 @@ class _StackPair:
         first: For every weight, its first operation among those of all.
         num_operations: Of all weights, once for each aggregation where all have a weight of their own.
         tables: For every matrix the operation of every pair of slots, -1 where the layer has none; on the host.
+        signs: For every matrix the signs of these operations there.
     """
 
     def __init__(self, weights: Sequence[int], counts: Sequence[int]) -> None:
@@ -124,6 +128,7 @@ class _StackPair:
         self.first = {weight: sum(counts[:at]) for at, weight in enumerate(weights)}
         self.num_operations = sum(counts)
         self.tables: list[Array] = []
+        self.signs: list[Array] = []
         self._by_shape: dict[tuple[int, int, torch.device], BigIndex] = {}
 
     def index(self, num_in: int, num_out: int, device: torch.device) -> BigIndex:
@@ -141,11 +146,20 @@ class _StackPair:
         parts = [np.where(block < 0, total, block * num_in + within).ravel() for block in blocks]  # (slots x in x slots,) each
         rows = torch.from_numpy(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
         ptr = ranges(torch.bincount(rows, minlength=total + 1))[: total + 1]
-        is_full, is_plain = int(ptr[-1]) == len(rows), torch.equal(rows, torch.arange(total))
+        signs = self._row_signs(num_in)
+        is_full, is_plain = int(ptr[-1]) == len(rows), signs is None and torch.equal(rows, torch.arange(total))
         members = rows.sort(stable=True)[1][: int(ptr[-1])]
         shapes = [(table.shape[0] * num_in, table.shape[1] * num_out) for table in self.tables]
+        of_rows, of_blocks = (None, None) if signs is None else (signs.to(device), signs[members].to(device))
         rows, members, ptr = (t.to(device) for t in (rows, members.int(), ptr.int()))
-        return BigIndex(rows, members, ptr, [len(part) for part in parts], shapes, is_full, is_plain)
+        return BigIndex(rows, members, ptr, of_rows, of_blocks, [len(part) for part in parts], shapes, is_full, is_plain)
+
+    def _row_signs(self, num_in: int) -> Tensor | None:
+        """The signs of the rows of the blocks of all matrices; None if there is nothing but 1."""
+        if all((signs > 0).all() for signs in self.signs):
+            return None
+        parts = [np.repeat(signs[:, None, :], num_in, axis=1).ravel() for signs in self.signs]  # (slots x in x slots,) each
+        return torch.from_numpy(np.concatenate(parts)).float()
 
 
 class Products:
@@ -189,27 +203,28 @@ class Products:
                     continue
                 j = target.all_levels.index(level)
                 for aggr in range(num_aggregations):
-                    table = self._level_table(a, b, i, j, aggr)
+                    table, signs = self._level_table(a, b, i, j, aggr)
                     if (table >= 0).any():
-                        yield LevelProduct(aggr, a, b, i, j, self._matrix(a, b, table))
+                        yield LevelProduct(aggr, a, b, i, j, self._matrix(a, b, table, signs))
 
-    def _level_table(self, a: int, b: int, i: int, j: int, aggr: int) -> Array:
-        """The operation of every pair of slots of a level, for one aggregation."""
+    def _level_table(self, a: int, b: int, i: int, j: int, aggr: int) -> tuple[Array, Array]:
+        """The operation of every pair of slots of a level, for one aggregation; and its sign there."""
         source, target = self.layout.inputs[a], self.layout.outputs[b]
         level = source.all_levels[i]
         table = np.full((source.num_slots[i], target.num_slots[j]), -1)
+        signs = np.ones_like(table)
         for (one, us), (other, ws) in product(source.slots[i].items(), target.slots[j].items()):
             s = OrbitRef(self.layout.input_stacks[a][one.tensor], one.orbit)
             t = OrbitRef(self.layout.output_stacks[b][other.tensor], other.orbit)
             rows = self._rows_of(s, t, aggr)
-            sizes = len(source.orbits[one].classes), len(target.orbits[other].classes)
+            classes = source.orbits[one].classes, target.orbits[other].classes
             for (u, one_word), (w, other_word) in product(
                 zip(us, source.words(one, level), strict=True), zip(ws, target.words(other, level), strict=True)
             ):
-                row = rows.get(overlap_of(one_word, other_word, *sizes))
+                row = rows.get(overlap_of(one_word, other_word, *map(len, classes)))
                 if row is not None:
-                    table[u, w] = row
-        return table
+                    table[u, w], signs[u, w] = row, sign_of(*classes, one_word, other_word)
+        return table, signs
 
     def _rows_of(self, source: OrbitRef, target: OrbitRef, aggr: int) -> dict[Matrix, int]:
         """For every overlap matrix of two orbits, its operation among those of their stacks."""
@@ -228,15 +243,17 @@ class Products:
             ref = OrbitRef(self.layout.tensors.index(self.layout.map.inputs[s.tensor]), s.orbit)
             matched = dict.fromkeys(overlap for rows in by_aggr for overlap in rows if sum(map(sum, overlap)) == size)
             for overlap in matched:
-                matrices = tuple(self._matrix(a, b, np.array([[rows[overlap]]])) for rows in by_aggr if overlap in rows)
+                one = np.ones((1, 1), dtype=np.int64)  # partners have signs of their own
+                matrices = tuple(self._matrix(a, b, one * rows[overlap], one) for rows in by_aggr if overlap in rows)
                 transposed = tuple(zip(*overlap, strict=True))
                 yield PartnerProduct((ref, overlap), (ref, transposed), s.tensor, t.tensor, matrices)
 
-    def _matrix(self, a: int, b: int, table: Array) -> MatrixRef:
+    def _matrix(self, a: int, b: int, table: Array, signs: Array) -> MatrixRef:
         """Notes one more matrix."""
-        tables = self.stack_pairs[a, b].tables
-        tables.append(table)
-        return MatrixRef(a, b, len(tables) - 1)
+        pair = self.stack_pairs[a, b]
+        pair.tables.append(table)
+        pair.signs.append(signs)
+        return MatrixRef(a, b, len(pair.tables) - 1)
 
 
 class Stack(NamedTuple):
@@ -247,9 +264,9 @@ class Stack(NamedTuple):
     plan: StackPlan
 
     @property
-    def num_orbits(self) -> list[int]:
-        """The number of orbits of every tensor."""
-        return [len(p.orbits) for p in self.layout.patterns]
+    def num_biases(self) -> tuple[int, ...]:
+        """How many orbits of every tensor have a bias."""
+        return self.layout.num_biases
 
 
 @dataclass(frozen=True)

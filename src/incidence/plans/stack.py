@@ -1,7 +1,8 @@
 r"""The lists of a stack in a plan: which bags its rows write to and read from.
 
 Pooling adds the rows of a bag; reading back adds the bags of a row; backward is the same two with the sides swapped. Bags are
-numbered level by level, then by key, with the slots of a key side by side; see `layout`.
+numbered level by level, then by key, with the slots of a key side by side; see `layout`. With oriented faces a row counts in a bag, and
+a bag in a row, by a sign (docs/math.md section 16).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from incidence.plans.layout import NodeSlot
 from incidence.structure.data import Array
 from incidence.structure.ragged import group
 
-__all__ = ["BagsBySize", "Partners", "RowsByWidth", "StackLists", "StackPlan"]
+__all__ = ["Bags", "BagsBySize", "Partners", "RowsByWidth", "StackLists", "StackPlan", "StackSigns"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,16 +31,23 @@ class Partners:
         targets: The rows that read, ascending, shape (pairs,); None if all rows of the tensor do, each once.
         sources: The rows that they read, shape (pairs,); None if each reads itself.
         counts: How many pairs each structure has; on the host.
+        signs: With oriented faces, 1 or -1 by which each is read, shape (pairs,); None if there are no signs.
     """
 
     targets: Tensor | None
     sources: Tensor | None
     counts: Array
+    signs: Tensor | None = None
 
     @property
-    def lists(self) -> tuple[Tensor | None, Tensor | None]:
-        """Targets and sources."""
-        return self.targets, self.sources
+    def lists(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Targets, sources and signs."""
+        return self.targets, self.sources, self.signs
+
+    @property
+    def read_from(self) -> tuple[Tensor | None, Tensor | None]:
+        """Sources and signs."""
+        return self.sources, self.signs
 
     @cached_property
     def _by_row(self) -> dict[int, PartnersByRow | None]:
@@ -50,23 +58,33 @@ class Partners:
         if num_rows not in self._by_row:
             assert self.targets is not None
             with torch.inference_mode(False):
-                self._by_row[num_rows] = _by_row(self.targets.long(), self.sources, num_rows)
+                self._by_row[num_rows] = _by_row(self.targets.long(), self.sources, self.signs, num_rows)
         return self._by_row[num_rows]
 
 
 class PartnersByRow(NamedTuple):
-    """The row that every row of a tensor reads, None if it is the row itself; and the rows that read none, ascending."""
+    """The row that every row of a tensor reads, None if it is the row itself, and its sign; and the rows that read none, ascending."""
 
     sources: Tensor | None
+    signs: Tensor | None
     absent: Tensor
 
+    @property
+    def read_from(self) -> tuple[Tensor | None, Tensor | None]:
+        """Sources and signs."""
+        return self.sources, self.signs
 
-def _by_row(targets: Tensor, sources: Tensor | None, num_rows: int) -> PartnersByRow | None:
+
+def _by_row(targets: Tensor, sources: Tensor | None, signs: Tensor | None, num_rows: int) -> PartnersByRow | None:
     if bool((targets[1:] == targets[:-1]).any()):
         return None
     rows = torch.arange(num_rows, device=targets.device)
     absent = torch.ones(num_rows, dtype=torch.bool, device=targets.device).index_fill_(0, targets, False).nonzero()[:, 0]
-    return PartnersByRow(None if sources is None else rows.index_copy(0, targets, sources.long()).to(sources.dtype), absent)
+    return PartnersByRow(
+        None if sources is None else rows.index_copy(0, targets, sources.long()).to(sources.dtype),
+        None if signs is None else torch.ones_like(signs[:1]).repeat(num_rows).index_copy(0, targets, signs),
+        absent,
+    )
 
 
 class BagsBySize:
@@ -109,6 +127,21 @@ class StackLists(NamedTuple):
     rows_ptr: Tensor
 
 
+class StackSigns(NamedTuple):
+    """1 or -1 for every pair of a row and a bag: in the order of `bags_of_rows`, and in that of `rows_of_bags`; shape (reads,) each."""
+
+    of_rows: Tensor
+    of_bags: Tensor
+
+
+class Bags(NamedTuple):
+    """Members of bags one after the other, where those of each start, and the sign by which each counts, if there are signs."""
+
+    members: Tensor
+    ptr: Tensor
+    signs: Tensor | None
+
+
 @dataclass(frozen=True, eq=False)
 class StackPlan:
     """The lists of one stack.
@@ -121,6 +154,7 @@ class StackPlan:
         lists: Which bags its rows have, and which rows its bags.
         num_reads: How many pairs of a row and a bag there are, by tensor, level and structure; on the host.
         single_nodes: For every slot of structures, where sums over all its rows can be taken from; None unless all have one.
+        signs: The signs by which rows count in bags, and bags in rows; None where no tensor has an oriented face.
         buffers: Memory for what its rows and bags hold.
     """
 
@@ -131,6 +165,7 @@ class StackPlan:
     lists: StackLists
     num_reads: Array
     single_nodes: tuple[NodeSlot, ...] | None
+    signs: StackSigns | None = None
     buffers: Buffers = field(default_factory=Buffers, repr=False)
     _sizes: dict[int, Tensor] = field(default_factory=dict, repr=False)
 
@@ -168,24 +203,43 @@ class StackPlan:
         return self._sizes[level]
 
     @property
-    def rows_of_structures(self) -> tuple[Tensor, Tensor]:
-        """The rows of the bags of structures, and where they start."""
-        return self.lists.rows_of_bags[: self.reads_ptr[1]], self.lists.rows_ptr[: self.level_ptr[1] + 1]
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The lists, then the signs if there are any."""
+        return *self.lists, *(self.signs or ())
+
+    @property
+    def bags_of_rows(self) -> Bags:
+        """The bags of all rows."""
+        return Bags(self.lists.bags_of_rows, self.lists.bags_ptr, None if self.signs is None else self.signs.of_rows)
+
+    @property
+    def rows_of_bags(self) -> Bags:
+        """The rows of all bags."""
+        return Bags(self.lists.rows_of_bags, self.lists.rows_ptr, None if self.signs is None else self.signs.of_bags)
+
+    @property
+    def rows_of_structures(self) -> Bags:
+        """The rows of the bags of structures."""
+        rows, ptr, signs = self.rows_of_bags
+        end = self.reads_ptr[1]
+        return Bags(rows[:end], ptr[: self.level_ptr[1] + 1], None if signs is None else signs[:end])
 
     @cached_property
-    def rows_of_others(self) -> tuple[Tensor, Tensor]:
-        """The rows of all bags but those of structures, and where they start."""
-        return self.lists.rows_of_bags[self.reads_ptr[1] :], self.lists.rows_ptr[self.level_ptr[1] :] - self.reads_ptr[1]
+    def rows_of_others(self) -> Bags:
+        """The rows of all bags but those of structures."""
+        rows, ptr, signs = self.rows_of_bags
+        start = self.reads_ptr[1]
+        return Bags(rows[start:], ptr[self.level_ptr[1] :] - start, None if signs is None else signs[start:])
 
     @cached_property
     def structures_by_size(self) -> BagsBySize:
         """The bags of structures by size."""
-        return BagsBySize(*self.rows_of_structures)
+        return BagsBySize(*self.rows_of_structures[:2])
 
     @cached_property
     def others_by_size(self) -> BagsBySize:
         """All bags but those of structures by size."""
-        return BagsBySize(*self.rows_of_others)
+        return BagsBySize(*self.rows_of_others[:2])
 
     @cached_property
     def rows_by_width(self) -> list[RowsByWidth]:

@@ -19,6 +19,7 @@ from torch import Tensor
 from incidence.algebra.grammar import Face
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import ProductText
+from incidence.algebra.signs import sorting_sign
 from incidence.structure.data import StructureData
 from incidence.structure.ragged import ascend, assert_few, code, common_keys, distinct, expand, rank
 
@@ -184,12 +185,7 @@ def _ways(face: Face, groups: Sequence[Sequence[str]]) -> Iterator[_Way]:
         ]
     for way in placed:
         order = [way[name] for name in names]
-        yield _Way(way, _sign(order) if face.kind.is_oriented else 1)
-
-
-def _sign(order: Sequence[int]) -> int:
-    """The sign of a permutation."""
-    return prod(-1 if one > other else 1 for one, other in combinations(order, 2))
+        yield _Way(way, sorting_sign(order) if face.kind.is_oriented else 1)
 
 
 class _Reading(NamedTuple):

@@ -17,8 +17,12 @@ __all__ = ["is_whole", "whole_plan"]
 
 
 def is_whole(layout: MapLayout) -> bool:
-    """Whether all keys of a map are structures, and every tensor is one orbit: then the entries of a structure are a range of rows."""
-    return layout.levels == ((),) and not layout.partners and all(len(p.orbits) == 1 for p in layout.tensors)
+    """Whether all keys of a map are structures, and every tensor is one orbit: then the entries of a structure are a range of rows.
+
+    Not where entries count with signs.
+    """
+    is_plain = all(len(p.orbits) == 1 and not p.is_oriented for p in layout.tensors)
+    return layout.levels == ((),) and not layout.partners and is_plain
 
 
 def whole_plan(layout: MapLayout, structure: StructureData) -> Plan:

@@ -167,7 +167,7 @@ def _partner_lines(m: EquivariantMap, made: Plan, columns: Sequence[Sequence[Box
             sum(int(made.num_entries[made.layout.tensors.index(p)].sum()) for p in side[: side.index(pattern)])
             for side in (m.inputs, m.outputs)
         ]
-        targets, sources = partners.lists
+        targets, sources, _ = partners.lists
         ys = list(range(int(partners.counts.sum()))) if targets is None else targets.tolist()
         seen |= {(x + shifts[0], y + shifts[1]) for y, x in zip(ys, ys if sources is None else sources.tolist(), strict=True)}
     for x, y in sorted(seen):

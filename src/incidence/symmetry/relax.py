@@ -44,6 +44,12 @@ class Relaxation:
 
     def __init__(self, patterns: Sequence[Pattern], is_strict: bool = False) -> None:
         self.given = tuple(patterns)
+        oriented = next((p for p in self.given if p.is_oriented), None)
+        if oriented is not None:
+            raise IncidenceError(
+                f"`{oriented}` has an oriented face: where every dimension is permuted on its own, faces are points without orientation. "
+                f"Use `Linear`, or write `{{ }}` for `< >`."
+            )
         self.is_strict = is_strict
         self._key = f"relaxed {is_strict} {self.given!r}"
         self._sorts: dict[Dimension, str] = {}

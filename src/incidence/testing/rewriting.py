@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
+from incidence.algebra.signs import orientation_sign
 from incidence.structure import Structure, collate
-from incidence.structure.data import orientations
 
 __all__ = ["reoriented", "rewritten"]
 
@@ -33,10 +33,7 @@ def rewritten(structure: Structure, generator: torch.Generator | None = None) ->
     if not structure.patterns or not structure.num_structures:
         return structure
     parts = [one.with_index({str(p): _rewrite(one, p, generator) for p in structure.patterns}) for one in structure]
-    new = parts[0] if structure.num_structures == 1 else collate(parts)
-    for pattern in filter(lambda p: p.odd_pair is not None, structure.patterns):
-        new, _ = new.reverse(pattern, orientations(structure, pattern) != orientations(new, pattern))
-    return new
+    return parts[0] if structure.num_structures == 1 else collate(parts)
 
 
 def reoriented(structure: Structure, generator: torch.Generator | None = None) -> tuple[Structure, dict[Pattern, Tensor]]:
@@ -76,7 +73,8 @@ def _letters(pattern: Pattern, index: Tensor, members: tuple[Tensor, ...] | list
     new = index.clone()
     for facts, numbers in alike.items():
         same = tuple(node for node, *_ in facts)
-        others = sorted({_assignment(pattern, facts, generator) for _ in range(_MAX_DRAWN)} - {same})
+        drawn = {_assignment(pattern, facts, generator) for _ in range(_MAX_DRAWN)} - {same}
+        others = sorted(letters for letters in drawn if _orientation(pattern, letters) == _orientation(pattern, same))
         if others:
             entries = torch.tensor(numbers, device=index.device)
             choice = torch.randint(len(others) + 1, (len(numbers),), generator=generator)
@@ -84,6 +82,11 @@ def _letters(pattern: Pattern, index: Tensor, members: tuple[Tensor, ...] | list
             letters = torch.tensor([*others, same], device=index.device)[choice.to(index.device)].T  # (letters, entries)
             new[:, entries] = index[letters, entries]
     return new
+
+
+def _orientation(pattern: Pattern, nodes: tuple[int, ...]) -> int:
+    """The sign of the orientation that nodes give to the oriented faces, letter by letter."""
+    return orientation_sign(pattern.faces, dict(zip(pattern.fixed_letters, nodes, strict=True)))
 
 
 def _facts(pattern: Pattern, number: int, column: list[int], contained: list[set[tuple[int, int]]]) -> _Facts:
