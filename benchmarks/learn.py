@@ -198,7 +198,7 @@ def small_graphs(task: Experiment) -> dict[str, Any]:
 
 
 def brec(task: Experiment) -> dict[str, Any]:
-    """400 pairs, random weights in double precision, for each pair a network; relabelled copies are the control."""
+    """400 pairs, random weights in double precision, one network for each group; relabelled copies of the two graphs are the control."""
     return separate_brec(task.folder, task.is_quick)
 
 
