@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 import incidence as inc
-from benchmarks.separate import Contestant, relabelled
+from benchmarks.separate import Contestant, batch_of, relabelled
 from benchmarks.sets import load
 
 _COPIES, _OUTPUTS, _THRESHOLD = 32, 16, 72.34
@@ -41,7 +41,7 @@ def trained(contestant: Contestant, examples: Sequence[inc.Example], seed: int) 
     """A network for one pair, whose copies come in turns."""
     torch.manual_seed(seed)
     net = contestant.network(examples[0], _OUTPUTS)
-    batches = [_batch(examples[k : k + 2 * _BATCH]) for k in range(0, len(examples), 2 * _BATCH)]
+    batches = [batch_of(examples[k : k + 2 * _BATCH]) for k in range(0, len(examples), 2 * _BATCH)]
     net.calibrate(batches[0]).train()
     optimizer = torch.optim.Adam(net.parameters(), _RATE, weight_decay=_DECAY)
     for _ in range(_EPOCHS):
@@ -65,13 +65,8 @@ def judge(contestant: Contestant, pair: Sequence[inc.Example], seed: int) -> tup
     alone = contestant.lifted(copies(pair[0], pair[0], generator))
     net = trained(contestant, both, seed)
     with torch.no_grad():
-        found, control = (t_squared(torch.cat([net(_batch(part)) for part in (own[:32], own[32:])])) for own in (both, alone))
+        found, control = (t_squared(torch.cat([net(batch_of(part)) for part in (own[:32], own[32:])])) for own in (both, alone))
     return found, control
-
-
-def _batch(examples: Sequence[inc.Example]) -> inc.Example:
-    batch = inc.collate(list(examples))
-    return batch.replace(features={key: x.double() for key, x in batch.features.items()})
 
 
 def separate_by_training(

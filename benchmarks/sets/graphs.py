@@ -148,10 +148,7 @@ def load_sr(name: str, folder: Path | None, *, family: str = "sr16622") -> DataS
         family: Such as `sr251256`: 25 nodes of degree 12, with 5 and 6 common neighbours of adjacent nodes and of others.
     """
     choose(name, "family", family, FAMILIES)
-    path = find(name, folder, "sr_graphs", f"{family}.g6")
-    examples = _plain(_from_graph6(path, text(path).split()))
-    names = [f"graph {k}" for k in range(len(examples))]
-    return _classification(name, examples, names, [_all_test(examples)], _PLAIN, f"Strongly regular graphs {family}. {_NO_TRAINING}")
+    return _each_a_class(name, find(name, folder, "sr_graphs", f"{family}.g6"), f"Strongly regular graphs {family}.")
 
 
 def load_brec(name: str, folder: Path | None, *, group: str = "basic") -> DataSet:
@@ -181,11 +178,13 @@ def load_small_graphs(name: str, folder: Path | None, *, nodes: int = 8) -> Data
         nodes: From 2 to 8.
     """
     choose(name, "nodes", str(nodes), [str(count) for count in range(2, 9)])
-    path = find(name, folder, "small_graphs", f"graph{nodes}c.g6")
+    return _each_a_class(name, find(name, folder, "small_graphs", f"graph{nodes}c.g6"), f"All connected graphs with {nodes} nodes.")
+
+
+def _each_a_class(name: str, path: Path, about: str) -> DataSet:
     examples = _plain(_from_graph6(path, text(path).split()))
     names = [f"graph {k}" for k in range(len(examples))]
-    about = f"All connected graphs with {nodes} nodes. {_NO_TRAINING}"
-    return _classification(name, examples, names, [_all_test(examples)], _PLAIN, about)
+    return _classification(name, examples, names, [_all_test(examples)], _PLAIN, f"{about} {_NO_TRAINING}")
 
 
 def _from_graph6(path: Path, lines: Sequence[str | bytes]) -> list[tuple[int, Tensor]]:
