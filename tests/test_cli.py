@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from incidence import __version__
+from incidence import __version__, cli
 from incidence.cli import main
 
 
@@ -73,6 +73,31 @@ def test_a_reader_that_stops_early_is_no_error():
 def test_welcome_shows_the_fifteen(capsys):
     assert main(["welcome"]) == 0
     assert "15 operations" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["incidence", "./run incidence"])
+def test_what_to_type_next_is_what_the_user_has(command, capsys, monkeypatch):
+    monkeypatch.setenv("INCIDENCE_COMMAND", command)
+    if command == "incidence":  # installed, without a folder of the project
+        monkeypatch.delenv("INCIDENCE_COMMAND")
+    assert main(["welcome"]) == 0
+    told = capsys.readouterr().out
+    assert f"Next:  {command} explain" in told
+    assert ("./run" in told) == ("./run" in command)
+
+
+def test_trouble_with_a_file_is_one_sentence(capsys, monkeypatch):
+    def fail(arguments):
+        raise OSError(36, "File name too long", "xxx")
+
+    monkeypatch.setitem(cli._COMMANDS, "welcome", ("a first look", lambda command: command.set_defaults(run=fail)))
+    assert main(["welcome"]) == 2
+    assert capsys.readouterr().err == "incidence: [Errno 36] File name too long: 'xxx'\n"
+
+
+def test_no_message_of_the_package_speaks_of_the_script_of_the_project():
+    folder = Path(cli.__file__).parent
+    assert [path.name for path in folder.rglob("*.py") if "./run" in path.read_text(encoding="utf-8")] == []
 
 
 def test_a_command_that_is_not_installed_is_told_and_the_others_work(monkeypatch, capsys):

@@ -298,3 +298,11 @@ def test_a_library_that_is_missing_is_named():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "training needs lightning, which is not installed: pip install 'incidence[train]'" in done.stderr
+
+
+@pytest.mark.parametrize(("module", "package"), [("lightning", "lightning"), ("torchmetrics", "lightning"), ("yaml", "pyyaml")])
+def test_a_library_that_is_missing_is_named_in_python_too(module, package):
+    code = f"import sys; sys.modules[{module!r}] = None; import incidence as inc; inc.train.Config(epochs=1); inc.train.train"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    said = f"MissingExtraError: training needs {package}, which is not installed: pip install 'incidence[train]'."
+    assert done.stderr.splitlines()[-1].endswith(said)

@@ -4,6 +4,7 @@ import gzip
 
 import pytest
 
+import incidence as inc
 from incidence.errors import IncidenceError, TooLargeError, shown
 from incidence.limits import assert_size, assert_unpacked, max_bytes, parse_json
 from tests.little_memory import little_memory
@@ -72,3 +73,19 @@ def nested(depth: int) -> list[object]:
 def test_any_value_is_shown_in_a_line(value):
     assert len(shown(value)) < 2_000
     assert "\n" not in shown(value)
+
+
+READERS = {
+    "Structure.load": inc.Structure.load,
+    "Example.load": inc.Example.load,
+    "read_hif": inc.geometry.convert.read_hif,
+    "read_sdf": inc.geometry.convert.read_sdf,
+    "read_mesh": inc.geometry.read_mesh,
+}
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"], ids=["300 characters", "a NUL"])
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_a_file_whose_name_no_disk_can_have_is_not_there(read, name):
+    with pytest.raises(IncidenceError, match=r"there is no file|does not exist"):
+        read(name)

@@ -83,6 +83,9 @@ def _main(argv: Sequence[str] | None) -> int:
         return 130
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # of the disk, or a name that is too long
+        print(f"{command()}: {error}", file=sys.stderr)
+        return 2
     return code
 
 
@@ -181,7 +184,7 @@ def _explain(arguments: argparse.Namespace) -> str:
 def _bench(words: Sequence[str]) -> int:
     """Hands the words on to what measures: it lies beside `src` in the project's folder, and is no part of the package."""
     if not (_ROOT / "benchmarks" / "__init__.py").is_file():
-        raise IncidenceError("benchmarks are in the project's folder, not in the installed package: clone it, and type ./run bench there.")
+        raise IncidenceError("benchmarks are in the folder of the project, and no part of the package: run them in a clone of it.")
     sys.path.insert(0, str(_ROOT))
     return int(import_module("benchmarks").main(words))
 

@@ -11,6 +11,7 @@ from typing import Any
 __all__ = ["IncidenceError", "MissingExtraError", "PatternError", "TooLargeError", "as_called", "command", "need", "shown"]
 
 _COMMAND = re.compile(r"(?<![\w./-])incidence ((?:bench|compare|evaluate|explain|export|predict|sweep|train|welcome)\b)")
+_PACKAGES = {"torchmetrics": "lightning", "yaml": "pyyaml"}  # what brings a module that has another name
 _WINDOW = 72  # characters of the text shown around the place of an error
 
 
@@ -52,6 +53,7 @@ def need(module: str, purpose: str, extra: str) -> Any:
     except ImportError as error:
         missing = error.name or module
         name = missing if missing.startswith("incidence.") else missing.partition(".")[0]
+        name = _PACKAGES.get(name, name)
         raise MissingExtraError(f"{purpose} needs {name}, which is not installed: pip install 'incidence[{extra}]'.") from error
 
 
@@ -61,7 +63,9 @@ class _Short(Repr):
         self.maxlevel, self.maxstring, self.maxother, self.maxlong = 2, _WINDOW, _WINDOW, _WINDOW
 
     def repr_int(self, x: int, level: int) -> str:
-        return super().repr_int(x, level) if x.bit_length() < 8 * _WINDOW else f"a number of {x.bit_length() * 30103 // 100000:,} digits"
+        return (
+            super().repr_int(x, level) if x.bit_length() < 8 * _WINDOW else f"a number of about {x.bit_length() * 30103 // 100000:,} digits"
+        )
 
 
 def shown(value: object) -> str:
@@ -69,7 +73,7 @@ def shown(value: object) -> str:
 
     Example:
         >>> print(shown([7, "text", 10**5000]))
-        [7, 'text', a number of 5,000 digits]
+        [7, 'text', a number of about 5,000 digits]
     """
     return _Short().repr(value)
 

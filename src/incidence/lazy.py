@@ -24,18 +24,21 @@ def uninterrupted() -> Iterator[None]:
             gc.enable()
 
 
-def front_door(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def front_door(
+    package: str, homes: Mapping[str, str], load_module: Callable[[str], Any] = import_module
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package.
 
     Args:
         package: Its name.
         homes: From every name to the module where it is; a module of the package has itself for its home.
+        load_module: What loads a module by name; a package that needs an extra says so there.
     """
 
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = import_module(homes[name])
+        module = load_module(homes[name])
         value = module if homes[name] == f"{package}.{name}" else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value

@@ -196,6 +196,42 @@ def test_tables_that_do_not_fit_are_refused(tmp_path, text, options, problem):
         load(tmp_path, **options)
 
 
+OUTSIDE = {"a folder above": "../g.edges", "a full path": "{}/g.edges", "a link": "link.edges", "a loop": "loop.edges"}
+
+
+@pytest.mark.parametrize("name", OUTSIDE.values(), ids=OUTSIDE)
+def test_files_outside_the_folder_of_their_table_need_leave(tmp_path, name):
+    outside, folder = edges(tmp_path, "g.edges", 3), tmp_path / "inner"
+    folder.mkdir()
+    (folder / "link.edges").symlink_to(outside)
+    (folder / "loop.edges").symlink_to(folder / "loop.edges")
+    (folder / "targets.csv").write_text(f"file,y\n{name.format(tmp_path)},1\n")
+    with pytest.raises(IncidenceError, match=r"which is not below its folder\. If that is meant, give outside=True, or --data-options"):
+        load(folder)
+    if "loop" not in name:
+        assert load(folder, outside=True).examples[0].structure.num_nodes == 3
+
+
+def test_a_file_with_a_name_too_long_for_the_disk_is_not_there(tmp_path):
+    (tmp_path / "targets.csv").write_text(f"file,y\n{'x' * 300},1\n")
+    with pytest.raises(IncidenceError, match="there is no such file"):
+        load(tmp_path)
+
+
+def test_files_in_folders_below_that_of_their_table_need_no_leave(tmp_path):
+    edges(tmp_path, "inner/g.edges", 3)
+    (tmp_path / "targets.csv").write_text("file,y\ninner/g.edges,1\n")
+    data = load(tmp_path, outside=False)
+    assert len(data.examples) == 1
+    assert data.reader_options == {}
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a/" * 3000, "~nobody/at/all", "a\0b"])
+def test_no_name_however_odd_is_more_than_no_data(name):
+    with pytest.raises(IncidenceError, match="is no data set and no file or folder"):
+        load(name)
+
+
 def test_a_table_that_is_no_text_is_named(tmp_path):
     (tmp_path / "targets.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(IncidenceError, match=r"targets.csv cannot be read .it has bytes that are 0.: get the file again"):

@@ -96,6 +96,8 @@ def test_a_graph_without_edges_is_its_nodes(tmp_path):
         ("0 1\n", None, {"labels": 2}, "so a file a.nodes beside it must have a line"),
         ("0 1\n", "0\n", {}, "the node 1 has no line in a.nodes"),
         ("0 1\n", "0\n1\n0\n", {}, "line 3: the node 0 has a line already"),
+        ("0 1\n", None, {"labels": 10**12}, "labels is the number of node labels, from 0 to 65,536; got 1000000000000"),
+        ("0 1\n", None, {"labels": -1}, "labels is the number of node labels, from 0 to 65,536; got -1"),
         ("0 1\n", "0 0.5\n1 0\n", {"labels": 2}, "its label, an integer"),
         ("0 1\n", "0\n1\n", {"labels": 2}, "its label, an integer"),
         ("0 1\n", "0 0\n1 2\n", {"labels": 2}, "a.nodes: the node label 2 is not one of 0, 1"),
@@ -124,3 +126,10 @@ def test_every_line_of_graph6_is_a_graph_and_bad_ones_are_passed_over(tmp_path):
         read(path)
     with pytest.raises(IncidenceError, match="graph6 has no node labels"):
         read(path, labels=2)
+
+
+def test_a_number_of_thousands_of_digits_is_a_name(tmp_path):
+    nodes = ["9" * 5000, "8" * 5000, "7"]
+    [(_, example, names, _)] = read(write(tmp_path, "a.edges", f"{nodes[0]} {nodes[1]}\n{nodes[1]} {nodes[2]}\n"))
+    assert names == tuple(nodes)
+    assert example.structure["{i j}"].T.tolist() == [[0, 1], [1, 2]]

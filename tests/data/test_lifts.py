@@ -149,3 +149,10 @@ def test_wrong_lifts_are_refused():
     for name in ("matrix", "pairs", "hops", "triples"):
         with pytest.raises(IncidenceError, match=r"reads edges `\{i j\}`; the example has the tensors: `\(i j\)`"):
             lift_all([directed], name)
+
+
+def test_a_column_for_every_size_there_could_be_is_refused_before_there_is_memory_for_it():
+    with pytest.raises(TooLargeError, match="a column for every size of rings up to max_size=1000000000000 would take at least"):
+        lift_all(EXAMPLES, "rings", max_size=10**12)
+    with pytest.raises(IncidenceError, match="cliques: max_size is an integer from 2 to 64; got 1000000000000"):
+        lift_all(EXAMPLES, "cliques", max_size=10**12)

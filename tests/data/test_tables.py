@@ -6,7 +6,8 @@ import pytest
 
 from incidence.data.tables import Table, is_frame, join_parts, read_table, table_of
 from incidence.data.targets import choose_targets
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, TooLargeError
+from tests.little_memory import little_memory
 
 
 def write(path, text):
@@ -116,3 +117,10 @@ def test_a_target_that_is_not_clear_is_asked_for():
         choose_targets(table, ())
     with pytest.raises(IncidenceError, match="what is to be predicted is none of: a, b"):
         choose_targets(table, (), ["a", "b"])
+
+
+def test_a_table_that_unpacks_to_more_than_is_allowed_is_refused_before_it_does(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.csv.gz", "a,b\n" + "1,2\n" * (1 << 22))
+    monkeypatch.setenv("INCIDENCE_MAX_GB", "0.01")
+    with little_memory(), pytest.raises(TooLargeError, match=r"a\.csv\.gz, unpacked, would take at least 0\.01 GB"):
+        read_table(path)

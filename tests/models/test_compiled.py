@@ -94,12 +94,15 @@ def test_dropout_is_traced_too():
     assert compiled(x, example.structure).isfinite().all()
 
 
-def test_a_network_without_its_lists_says_what_to_call():
-    example = graph()
-    net = IncidenceNet("i, {i j} -> ", WIDTHS, hidden=4, depth=1).float()
-    compiled = torch.compile(net, fullgraph=True, backend="eager")
-    with pytest.raises(Exception, match=r"net\.plan\(structure\)"):
-        compiled({key: value.float() for key, value in example.features.items()}, example.structure)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", ["graph", "matrix", "rings"])
+def test_a_network_without_its_lists_says_what_to_call(name, backend):
+    example = for_preset(name)
+    x = {key: value.float() for key, value in example.features.items()}
+    net = make(name, {key: value.shape[1] for key, value in x.items()}, 2, hidden=4, depth=1).float()
+    compiled = torch.compile(net, fullgraph=True, backend=backend)
+    with pytest.raises(IncidenceError, match=r"^call layer\.plan\(structure\), or net\.plan\(structure\), before tracing"):
+        compiled(x, example.structure)
 
 
 def test_only_a_structure_has_lists():

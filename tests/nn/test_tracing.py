@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 
+from incidence.errors import IncidenceError
 from incidence.nn import Activation, Linear, Residual, Sequential
 from incidence.structure import Structure, collate
 from tests.nn.sparse_maps import features_for, gradients, layer_for, outputs, structure_for
@@ -127,7 +128,14 @@ def test_a_layer_exports_with_dynamic_sizes(text, max_overlap, aggr):
 
 
 def test_tracing_without_a_plan_says_so():
-    layer = layer_for("i -> i")
-    compiled = torch.compile(layer, fullgraph=True, backend="eager")
-    with pytest.raises(Exception, match=r"plan"):
-        compiled(torch.randn(3, 2, dtype=torch.float64), Structure(3))
+    layer = layer_for("i, (i j) -> i, (i j)")
+    (x, structure), (_, planned) = example(layer, 4), example(layer, 4)
+    structure = Structure(structure.num_nodes, {"(i j)": structure["(i j)"]})
+    for is_whole in (True, False):
+        torch._dynamo.reset()
+        compiled = torch.compile(layer, fullgraph=is_whole, backend="eager")
+        with pytest.raises(IncidenceError, match=r"^call layer\.plan\(structure\), or net\.plan\(structure\), before tracing"):
+            compiled(x, structure)
+        assert_same(compiled, layer, x, planned)  # the same layer on a structure that has one
+    with pytest.raises(IncidenceError, match=r"^call layer\.plan\(structure\)"):
+        torch.export.export(layer, (x, structure))

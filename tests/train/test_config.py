@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -74,7 +75,7 @@ def test_a_value_of_the_wrong_type_is_refused(name):
     [
         ({"epochs": 0}, "the option `epochs` is at least 1; got 0"),
         ({"lr": -1}, "the option `lr` is at least 0; got -1.0"),
-        ({"lr": float("nan")}, "the option `lr` is at least 0; got nan"),
+        ({"lr": float("nan")}, "the option `lr` is a finite number; got nan"),
         ({"dropout": 1.5}, "the option `dropout` is at most 1; got 1.5"),
         ({"head_dropout": 2}, "the option `head_dropout` is at most 1; got 2.0"),
         ({"label_smoothing": 1.1}, "the option `label_smoothing` is at most 1; got 1.1"),
@@ -121,6 +122,35 @@ def test_a_file_that_cannot_be_read_is_named(content, tmp_path):
         read_yaml(tmp_path / "c.yaml")
 
 
+LAUGHS = "a: &a [x, x]\n" + "".join(f"{after}: &{after} [{f'*{before}, ' * 10}]\n" for before, after in pairwise("abcdefghi"))
+ODD = {
+    "5,000 digits": ("epochs: " + "9" * 5000, r"the config '.*c\.yaml' cannot be read: Exceeds the limit \(4300 digits\)"),
+    "4,000 digits": ("epochs: " + "9" * 4000, "the option `epochs` is at most 9223372036854775807; got a number of about 4,000 digits"),
+    "20,000 open brackets": ("aggr: " + "[" * 20_000, r"c\.yaml' cannot be read: its lists lie too deep in each other"),
+    "400 zeros": ("lr: 1" + "0" * 400, "the option `lr` is a finite number; got a number of about 400 digits"),
+    "an infinite number": ("lr: .inf", "the option `lr` is a finite number; got inf"),
+    "billions of aliases": (LAUGHS, r"c\.yaml' cannot be read: it has an alias"),
+    "many channels": ("hidden: 1000000000", "the option `hidden` is at most 1048576; got 1000000000"),
+    "many layers": ("depth: 1000000000", "the option `depth` is at most 1000; got 1000000000"),
+    "a long key": ("x" * 1000 + ": 1", r"no option `'xxx.*\.\.\..*xxx'`\. There are"),
+    "a list for a key": ("[1]: 2", r"c\.yaml' cannot be read: .*unhashable"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), ODD.values(), ids=ODD)
+def test_what_is_beyond_all_bounds_is_refused_in_a_sentence(text, message, tmp_path):
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(IncidenceError, match=message) as caught:
+        read_config(tmp_path / "c.yaml", {})
+    assert len(str(caught.value)) < 2000
+
+
+@pytest.mark.parametrize("text", ["2020-13-45", "2020-10-10"])
+def test_what_looks_like_a_date_is_the_name_of_data(text, tmp_path):
+    (tmp_path / "c.yaml").write_text(f"data: {text}")
+    assert read_config(tmp_path / "c.yaml", {}).data == text
+
+
 def test_nothing_in_a_file_is_executed(tmp_path):
     touched = tmp_path / "touched"
     (tmp_path / "c.yaml").write_text(f"data: !!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ['{touched}']]\n")
@@ -145,7 +175,7 @@ def test_options_are_plain_values():
     assert found == {"labels": [1, 6], "family": "sr251256", "subtract_atoms": True, "cutoff": 4.5}
 
 
-@pytest.mark.parametrize("text", ["labels", "=3", "labels=[1"])
+@pytest.mark.parametrize("text", ["labels", "=3", "labels=[1", "labels=" + "9" * 5000, "labels=" + "[" * 20_000])
 def test_options_in_another_form_are_refused(text):
     with pytest.raises(IncidenceError, match="an option of the data is written as in --data-options labels=7"):
         read_options([text])

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import incidence as inc
 from incidence.data import Split, load
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, TooLargeError
 from incidence.models import PRESETS
 from incidence.train import Config, Interrupted, RunFolder, resume, train
 from incidence.train.checkpoint import read
@@ -472,7 +472,7 @@ DAMAGES: dict[str, Any] = {
     "no description": (_with(lambda s: s.update(incidence=None)), "last.ckpt belongs to another model"),
     "weights that are none": (
         _with(lambda s: [w.fill_(torch.nan) for w in s["state_dict"].values() if w.is_floating_point()]),
-        r"model\.safetensors was not written: .* has values that are no finite numbers",
+        r"last\.ckpt is damaged: .* has values that are no finite numbers",
     ),
 }
 
@@ -520,6 +520,10 @@ def test_best_weights_that_are_damaged_are_refused(damage, message, numbers, tmp
         ({"in_channels": None}, "is no description of a model, or is damaged"),
         ({"in_channels": {"i": -3}}, "is no description of a model, or is damaged"),
         ({"format": 2}, "has format 2; this version reads format 1. Update the library"),
+        ({"format": 10**4000}, "has format a number of about 4,000 digits; this version reads format 1. Update the library"),
+        ({"settings": {"hidden": 10**7}}, "is no description of a model, or is damaged: the option `hidden` is at most 1048576; got 1"),
+        ({"settings": {"depth": 10**9}}, "is no description of a model, or is damaged: the option `depth` is at most 1000; got"),
+        ({"in_channels": {"i": 10**30, "{i j}": 1}}, "is no description of a model, or is damaged: .*verflow"),
     ],
 )
 def test_a_description_with_something_wrong_is_refused(change, message, copy):
@@ -527,6 +531,56 @@ def test_a_description_with_something_wrong_is_refused(change, message, copy):
     (copy / "model.json").write_text(json.dumps({**spec, **change}))
     with pytest.raises(IncidenceError, match=r"model\.json " + message):
         RunFolder.open(copy).load()
+
+
+@pytest.mark.parametrize("hidden", [10**6, 5])
+def test_shapes_are_compared_before_there_is_memory_for_them(hidden, copy):
+    spec = json.loads((copy / "model.json").read_text())
+    (copy / "model.json").write_text(json.dumps({**spec, "settings": {**spec["settings"], "hidden": hidden}}))
+    with pytest.raises(IncidenceError, match=rf"model\.safetensors belongs to another model than .*size mismatch.*{hidden}"):
+        RunFolder.open(copy).load()
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"format": ' + "9" * 5000 + "}", "[1"], ids=["deep", "digits", "half"])
+def test_a_description_that_is_no_json_is_refused_in_a_sentence(text, copy):
+    (copy / "model.json").write_text(text)
+    with pytest.raises(IncidenceError, match=r"model\.json is no description of a model: "):
+        RunFolder.open(copy).load()
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_weights_that_are_no_finite_numbers_are_refused_on_loading_as_on_saving(value, copy):
+    folder = RunFolder.open(copy)
+    predictor, spec = folder.load()
+    state = predictor.state()
+    next(iter(state.values())).view(-1)[0] = value
+    save_file(state, folder.weights)
+    with pytest.raises(IncidenceError, match=r"model\.safetensors is damaged: \S+ has values that are no finite numbers"):
+        folder.load()
+    with torch.no_grad():
+        next(predictor.parameters()).view(-1)[0] = value
+    with pytest.raises(IncidenceError, match=r"model\.safetensors was not written: \S+ has values that are no finite numbers"):
+        folder.save_weights(predictor, spec)
+
+
+def test_a_model_that_was_loaded_can_be_trained_on(copy):
+    predictor, _ = RunFolder.open(copy).load()
+    assert all(p.requires_grad and p.dtype == torch.float32 and p.device.type == "cpu" for p in predictor.parameters())
+
+
+@pytest.mark.parametrize("hidden", [10**6, 50_000])
+def test_a_network_too_large_for_the_memory_that_is_allowed_is_refused_before_it_is_made(hidden, numbers, tmp_path):
+    with pytest.raises(TooLargeError, match=r"a network with [\d,]+ weights would take at least .* GB, and 2 GB are allowed"):
+        train({**SMALL, "data": str(numbers), "out": str(tmp_path / "run"), "hidden": hidden})
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
+def test_a_folder_that_cannot_be_made_is_refused(name, numbers, tmp_path):
+    with pytest.raises(IncidenceError, match=r"no folder can be made for the run: .* Choose one with --out"):
+        train({**SMALL, "data": str(numbers), "out": str(tmp_path / name)})
+    with pytest.raises(IncidenceError, match="is no folder of a run"):
+        resume(tmp_path / name)
 
 
 CHANGES: dict[str, Any] = {

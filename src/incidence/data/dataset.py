@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from textwrap import shorten
 from typing import Any, Literal, NamedTuple
+from unicodedata import category
 
 import torch
 from torch import Tensor
 
 from incidence.data.readers import assert_alike
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, shown
 from incidence.structure.example import Example
 from incidence.structure.examples import pack
 
@@ -239,6 +240,7 @@ def sound(data: DataSet) -> DataSet:
     examples = list(data.examples)
     if not examples:
         raise IncidenceError(f"the data set {data.name!r} needs examples.")
+    _assert_names(data.task)
     if data.is_transductive and (len(examples) > 1 or not data.task.at):
         raise IncidenceError(f"the data set {data.name!r} is learned within, so it has one example, with targets of its entries.")
     _assert_features(examples)
@@ -249,6 +251,14 @@ def sound(data: DataSet) -> DataSet:
         examples = [e.replace(target={data.task.at: y} if data.task.at else y) for e, y in zip(examples, targets, strict=True)]
     count = len(targets[0]) if data.is_transductive else len(examples)
     return replace(data, examples=examples, splits=tuple(_split(split, number, count) for number, split in enumerate(data.splits)))
+
+
+def _assert_names(task: Task) -> None:
+    """Refuses names that no table and no picture could show, before anything is trained for them."""
+    bad = next((name for name in task.names if any(category(letter) in ("Cc", "Cs") for letter in name)), None)
+    if bad is not None:
+        what = "class" if task.kind == "classification" else "target"
+        raise IncidenceError(f"the name of a {what} is text without control characters, in UTF-8; got {shown(bad)}. Correct the data.")
 
 
 def _assert_features(examples: Sequence[Example]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from incidence.data.readers import READERS, read_file, reader, reader_for
 from incidence.data.tables import SUFFIXES, is_table, join_parts, read_table
 from incidence.data.tabular import from_tables, read_any
 from incidence.data.targets import PARTS, as_classes, choose_targets, is_split, read_parts, read_targets, wanted_names
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, shown
 
 __all__ = ["TARGETS", "read_folder"]
 
@@ -42,13 +44,15 @@ def read_folder(
 
 def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
     """The files of a folder with one of the suffixes, in order; hidden ones are none."""
-    shown = (file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith("."))
-    return [file for file in shown if file.name.lower().endswith(tuple(suffixes))]
+    visible = (file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith("."))
+    return [file for file in visible if file.name.lower().endswith(tuple(suffixes))]
 
 
 def _listed(asked: Asked) -> DataSet:
     """Files with a table that lists them."""
     path = asked.path / TARGETS
+    outside = asked.options.get("outside", False)
+    asked = replace(asked, options={key: value for key, value in asked.options.items() if key != "outside"})
     table = read_table(path)
     values = [name for name in table.columns if name != "file" and not is_split(name)]
     wanted = choose_targets(table, asked.target) if asked.target else tuple(values)
@@ -58,7 +62,11 @@ def _listed(asked: Asked) -> DataSet:
         raise IncidenceError(f"{path} has no column `{missing or 'target'}`{kind}; it has: {', '.join(table.columns)}.")
     task, targets = read_targets(str(path), {name: table[name] for name in wanted}, asked.task)
     files = [asked.path / name for name in table["file"]]
-    absent = next((file for file in files if not file.is_file()), None)
+    strange = None if outside is True else next((file for file in files if not _is_below(file, asked.path)), None)
+    if strange is not None:
+        remedy = "If that is meant, give outside=True, or --data-options outside=true"
+        raise IncidenceError(f"{path} lists {shown(str(strange))}, which is not below its folder. {remedy}.")
+    absent = next((file for file in files if not isfile(file)), None)
     if absent is not None:
         raise IncidenceError(f"{path} lists {absent}, and there is no such file.")
     name = reader_for(files, asked.reader)
@@ -69,6 +77,14 @@ def _listed(asked: Asked) -> DataSet:
             raise IncidenceError(f"{file} has {len(found)} examples, and a row of {TARGETS} is for one: put each into a file of its own.")
         reads.append(found[0]._replace(properties=table.row(number)))
     return data_set_of(asked, reads, name, task, targets, read_parts(table))
+
+
+def _is_below(file: Path, folder: Path) -> bool:
+    """Whether a file lies in a folder, or in one of its folders, wherever links lead."""
+    try:
+        return file.resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # names that are too long, have a NUL, or links in a circle
+        return False
 
 
 def _classes(asked: Asked) -> DataSet:

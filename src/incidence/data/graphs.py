@@ -12,7 +12,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.data.readers import Read, Reader, as_float, legible
-from incidence.errors import IncidenceError, need
+from incidence.errors import IncidenceError, need, shown
 from incidence.geometry.convert.exchange import once
 from incidence.structure.example import Example
 from incidence.structure.ragged import ranges
@@ -22,6 +22,8 @@ __all__ = ["EDGES", "GRAPH", "graphs", "label_numbers", "node_features", "read_g
 
 EDGES = "{i j}"
 _PATTERN = Pattern(EDGES)
+_LONGEST = 1000  # characters of a number; a longer word is a name
+_MOST_LABELS = 1 << 16  # each is a column of features
 
 
 def graphs(
@@ -98,6 +100,8 @@ def read_graphs(
         degrees: Whether log(1 + degree) and 1 / (degree + 1) are features of the nodes.
     """
     path = Path(path)
+    if isinstance(labels, int) and not 0 <= labels <= _MOST_LABELS:
+        raise IncidenceError(f"labels is the number of node labels, from 0 to {_MOST_LABELS:,}; got {shown(labels)}.")
     symbols = list(range(labels)) if isinstance(labels, int) else sorted(labels)
     if path.suffix != ".g6":
         yield _read_edges(path, symbols, degrees)
@@ -180,7 +184,7 @@ def _lines(path: Path) -> list[_Line]:
 
 
 def _is_integer(word: str) -> bool:
-    return word.removeprefix("-").isdecimal()
+    return len(word) < _LONGEST and word.removeprefix("-").isdecimal()
 
 
 def _places(path: Path, beside: Path, edges: list[_Line], nodes: list[_Line] | None) -> dict[str, int]:

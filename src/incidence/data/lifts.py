@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, shown
 from incidence.geometry import lifting
 from incidence.geometry.assembly import attach, face_text
 from incidence.geometry.node_lists import as_integer
+from incidence.limits import assert_size
 from incidence.structure.example import Example
 from incidence.structure.examples import collate, uncollate
 from incidence.structure.ragged import pairs as pairs_of_equal
@@ -30,6 +31,7 @@ _TOGETHER = 2**22  # triples of nodes that are lifted at once: more takes memory
 def rings(example: Example, *, max_size: int = 6) -> Example:
     """Adds cycles without chords, `ring={i ...}`, with their size one-hot: a column for each from 3 to `max_size`."""
     structure = lifting.rings(example.structure, max_length=max_size)
+    assert_size(4 * structure.num_entries("ring") * max_size, f"a column for every size of rings up to max_size={shown(max_size)}")
     sizes = torch.bincount(structure.index("ring")[1][1], minlength=structure.num_entries("ring"))
     return _with(example, structure, {"ring={i ...}": torch.nn.functional.one_hot(sizes - 3, max_size - 2).float()})
 

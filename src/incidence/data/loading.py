@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from os import PathLike, fspath
+from os.path import exists, expanduser
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from incidence.data.pyg import PREFIX, from_pyg_data, from_pyg_name, is_pyg
 from incidence.data.readers import assert_options, options_of
 from incidence.data.tables import is_frame
 from incidence.data.tabular import from_frames
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, shown
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
 
@@ -111,7 +112,7 @@ def load_whole(
     **options: Any,
 ) -> DataSet:
     """What `load` gives, without parts unless the data tells them."""
-    place = None if folder is None else Path(folder).expanduser()
+    home = None if folder is None else Path(expanduser(fspath(folder)))
 
     def call(function: Callable[..., DataSet], who: str, *arguments: Any) -> DataSet:
         """Calls a function with those of the options that it takes; others are refused."""
@@ -132,14 +133,15 @@ def load_whole(
         if isinstance(loader, str):
             module, _, name = loader.rpartition(".")
             loader = getattr(import_module(module), name)
-        data = call(loader, f"the data set {what!r}", what, place)
+        data = call(loader, f"the data set {what!r}", what, home)
     elif isinstance(what, str) and what.startswith(PREFIX):
-        data = call(from_pyg_name, f"the data set {what!r}", what, place)
+        data = call(from_pyg_name, f"the data set {what!r}", what, home)
     elif isinstance(what, (str, PathLike)):
-        if not Path(what).expanduser().exists():
+        place = expanduser(fspath(what))
+        if not exists(place):  # which has no trouble with names that are too long
             have = f"{', '.join(sorted(DATA_SETS))}, and `{PREFIX}CLASS/NAME` for those of PyG"
-            raise IncidenceError(f"{fspath(what)!r} is no data set and no file or folder. Data sets: {have}.")
-        data = read_folder(Path(what).expanduser(), target, reader=reader, task=task, **options)
+            raise IncidenceError(f"{shown(fspath(what))} is no data set and no file or folder. Data sets: {have}.")
+        data = read_folder(Path(place), target, reader=reader, task=task, **options)
     elif is_frame(what) or (isinstance(what, Mapping) and what and all(map(is_frame, what.values()))):
         data = from_frames(what, target, reader=reader, task=task, **options)
     elif is_pyg(what):

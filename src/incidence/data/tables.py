@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from incidence.data.readers import legible
 from incidence.errors import IncidenceError
+from incidence.limits import assert_unpacked
 
 __all__ = ["SUFFIXES", "Table", "is_frame", "is_table", "join_parts", "open_text", "read_table", "readable", "table_of"]
 
@@ -148,8 +149,11 @@ def readable(path: Path) -> Iterator[None]:
 def open_text(path: Path) -> Iterator[IO[str]]:
     """A text file, plain or compressed with gzip."""
     opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open
-    with readable(path), opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        yield file
+    with readable(path):
+        if path.suffix == ".gz":
+            assert_unpacked(path)
+        with opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            yield file
 
 
 def _lines(file: IO[str], is_smiles: bool) -> Iterator[Line]:

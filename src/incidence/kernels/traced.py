@@ -25,9 +25,9 @@ from incidence.plans.layout import BagLayout, MapLayout, Stacks, layout_of
 from incidence.plans.plan import PartnerKey, Plan
 from incidence.plans.program import Products, Stack, WeightLayout, num_rows
 from incidence.plans.stack import Partners, StackLists, StackPlan, StackSigns
-from incidence.structure.pytree import Flat
+from incidence.structure.pytree import NO_PLAN, Flat
 
-__all__ = ["flatten", "flatten_readout", "traced_apply", "traced_readout"]
+__all__ = ["flatten", "flatten_readout", "traced_apply", "traced_readout", "unplanned"]
 
 
 _VERSION = 3  # of what the operators take and give: torch keeps compiled graphs on disk, which know them by name
@@ -235,6 +235,25 @@ def _adjoint(ctx: Any, grads: list[Tensor]) -> tuple[Any, ...]:
 
 
 _layer.register_autograd(_adjoint, setup_context=_setup)
+
+
+@torch.library.custom_op(f"incidence::unplanned_{_VERSION}", mutates_args=())
+def _unplanned(like: Tensor, shape: Sequence[int]) -> Tensor:
+    raise IncidenceError(NO_PLAN)
+
+
+@_unplanned.register_fake
+def _(like: Tensor, shape: Sequence[int]) -> Tensor:
+    return like.new_empty(shape)
+
+
+_unplanned.register_autograd(lambda ctx, grad: (None, None))  # which is recorded, and never reached
+
+
+def unplanned(like: Tensor, *shape: int) -> Tensor:
+    """A step in place of a layer without a plan, with the shape of its result, which says what to call when the graph runs."""
+    found: Tensor = _unplanned(like, shape)
+    return found
 
 
 def traced_apply(flat: Flat, xs: list[Tensor], weights: list[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:

@@ -13,6 +13,7 @@ from incidence.errors import IncidenceError
 from incidence.kernels.dense_joins import dense_join
 from incidence.kernels.joins import join
 from incidence.kernels.softmax import softmax_of_groups
+from incidence.kernels.traced import unplanned
 from incidence.kernels.traced_joins import flatten_joins, traced_product, traced_softmax
 from incidence.nn.tensors import assert_rows, assert_structure
 from incidence.plans.dense_join import DenseStep
@@ -69,8 +70,17 @@ def einsum(text: str, *operands_and_structure: Any, limit: int = MAX_JOINED) -> 
 def linked(text: str, xs: Sequence[Tensor], structure: Structure, shape: Sequence[int] | None = None) -> Tensor:
     """A product without checks, of factors (entries, *shape of a row) that can be broadcast; summed to `shape`, if given."""
     if torch.compiler.is_compiling():
-        return traced_product(flat_of(structure, _product_key(text)), _in_one_dtype(xs), shape)
+        flat = flat_of(structure, _product_key(text))
+        return _unplanned(text, xs, shape) if flat is None else traced_product(flat, _in_one_dtype(xs), shape)
     return _run(join_plan_of(structure, parse_product(text)), _in_one_dtype(xs), shape)
+
+
+def _unplanned(text: str, xs: Sequence[Tensor], shape: Sequence[int] | None) -> Tensor:
+    """A step that says what to call when it runs, with as many rows as can be told without a plan."""
+    operands, _, output = text.partition("->")
+    rows = {operand.strip(): x.shape[0] for operand, x in zip(operands.split(","), xs, strict=True)}
+    inner = torch.broadcast_shapes(*(x.shape[1:] for x in xs)) if shape is None else shape
+    return unplanned(xs[0], rows.get(output.strip(), 2), *inner)
 
 
 def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
@@ -147,7 +157,8 @@ def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
         tensor([0.5000, 0.5000, 1.0000])
     """
     if torch.compiler.is_compiling():
-        return traced_softmax(flat_of(structure, f"softmax {pattern} over {over}"), x)
+        flat = flat_of(structure, f"softmax {pattern} over {over}")
+        return unplanned(x, *x.shape) if flat is None else traced_softmax(flat, x)
     assert_structure(structure, "structure=", 'softmax(x, "(i j)", over="j", structure=s)')
     if not isinstance(over, str):
         raise IncidenceError(f"over= is the letters to sum over as text, such as 'j' or 'i j'; got {over!r}.")

@@ -15,7 +15,7 @@ from incidence.algebra.maps import EquivariantMap, Operation, num_orbits
 from incidence.errors import IncidenceError
 from incidence.kernels.aggregate import Aggregation, LinearAggregation, as_aggregations
 from incidence.kernels.engine import apply
-from incidence.kernels.traced import flatten, traced_apply
+from incidence.kernels.traced import flatten, traced_apply, unplanned
 from incidence.nn.aggr import Aggr, as_aggr, by_operation
 from incidence.nn.calibrate import calibrate
 from incidence.nn.dense import dense_layer
@@ -186,7 +186,7 @@ class Linear(nn.Module):
                 reads[into] = reads.get(into, 0.0) + num_reads(operation) * abs(self.in_channels[pair[0]]) * times
         with torch.no_grad():
             for pair, weight in zip(self._weight_layout.pairs, self._weights(), strict=True):
-                if isinstance(weight, nn.UninitializedParameter):
+                if isinstance(weight, nn.UninitializedParameter) or weight.is_meta:  # torch would load much to do nothing
                     continue
                 operations = self.operations_of(*pair)
                 scale = [1 / sqrt(max(reads[o.target.tensor, o.target.number], 1)) for o in operations]
@@ -300,7 +300,15 @@ class Linear(nn.Module):
         """The same while tracing, when there is no time for checks: one operator on the lists that `plan` left on the structure."""
         xs = [x] if isinstance(x, Tensor) else [x[key] for key in keys_in_order(self.map.text, tuple(x))]
         xs, weights, biases = _one_dtype(xs, self._weights(), self._biases())
-        return self._as_values(traced_apply(flat_of(structure, self._key), self._padded(xs), self._padded_weights(weights), biases))
+        flat = flat_of(structure, self._key)
+        if flat is None:
+            return self._as_values(self._unplanned(xs, structure))
+        return self._as_values(traced_apply(flat, self._padded(xs), self._padded_weights(weights), biases))
+
+    def _unplanned(self, xs: Sequence[Tensor], structure: Structure) -> list[Tensor]:
+        """Steps that say what to call when they run, with as many rows as can be told without a plan: so the rest can be traced."""
+        rows = {"": structure.num_structures, **{key: x.shape[0] for key, x in zip(self._input_keys, xs, strict=True)}}
+        return [unplanned(xs[0], rows.get(key, 2), columns) for key, columns in zip(self._output_keys, self.out_channels, strict=True)]
 
     def calibrate(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Linear:
         """Divides the weight of every operation by the root mean square of its term on this batch, before the weight.

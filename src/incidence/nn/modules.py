@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.kernels.dropout import NUM_CHOICES, keep_masks, traced_keep_mask
+from incidence.kernels.traced import unplanned
 from incidence.nn.batch_norm import RowNorm, RowRms
 from incidence.nn.composition import Side, act_on_all, follow_all, takes_structure, unknown
 from incidence.nn.linear import Linear, as_channels
@@ -197,14 +198,18 @@ class _Norm(nn.Module):
         if len(norms) == 1:
             y: Tensor = norms[0](x)
             return y
-        rows = self._rows(number, structure)
+        rows = self._rows(number, structure, x)
         parts = [norm(x[r]) for norm, r in zip(norms, rows, strict=True)]
         return torch.cat(parts)[torch.cat(rows).argsort()]
 
-    def _rows(self, number: int, structure: Structure) -> list[Tensor]:
+    def _rows(self, number: int, structure: Structure, x: Tensor) -> list[Tensor]:
         """The rows of every orbit of a tensor: while tracing, as `plan` left them on the structure."""
         if torch.compiler.is_compiling():
-            return flat_of(structure, f"rows {self._keys[number]}").tensors
+            flat = flat_of(structure, f"rows {self._keys[number]}")
+            if flat is not None:
+                return flat.tensors
+            rows = unplanned(x, x.shape[0], 1)[:, 0].long()
+            return [rows, *(rows[:0] for _ in self.patterns[number].orbits[1:])]
         return orbit_rows(structure, self.patterns[number])
 
     def plan(self, structure: Structure) -> None:

@@ -12,7 +12,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.kernels.aggregate import as_aggregations
 from incidence.kernels.readout import pool_structures
-from incidence.kernels.traced import flatten_readout, traced_readout
+from incidence.kernels.traced import flatten_readout, traced_readout, unplanned
 from incidence.nn.aggr import as_aggr
 from incidence.nn.composition import Side, unknown
 from incidence.nn.tensors import Values, as_list, as_side, key_of, per_tensor
@@ -93,6 +93,9 @@ class Readout(nn.Module):
         """The statistics of one stack: while tracing, by what `plan` left on the structure."""
         if torch.compiler.is_compiling():
             flat = flat_of(structure, f"{self._key} {stacks}")
+            if flat is None:
+                columns = sum(self._num_orbits[k] for k in stacks[number]) * stacked.shape[1]
+                return [unplanned(stacked, structure.num_structures, columns) for _ in self._aggregations]
             return [traced_readout(flat, stacked, number, aggregation) for aggregation in self._aggregations]
         return pool_structures(stacked, self._aggregations, plan_of(self._on(structure), layout_of(self._map, stacks)).inputs[number])
 

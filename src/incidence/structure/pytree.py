@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
@@ -13,7 +14,7 @@ from incidence.errors import IncidenceError
 from incidence.structure.data import cache_of
 from incidence.structure.structure import Structure
 
-__all__ = ["Flat", "flat_of"]
+__all__ = ["NO_PLAN", "Flat", "flat_of"]
 
 
 @dataclass(frozen=True)
@@ -24,19 +25,26 @@ class Flat:
     spec: str
 
 
-def flat_of(structure: Structure, key: str) -> Flat:
+NO_PLAN = "call layer.plan(structure), or net.plan(structure), before tracing: the lists cannot be made while a graph is recorded."
+
+
+def flat_of(structure: Structure, key: str) -> Flat | None:
     """What a layer left on a structure before tracing.
+
+    None if it left nothing and `torch.compile` records a graph: an error raised now would be one of the compiler, in its words. The
+    layer then records a step that raises it.
 
     Raises:
         IncidenceError: It left nothing.
     """
     flats = structure._cache.get(Flat, {})  # not `cache_of`, which may write
-    if key not in flats:
-        raise IncidenceError(
-            "call layer.plan(structure), or net.plan(structure), before tracing: the lists cannot be made while a graph is recorded."
-        )
-    found: Flat = flats[key]
+    found: Flat | None = flats.get(key)
+    if found is None and (_is_exporting() or not torch.compiler.is_dynamo_compiling()):
+        raise IncidenceError(NO_PLAN)
     return found
+
+
+_is_exporting: Any = getattr(torch.compiler, "is_exporting", lambda: False)  # since torch 2.7
 
 
 def _flats(structure: Structure) -> dict[Any, Flat]:

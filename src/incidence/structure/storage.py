@@ -7,6 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
+from os.path import exists
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, shown
 from incidence.files import whole_file
 from incidence.limits import assert_size, assert_unzipped
 from incidence.structure.data import StructureData
@@ -103,8 +104,8 @@ def load(path: Any, read: Callable[[Mapping[str, Any]], T]) -> T:
 def read_arrays(path: Any, what: str, newest: int, read: Callable[[Mapping[str, Any]], T]) -> T:
     """Reads what was written as arrays; whatever is wrong with the file becomes one sentence that names it."""
     path = Path(path)
-    if not path.exists():
-        raise IncidenceError(f"there is no file {path}.")
+    if not exists(path):  # which has no trouble with names that are too long
+        raise IncidenceError(f"there is no file {shown(str(path))}.")
     with _archive(path, what) as archive:
         assert_unzipped(archive, path)
         arrays = Arrays(archive)

@@ -5,8 +5,10 @@ Loads what it names on first use: the command line knows its options without wai
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from incidence.errors import need
 from incidence.lazy import front_door
 
 if TYPE_CHECKING:
@@ -32,4 +34,4 @@ _HOMES = {
 
 __all__ = ["Config", "Interrupted", "Model", "Predictions", "Run", "RunFolder", "evaluate_run", "load", "predict", "resume", "train"]
 
-__getattr__, __dir__ = front_door(__name__, _HOMES)
+__getattr__, __dir__ = front_door(__name__, _HOMES, partial(need, purpose="training", extra="train"))

@@ -16,7 +16,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from incidence.errors import IncidenceError
 from incidence.files import whole_file
 from incidence.limits import assert_unzipped
-from incidence.train.folder import disk_trouble
+from incidence.train.folder import disk_trouble, not_finite
 
 __all__ = ["RESUMABLE", "AtomicCheckpointIO", "read"]
 
@@ -74,4 +74,8 @@ def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:
     missing = [key for key in needs if content.get(key, ()) in ((), [], {})]
     if missing:
         raise IncidenceError(f"{path} is no checkpoint of a run, or is damaged: it has no {missing[0]!r}.")
+    state = content.get("state_dict")
+    wrong = not_finite(state) if isinstance(state, dict) else None
+    if wrong is not None:
+        raise IncidenceError(f"{path} is damaged: {wrong} has values that are no finite numbers. Start a new run.")
     return content

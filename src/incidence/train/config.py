@@ -19,10 +19,12 @@ import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from math import isfinite
+from os.path import isdir
 from pathlib import Path
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
-from incidence.errors import IncidenceError, need
+from incidence.errors import IncidenceError, need, shown
 
 __all__ = ["RECIPES", "SECTIONS", "Config", "is_list_option", "option_type", "read_config", "read_options", "read_yaml"]
 
@@ -38,7 +40,8 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 """Options that learned well, by the reader of the data."""
 
-_LARGEST_SEED = 2**63 - 1
+_LARGEST = 2**63 - 1
+_MOST_CHANNELS, _MOST_LAYERS, _MOST_PROCESSES = 1 << 20, 1000, 1024
 _PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed")  # half precision throughout is not offered
 
 
@@ -66,22 +69,22 @@ class Config:
     data_options: tuple[str, ...] | None = _option(None, "data", "others of the data, its reader or its lift, as in labels=7 cutoff=4")
     split: int = _option(0, "data", "which split or fold, counted from 0", least=0)
     validation: float | None = _option(None, "data", "part of the training data to validate on", least=0)
-    data_seed: int = _option(0, "data", "of splits that are drawn", least=0, most=_LARGEST_SEED)
+    data_seed: int = _option(0, "data", "of splits that are drawn", least=0)
     lift: str | None = _option(None, "data", "tensors to add: rings, cliques, matrix, pairs, hops, triples, space")
     max_size: int | None = _option(None, "data", "of rings or cliques that a lift adds", least=3)
     augment: bool | None = _option(None, "data", "change the training data a little in every epoch (meshes)")
 
     model: str | None = _option(None, "model", "a network by name, or the tensors it reads: 'i, {i j}'")
     through: str | None = _option(None, "model", "the hidden tensors, if they differ")
-    hidden: int | None = _option(None, "model", "channels of the hidden tensors", least=1)
-    depth: int | None = _option(None, "model", "number of blocks", least=0)
+    hidden: int | None = _option(None, "model", "channels of the hidden tensors", least=1, most=_MOST_CHANNELS)
+    depth: int | None = _option(None, "model", "number of blocks", least=0, most=_MOST_LAYERS)
     aggr: tuple[str, ...] | None = _option(None, "model", "how layers pool: sum, mean, max, min, std, or several")
     whole: str | None = _option(None, "model", "how layers pool over whole structures")
     norm: str | None = _option(None, "model", "batch, layer or none", ("batch", "layer", "none"))
     activation: str | None = _option(None, "model", "relu, gelu, silu, elu, tanh, softshrink, gate or none")
     dropout: float | None = _option(None, "model", "in blocks", least=0, most=1)
     head_dropout: float | None = _option(None, "model", "in heads, if it differs", least=0, most=1)
-    head_depth: int | None = _option(None, "model", "hidden layers in the head of a whole structure", least=0)
+    head_depth: int | None = _option(None, "model", "hidden layers in the head of a whole structure", least=0, most=_MOST_LAYERS)
     readout: tuple[str, ...] | None = _option(None, "model", "statistics for outputs of whole structures")
     max_overlap: int | None = _option(None, "model", "with open faces: matched nodes in one", least=1)
     operations: tuple[str, ...] | None = _option(None, "model", "which operations layers have: local, boundary, adjacency, global, self")
@@ -100,14 +103,14 @@ class Config:
     loss: str = _option("squared", "training", "of numbers", ("squared", "absolute", "huber"))
     keep: str = _option("last", "training", "which weights to keep: of the last epoch, or of the best validation", ("last", "best"))
     patience: int = _option(0, "training", "stop after that many epochs without a better validation; 0 for never", least=0)
-    seed: int = _option(0, "training", "of weights, order and dropout", least=0, most=_LARGEST_SEED)
+    seed: int = _option(0, "training", "of weights, order and dropout", least=0)
 
     out: str | None = _option(None, "run", "folder of the run; by default a new one in runs/")
-    devices: int = _option(1, "run", "processes on this machine", least=1)
-    machines: int = _option(1, "run", "machines, started with torchrun", least=1)
+    devices: int = _option(1, "run", "processes on this machine", least=1, most=_MOST_PROCESSES)
+    machines: int = _option(1, "run", "machines, started with torchrun", least=1, most=_MOST_PROCESSES)
     accelerator: str = _option("auto", "run", "cpu, gpu, mps, or auto")
     precision: str = _option("32-true", "run", "of numbers, as Lightning calls it", _PRECISIONS)
-    threads: int = _option(1, "run", "of torch in each process; other counts round otherwise", least=1)
+    threads: int = _option(1, "run", "of torch in each process; other counts round otherwise", least=1, most=_MOST_PROCESSES)
     logger: str = _option("csv", "run", "csv, tensorboard, or both", ("csv", "tensorboard", "both"))
 
     _given: ClassVar[frozenset[str]]
@@ -176,20 +179,21 @@ def _checked(f: dataclasses.Field[Any], value: Any, hint: Any) -> Any:
     elif kind is float and isinstance(value, (int, str)) and not isinstance(value, bool):
         try:
             good, value = True, float(value)  # YAML takes 1e-3 for a text
-        except ValueError:
+        except (ValueError, OverflowError):
             good = False
     else:
         good = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-    if not good:
-        wanted = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "a text or a list of texts")
-        raise IncidenceError(f"the option `{f.name}` is {wanted}; got {value!r}.")
+    if not good or (kind is float and not isfinite(value)):
+        wanted = {str: "a text", int: "a whole number", float: "a finite number", bool: "true or false"}
+        raise IncidenceError(f"the option `{f.name}` is {wanted.get(kind, 'a text or a list of texts')}; got {shown(value)}.")
     among, least, most = f.metadata["among"], f.metadata["least"], f.metadata["most"]
+    most = _LARGEST if kind is int and most is None else most
     if among and value not in among:
-        raise IncidenceError(f"the option `{f.name}` is one of {', '.join(among)}; got {value!r}.")
+        raise IncidenceError(f"the option `{f.name}` is one of {', '.join(among)}; got {shown(value)}.")
     if least is not None and not value >= least:
-        raise IncidenceError(f"the option `{f.name}` is at least {least}; got {value!r}.")
+        raise IncidenceError(f"the option `{f.name}` is at least {least}; got {shown(value)}.")
     if most is not None and not value <= most:
-        raise IncidenceError(f"the option `{f.name}` is at most {most}; got {value!r}.")
+        raise IncidenceError(f"the option `{f.name}` is at most {most}; got {shown(value)}.")
     return value
 
 
@@ -197,18 +201,19 @@ def _assert_known(options: Mapping[str, Any], where: str = "") -> None:
     known = [f.name for f in fields(Config)]
     for key in options:
         if key not in known:
-            close = get_close_matches(str(key), known, n=1)
+            name = key if isinstance(key, str) and len(key) < 100 else shown(key)
+            close = get_close_matches(name, known, n=1)
             guess = f" Did you mean `{close[0]}`?" if close else f" There are: {', '.join(known)}."
-            raise IncidenceError(f"{where}no option `{key}`.{guess}")
+            raise IncidenceError(f"{where}no option `{name}`.{guess}")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The options of a file, or of the run in a folder; nothing in it is executed."""
-    yaml = need("yaml", "a config file", "train")
-    path = path / "config.yaml" if path.is_dir() else path
+    parse = need("incidence.train.plain_yaml", "a config file", "train").parse_yaml
+    path = path / "config.yaml" if isdir(path) else path
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise IncidenceError(f"the config {str(path)!r} cannot be read: {' '.join(str(error).split())}.") from error
     content = {} if content is None else content
     if not isinstance(content, dict):
@@ -232,14 +237,14 @@ def read_options(texts: Sequence[str]) -> dict[str, Any]:
         >>> read_options(["labels=[1, 6, 8]", "family=sr251256"])
         {'labels': [1, 6, 8], 'family': 'sr251256'}
     """
-    yaml = need("yaml", "reading options", "train")
+    parse = need("incidence.train.plain_yaml", "reading options", "train").parse_yaml
     found = {}
     for text in texts:
         key, equals, value = text.partition("=")
         try:
-            found[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError:
+            found[key.strip()] = parse(value)
+        except ValueError:
             equals = ""
         if not equals or not key.strip():
-            raise IncidenceError(f"an option of the data is written as in --data-options labels=7; got {text!r}.")
+            raise IncidenceError(f"an option of the data is written as in --data-options labels=7; got {shown(text)}.")
     return found

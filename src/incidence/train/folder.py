@@ -22,12 +22,13 @@ from safetensors.torch import load_file, save
 
 import incidence
 from incidence.data.dataset import Task
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, shown
 from incidence.files import whole_file
+from incidence.limits import assert_size, parse_json
 from incidence.models import Predictor, make, settings_of
 from incidence.train.config import Config, read_config
 
-__all__ = ["ModelSpec", "RunFolder", "apart", "csv_text", "disk_trouble", "short", "write"]
+__all__ = ["ModelSpec", "RunFolder", "apart", "csv_text", "disk_trouble", "not_finite", "short", "write"]
 
 _HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
 _FORMAT = 1
@@ -70,7 +71,22 @@ class ModelSpec:
         return found
 
     def build(self) -> Predictor:
-        """The predictor, with fresh weights."""
+        """The predictor, with fresh weights.
+
+        Raises:
+            TooLargeError: Its weights would take more memory than is allowed.
+        """
+        outline = self.outline()
+        count = sum(p.numel() for p in outline.parameters())
+        assert_size(sum(p.numel() * p.element_size() for p in outline.parameters()), f"a network with {count:,} weights")
+        return self._make()
+
+    def outline(self) -> Predictor:
+        """The predictor with shapes alone, which take no memory."""
+        with torch.device("meta"):
+            return self._make()
+
+    def _make(self) -> Predictor:
         settings = {key: tuple(v) if isinstance(v, list) else v for key, v in self.settings.items()}
         net = make(self.model, self.in_channels, self.task.out_channels, self.task.at, **settings)
         return Predictor(net, is_regression=self.task.kind == "regression")
@@ -120,7 +136,9 @@ class RunFolder:
                     return RunFolder(path)
                 except FileExistsError:  # perhaps a moment ago: two runs that start at once get two folders
                     number += 1
-        except OSError as error:
+        except IncidenceError:
+            raise
+        except (OSError, ValueError) as error:  # the latter for a NUL in the name
             raise IncidenceError(f"no folder can be made for the run: {error}. Choose one with --out.") from error
 
     @staticmethod
@@ -130,8 +148,8 @@ class RunFolder:
         Raises:
             IncidenceError: It is none.
         """
-        folder = RunFolder(path.parent if path.is_file() else path)
-        if not folder.config.is_file() or not folder.spec.is_file():
+        folder = RunFolder(path.parent if os.path.isfile(path) else path)
+        if not os.path.isfile(folder.config) or not os.path.isfile(folder.spec):
             raise IncidenceError(f"{path} is no folder of a run: it has no config.yaml and model.json. `incidence train` makes one.")
         return folder
 
@@ -172,14 +190,20 @@ class RunFolder:
     def read_spec(self) -> ModelSpec:
         """What the model of the run is."""
         try:
-            found = json.loads(self.spec.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            text = self.spec.read_bytes()
+        except OSError as error:
             raise IncidenceError(f"{self.spec} cannot be read: {error}.") from error
+        found = parse_json(text, str(self.spec), "description of a model")
         if isinstance(found, dict) and found.get("format", _FORMAT) != _FORMAT:
-            raise IncidenceError(f"{self.spec} has format {found['format']!r}; this version reads format {_FORMAT}. Update the library.")
+            raise IncidenceError(
+                f"{self.spec} has format {shown(found['format'])}; this version reads format {_FORMAT}. Update the library."
+            )
         try:
             task = Task(**{**found["task"], "names": tuple(found["task"]["names"])})
+            Config(**found["settings"])  # says what is out of bounds
             return ModelSpec(**{**{f.name: found[f.name] for f in fields(ModelSpec)}, "task": task})
+        except IncidenceError as error:
+            raise IncidenceError(f"{self.spec} is no description of a model, or is damaged: {error}") from None
         except (LookupError, TypeError) as error:
             raise IncidenceError(f"{self.spec} is no description of a model, or is damaged. Train again, or copy it anew.") from error
 
@@ -190,9 +214,9 @@ class RunFolder:
             IncidenceError: A weight is no finite number, or the disk is full.
         """
         state = predictor.state()
-        wrong = [key for key, value in state.items() if not bool(value.isfinite().all())]
-        if wrong:
-            raise IncidenceError(f"{self.weights} was not written: {wrong[0]} has values that are no finite numbers. Start a new run.")
+        wrong = not_finite(state)
+        if wrong is not None:
+            raise IncidenceError(f"{self.weights} was not written: {wrong} has values that are no finite numbers. Start a new run.")
         write(self.weights, save(state, metadata={"incidence": json.dumps(spec.plain())}))
 
     def load(self) -> tuple[Predictor, ModelSpec]:
@@ -208,15 +232,24 @@ class RunFolder:
             state = load_file(self.weights)
         except (OSError, SafetensorError) as error:
             raise IncidenceError(f"{self.weights} is damaged: {error}. Train again, or copy it anew.") from error
+        wrong = not_finite(state)
+        if wrong is not None:
+            raise IncidenceError(f"{self.weights} is damaged: {wrong} has values that are no finite numbers. Train again, or copy it anew.")
         try:
-            predictor = spec.build()
+            predictor = spec.outline()
         except (LookupError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             raise IncidenceError(f"{self.spec} is no description of a model, or is damaged: {short(error)}") from error
+        single = {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
         try:
-            predictor.load_state_dict(state)
+            predictor.load_state_dict(single, assign=True)  # shapes are compared, and the file's own tensors are the weights
         except RuntimeError as error:
             raise IncidenceError(f"{self.weights} belongs to another model than {self.spec}: {short(error)}") from error
         return predictor.eval(), spec
+
+
+def not_finite(state: Mapping[str, Any]) -> str | None:
+    """The name of a tensor with values that are no finite numbers, if there is one."""
+    return next((key for key, value in state.items() if isinstance(value, torch.Tensor) and not bool(value.isfinite().all())), None)
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:

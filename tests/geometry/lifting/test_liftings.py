@@ -165,7 +165,7 @@ def test_a_loop_is_no_step():
 @pytest.mark.parametrize(
     ("lift", "message"),
     [
-        (lambda: lifting.cliques(K5, 1), "cliques: max_size is an integer of at least 2; got 1"),
+        (lambda: lifting.cliques(K5, 1), "cliques: max_size is an integer from 2 to 64; got 1"),
         (lambda: lifting.rings(K5, 2), "rings: max_length is an integer of at least 3; got 2"),
         (lambda: lifting.rings(K5, 4, min_length=2.5), "rings: min_length is an integer of at least 3; got 2.5"),
         (lambda: lifting.khop(K5, 0), "khop: k is an integer of at least 1; got 0"),
@@ -178,3 +178,8 @@ def test_a_loop_is_no_step():
 def test_arguments_out_of_range_are_refused(lift, message):
     with pytest.raises(IncidenceError, match=message):
         lift()
+
+
+def test_rings_are_sought_no_further_than_there_are_paths():
+    cycle = Structure(7, {"{i j}": [[0, 1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 0]]})
+    assert lifting.rings(cycle, 10**12) == lifting.rings(cycle, 7)

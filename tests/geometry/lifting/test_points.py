@@ -125,7 +125,7 @@ def test_points_that_would_make_too_many_faces_are_refused(lift, message):
         (lambda: lifting.alpha(torch.zeros(3, 2)), "alpha: a point stands twice among the points. Keep one of each"),
         (lambda: lifting.alpha(torch.eye(3), radius="big"), "alpha: the radius is a number of at least 0; got 'big'"),
         (lambda: lifting.vietoris_rips(torch.eye(3), -1.0), "vietoris_rips: the radius is a number of at least 0; got -1.0"),
-        (lambda: lifting.vietoris_rips(torch.eye(3), 1.0, 1), "vietoris_rips: max_size is an integer of at least 2"),
+        (lambda: lifting.vietoris_rips(torch.eye(3), 1.0, 1), "vietoris_rips: max_size is an integer from 2 to 64"),
         (lambda: lifting.alpha(torch.eye(3), max_size=1), "alpha: max_size is an integer of at least 2"),
     ],
 )

@@ -6,6 +6,7 @@ import gzip
 import json
 import zlib
 from os import PathLike
+from os.path import exists
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,8 +57,8 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
     if not isinstance(path, (str, PathLike)):
         raise IncidenceError(f"read_hif takes the path of a file; got {path!r}.")
     path = Path(path)
-    if not path.exists():
-        raise IncidenceError(f"there is no file {path}.")
+    if not exists(path):
+        raise IncidenceError(f"there is no file {shown(str(path))}.")
     content = _content(path)
     metadata, kind = _part(content, "metadata", dict, path), _part(content, "network-type", str, path) or "undirected"
     text = pattern or _told_pattern(metadata, path) or _TYPES.get(kind)

@@ -9,12 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO, StringIO
 from os import PathLike
+from os.path import isfile
 from pathlib import Path
 from typing import IO, Any
 
 import torch
 
-from incidence.errors import IncidenceError, need
+from incidence.errors import IncidenceError, need, shown
 from incidence.files import whole_file
 from incidence.geometry.convert.exchange import as_example
 from incidence.geometry.convert.rdkit import plain, to_rdkit
@@ -101,8 +102,8 @@ def read_sdf(path: Any, errors: list[IncidenceError] | None = None) -> Iterator[
     if not isinstance(path, (str, PathLike)):
         raise IncidenceError(f"read_sdf takes the path of a file; got {path!r}.")
     path = Path(path)
-    if not path.is_file():
-        raise IncidenceError(f"there is no file {path}.")
+    if not isfile(path):
+        raise IncidenceError(f"there is no file {shown(str(path))}.")
     return _sound(records(path), errors)
 
 

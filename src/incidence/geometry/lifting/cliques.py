@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from incidence.algebra.grammar import MAX_LETTERS
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import attach_faces, brackets, face_text
@@ -39,7 +40,7 @@ def cliques(
         >>> cliques(k4, max_size=4)
         Structure(num_nodes=4, '{i j}': 6 entries, '{i j k}': 4 entries, '{i j k l}': 1 entry)
     """
-    max_size = as_integer("cliques", "max_size", max_size, 2)
+    max_size = as_integer("cliques", "max_size", max_size, 2, MAX_LETTERS)
     bound = Bound("cliques", limit, "Lower max_size")
     return _add_cliques(structure, edge_pattern(structure, edges, "cliques"), max_size, bound, oriented)
 
@@ -101,7 +102,7 @@ def vietoris_rips(points: Any, radius: float, max_size: int = 3, *, limit: int |
         >>> vietoris_rips(square, radius=1.5)
         Structure(num_nodes=4, '{i j}': 6 entries, '{i j k}': 4 entries)
     """
-    max_size = as_integer("vietoris_rips", "max_size", max_size, 2)
+    max_size = as_integer("vietoris_rips", "max_size", max_size, 2, MAX_LETTERS)
     at = as_points(points, "vietoris_rips")
     spatial = need("scipy.spatial", "vietoris_rips", "geometry")
     bound = Bound("vietoris_rips", limit, "Lower the radius or max_size")

@@ -54,6 +54,8 @@ def rings(
     paths, triangles = _start(graph, bound)
     found, total = [triangles], len(triangles)
     for length in range(4, max_length + 1):
+        if not len(paths):
+            break
         paths, closed = _grow(graph, paths, bound, total, is_last=length == max_length)
         total += len(closed)
         found.append(closed)

@@ -12,6 +12,7 @@ import warnings
 import zlib
 from collections.abc import Callable
 from io import BytesIO
+from os.path import exists, isdir, isfile
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,8 @@ def read_soup(source: Any, file_format: str | None = None) -> Soup:
 
 def _from_path(path: Path) -> tuple[bytes, str, str]:
     # Pipes and devices are refused as well: they may never end.
-    if not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "does not exist" if not path.exists() else "is not a regular file"
+    if not isfile(path):
+        what = "is a folder, not a file" if isdir(path) else "does not exist" if not exists(path) else "is not a regular file"
         raise IncidenceError(f"{path} {what}: give the path of a mesh file.")
     try:
         if path.suffix.lower() == ".gz":
