@@ -147,12 +147,14 @@ def test_a_function_that_cannot_be_tried_is_refused_with_what_it_said():
 
 def test_what_is_allowed_is_allowed():
     side = "i, <i j>"
-    Sequential(
-        Linear(f"{side} -> {side}", 4, 4), BatchNorm(side, 4), Activation({"i": torch.relu, "<i j>": torch.tanh}), Readout(side), nn.ReLU()
-    )
-    Sequential(Linear("<i j> -> i", 4, 4), nn.ReLU(), Linear("i -> <i j>", 4, 4), nn.Tanh(), nn.Linear(4, 2, bias=False))
-    Sequential(Linear("{i j} -> {i j}", 4, 4), nn.ReLU(), nn.Linear(4, 2))
-    Sequential(nn.ReLU(), nn.Linear(4, 2))
+    functions = Activation({"i": torch.relu, "<i j>": torch.tanh})
+    made = [
+        Sequential(Linear(f"{side} -> {side}", 4, 4), BatchNorm(side, 4), functions, Readout(side), nn.ReLU()),
+        Sequential(Linear("<i j> -> i", 4, 4), nn.ReLU(), Linear("i -> <i j>", 4, 4), nn.Tanh(), nn.Linear(4, 2, bias=False)),
+        Sequential(Linear("{i j} -> {i j}", 4, 4), nn.ReLU(), nn.Linear(4, 2)),
+        Sequential(nn.ReLU(), nn.Linear(4, 2)),
+    ]
+    assert list(map(len, made)) == [5, 5, 3, 2]
 
 
 def test_layers_of_other_groups_refuse_oriented_faces():

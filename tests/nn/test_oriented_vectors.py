@@ -11,7 +11,7 @@ from incidence.algebra import Pattern
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
 from tests.exact_numbers import VECTORS, with_sorts
-from tests.nn.test_vectors import only
+from tests.nn.one_operation import only
 
 CASES = {case["id"]: case for case in json.loads((VECTORS / "oriented.json").read_text(encoding="utf-8"))["sparse"]}
 SIDES = (("input", "S"), ("output", "T"))

@@ -10,6 +10,7 @@ from incidence.algebra import Pattern
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
 from tests.exact_numbers import load_cases, with_sorts
+from tests.nn.one_operation import only
 from tests.structure.listing import Entry, assignment_of
 
 CASES = load_cases("sparse_examples.json")
@@ -93,18 +94,6 @@ def number_of(layer: Linear, case: dict[str, Any], op: dict[str, Any]) -> int:
     wanted = meaning_in_case(case, op)
     [number] = [n for n, operation in enumerate(layer.map.operations) if meaning(operation) == wanted]
     return number
-
-
-def only(layer: Linear, number: int) -> Linear:
-    """The layer with weight 1 for one operation, and 0 for all others."""
-    operation = layer.map.operations[number]
-    for parameter in layer.parameters():
-        parameter.data.zero_()
-    source, target = operation.source.tensor, operation.target.tensor
-    row = layer.operations_of(source, target).index(operation)
-    weight = layer.weight if hasattr(layer, "weight") else getattr(layer, f"weight_{source}_{target}")
-    weight.data[row] = 1.0
-    return layer
 
 
 @pytest.mark.parametrize("aggr", ["sum", "mean", "max"])
