@@ -14,9 +14,8 @@ def html_of(value: object) -> str:
     Packages below `plot` have no other way to be drawn: they do not import it, and it may not be installed.
 
     Example:
-        >>> from incidence.algebra import Pattern
-        >>> "<svg" in html_of(Pattern("i j"))
-        True
+        >>> html_of("nothing of ours")
+        '<pre>&#x27;nothing of ours&#x27;</pre>'
     """
     try:
         shown = import_module("incidence.plot.notebooks").html_of

@@ -40,8 +40,8 @@ def molecule_of(example: Example | None) -> Molecule | None:
 
     Example:
         >>> import incidence as inc
-        >>> butane = inc.data.load("solubility").examples[0]
-        >>> molecule_of(butane).elements
+        >>> pentane = inc.data.load("solubility").examples[0]
+        >>> molecule_of(pentane).elements
         ['C', 'C', 'C', 'C', 'C']
     """
     if example is None or set(example.structure.counts) != {"node"}:
