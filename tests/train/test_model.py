@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,8 +55,6 @@ def test_a_model_says_what_it_is(numbers_model, classes_model):
 
 
 def test_a_model_says_what_it_is_without_the_metrics_of_its_run(numbers_model, tmp_path):
-    import shutil
-
     copy = shutil.copytree(numbers_model.folder.path, tmp_path / "copy")
     (copy / "metrics.json").unlink()
     assert repr(inc.load(copy)).endswith("numbers.npz)")
@@ -183,3 +184,46 @@ def test_a_table_is_measured_by_the_target_of_the_model(molecules, tmp_path):
 def test_data_for_another_task_is_refused(numbers_model):
     with pytest.raises(IncidenceError, match="the model was trained for 1 number for the whole structure, and the data has the classes"):
         numbers_model.evaluate(graphs(6, is_classes=True))
+
+
+# ---- the Hub
+
+
+def test_a_model_is_saved_and_comes_back_with_nothing_of_this_machine(numbers_model, tmp_path):
+    pytest.importorskip("huggingface_hub")
+    numbers_model.save_pretrained(tmp_path / "saved")
+    examples = graphs(5)
+    for found in (inc.load(tmp_path / "saved"), inc.train.Model.from_pretrained(tmp_path / "saved")):
+        assert torch.equal(found.predict(examples).values, numbers_model.predict(examples).values)
+        assert found.spec.data == "numbers.npz"
+    written = b"".join(path.read_bytes() for path in (tmp_path / "saved").iterdir())
+    assert str(Path(numbers_model.config.data).parent).encode() not in written
+    assert "A network of incidence for regression of target" in (tmp_path / "saved" / "README.md").read_text()
+
+
+def test_a_model_goes_to_the_hub_and_comes_from_there(numbers_model, tmp_path, monkeypatch):
+    """Against a folder that stands for the Hub: nothing is sent anywhere."""
+    hub = pytest.importorskip("huggingface_hub")
+    sent = []
+
+    def upload(self: Any, *, repo_id: str, folder_path: Path, **options: Any) -> str:
+        shutil.copytree(folder_path, tmp_path / repo_id)
+        sent.append((repo_id, options["commit_message"]))
+        return "commit"
+
+    monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, repo_id, **options: SimpleNamespace(repo_id=repo_id))
+    monkeypatch.setattr(hub.HfApi, "upload_folder", upload)
+    (tmp_path / "config.json").write_text("{}")  # which the mixin asks for first
+    monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", lambda **options: str(tmp_path / "config.json"))
+    monkeypatch.setattr("incidence.train.hub.snapshot_download", lambda name, **options: str(tmp_path / name))
+    assert numbers_model.push_to_hub("somebody/numbers", commit_message="a model") == "commit"
+    assert sent == [("somebody/numbers", "a model")]
+    found = inc.train.Model.from_pretrained("somebody/numbers", revision="main")
+    examples = graphs(3)
+    assert torch.equal(found.predict(examples).values, numbers_model.predict(examples).values)
+
+
+def test_a_missing_library_of_the_hub_is_named(numbers_model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "incidence.train.hub", None)
+    with pytest.raises(ImportError, match=r"pip install 'incidence\[hub\]'"):
+        numbers_model.push_to_hub("somebody/numbers")

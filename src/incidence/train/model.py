@@ -13,7 +13,7 @@ import torch
 
 from incidence.data import Split
 from incidence.data.loading import load_whole
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, need
 from incidence.models import IncidenceNet, Predictor
 from incidence.notebook import html_of
 from incidence.train.config import Config
@@ -35,6 +35,10 @@ def load(run: str | PathLike[str]) -> Model:
         IncidenceError: It is no folder of a run, or the run is not finished, or its files are damaged.
     """
     return Model(RunFolder.open(Path(run).expanduser()))
+
+
+def _hub() -> Any:
+    return need("incidence.train.hub", "the Hugging Face Hub", "hub")
 
 
 class Model:
@@ -120,6 +124,33 @@ class Model:
         return evaluate(self.predictor, found, split, found.parts(split), self.config.batch_size)
 
     _repr_html_ = html_of
+
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+        """Writes the model alone to a folder, which `inc.load` and `from_pretrained` read: no data, no path of this machine."""
+        _hub().HubModel(self.folder).save_pretrained(folder)
+
+    def push_to_hub(self, name: str, **options: Any) -> Any:
+        """Sends the model to the Hugging Face Hub.
+
+        Args:
+            name: The repository, as in `user/solubility`.
+            options: Those of `huggingface_hub.ModelHubMixin.push_to_hub`, such as `private` and `token`.
+        """
+        return _hub().HubModel(self.folder).push_to_hub(name, **options)
+
+    @staticmethod
+    def from_pretrained(name: str | PathLike[str], **options: Any) -> Model:
+        """A model from a folder or from the Hugging Face Hub.
+
+        Args:
+            name: The folder, or the repository, as in `user/solubility`.
+            options: Those of `huggingface_hub.ModelHubMixin.from_pretrained`, such as `revision` and `token`.
+
+        Raises:
+            IncidenceError: It is no model of this library, or `huggingface_hub` is missing.
+        """
+        found: Model = _hub().HubModel.from_pretrained(name, **options)
+        return found
 
     def __repr__(self) -> str:
         """What it is, what it was trained on, and how well it does."""

@@ -1,0 +1,66 @@
+"""Models on the Hugging Face Hub, by the mixin of `huggingface_hub`: the model is sent, and no path of the machine it was made on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import ModelHubMixin, snapshot_download
+
+from incidence.train.folder import RunFolder, write
+from incidence.train.model import Model
+
+__all__ = ["HubModel"]
+
+_CARD = """\
+---
+{{ card_data }}
+---
+
+{{ about }}
+
+```python
+import incidence as inc
+
+model = inc.train.Model.from_pretrained("USER/NAME")
+model.predict(...)  # files, folders, data frames, graphs of PyG or examples
+```
+"""
+_OPTIONS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
+_FILES = ("config.yaml", "model.json", "model.safetensors", "metrics.json")
+
+
+class HubModel(ModelHubMixin, Model, library_name="incidence", tags=["incidence"], model_card_template=_CARD):  # type: ignore[misc]
+    """A trained model that goes to the Hub and comes from there; `Model.push_to_hub` and `Model.from_pretrained` are the ways to it.
+
+    The mixin comes first: its methods of these names are the ones that do it.
+    """
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        """Writes the model as a folder of a run. Of the data its name stays, but no path."""
+        folder, name = RunFolder(save_directory), Path(self.spec.data).name
+        spec = replace(self.spec, data=name)
+        write(folder.spec, json.dumps(spec.plain(), indent=1) + "\n")
+        write(folder.config, self.config.replace(data=name, folder=None).to_yaml())
+        if self.metrics:
+            write(folder.metrics, json.dumps({**self.metrics, "data": name}, indent=1) + "\n")
+        folder.save_weights(self.predictor, spec)
+
+    @classmethod
+    def _from_pretrained(cls, *, model_id: str, **options: Any) -> HubModel:
+        """The model of a folder, or of a repository of the Hub."""
+        path = Path(model_id).expanduser()
+        if not path.is_dir():
+            known = {
+                key: options[key] for key in ("revision", "cache_dir", "force_download", "local_files_only", "token") if key in options
+            }
+            path = Path(snapshot_download(model_id, allow_patterns=list(_FILES), **known))
+        return cls(RunFolder.open(path))
+
+    def generate_model_card(self, *args: Any, **kwargs: Any) -> Any:
+        """What the model is, in a few lines."""
+        kind, names = self.spec.task.kind, ", ".join(self.spec.task.names[:10])
+        about = f"A network of incidence for {kind} of {names}, trained on {Path(self.spec.data).name}."
+        return super().generate_model_card(*args, about=about, **kwargs)
