@@ -38,6 +38,7 @@ _MOLECULE = {"aggr": "mean"}
 _GRAPH = {"hidden": 32, "dropout": 0.2}
 _RINGS = {"max_overlap": 2}  # an edge that is a side of a ring shares two nodes with it
 _ORDER3 = {"through": "i j k", "hidden": 16, "depth": 0, "norm": "none", "dropout": 0.0, "whole": None}
+_FLOWS = {"hidden": 16, "depth": 2, "dropout": 0.0}
 _HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
 _PAIRS = {**_GRAPH, "hidden": 16}
 _PPGN = {"through": "i j", "products": ("i j, j k -> i k",)}
@@ -60,6 +61,7 @@ PRESETS: dict[str, Preset] = {
     "molecule-rings": Preset("i, {i j}, ring={i ...}", "molecules: atoms, bonds and rings", settings={**_MOLECULE, **_RINGS}),
     "molecule-3d": Preset("i, {i j}, contact={i j}, angle=i {j k}", "molecules in space, by distances and angles", "space", _MOLECULE),
     "mesh": Preset("i, {i j}, {i j k}", "triangle meshes: vertices, edges and faces", settings=_MESH),
+    "flows": Preset("i, <i j>, <i j k>", "flows on complexes: nodes, oriented edges and triangles", settings=_FLOWS),
     "hypergraph": Preset("i, {i ...}", "hypergraphs: nodes and hyperedges of any size", settings=_HYPERGRAPH),
     "relational": Preset(None, "tables with keys, or anything else: all tensors that have features"),
 }

@@ -288,13 +288,13 @@ class _StackBuilder:
         ref = OrbitRef(position, bucket.ref.orbit)
         levels = [level for at, level in enumerate(self._stack.all_levels) if ref in self._stack.slots[at]]
         one = torch.ones(1, dtype=torch.int8, device=bucket.home.device)
-        of_keys = torch.cat([bucket.keys[level].signs if level else one for level in levels])  # (bags each,)
+        of_keys = torch.cat([one[:0], *(bucket.keys[level].signs if level else one for level in levels)])  # (bags each,), some have none
         own = bucket.found.bucket.signs
         return of_keys.expand(len(bucket.rows), -1) if own is None else own[:, None] * of_keys
 
     def _bags(self, bucket: _BucketKeys, position: int) -> Tensor:
         """The bags of the entries of a bucket, level by level, shape (entries, bags each); and how many reads these are."""
-        ref, columns = OrbitRef(position, bucket.ref.orbit), []
+        ref, columns = OrbitRef(position, bucket.ref.orbit), [bucket.home.new_zeros(len(bucket.home), 0)]
         per_structure = _by_structure(bucket.home, self._structure.num_structures)
         for at, level in enumerate(self._stack.all_levels):
             if ref not in self._stack.slots[at]:
