@@ -22,12 +22,11 @@ def _fresh_compiler():
 
 
 PRODUCTS = [
-    "(i j), (j k) -> (i k)",
     "i j, j k -> i k",
-    "i, j -> (i j)",
     "i, (i j), j -> ",
-    "(i j), (j k), (k l), (l i) -> i",
     "(i j), <j k> -> <i k>",
+    pytest.param("(i j), (j k), (k l), (l i) -> i", marks=pytest.mark.slow),
+    pytest.param("i, j -> (i j)", marks=pytest.mark.slow),
 ]
 
 
@@ -53,10 +52,10 @@ def test_a_compiled_product_gives_values_and_gradients_of_the_product(text):
         return einsum(text, *given)
 
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
-    for num_nodes in (4, 6):
-        assert_same(function, compiled, *example(text, num_nodes))
+    assert_same(function, compiled, *example(text, 5))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(TORCH_ITSELF)
 def test_attention_compiles_to_fast_code():
     def attention(q, k, v, structure):
@@ -83,7 +82,7 @@ def test_sizes_that_change_do_not_compile_again_and_again(way, monkeypatch):
 
     counter = CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(function, fullgraph=True, backend=counter)
-    for num_nodes in (5, 8, 12, 17):
+    for num_nodes in (5, 8, 12):
         assert_same(function, compiled, *example("(i j), (j k) -> (i k)", num_nodes))
     assert counter.frame_count <= 2  # the first, and one for any size
 
