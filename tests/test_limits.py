@@ -89,3 +89,10 @@ READERS = {
 def test_a_file_whose_name_no_disk_can_have_is_not_there(read, name):
     with pytest.raises(IncidenceError, match=r"there is no file|does not exist"):
         read(name)
+
+
+def test_a_message_that_quotes_something_long_is_cut_in_its_middle():
+    found = str(IncidenceError("a" * 10**6 + "the end"))
+    assert len(found) < 2100
+    assert (found[:3], found[-7:]) == ("aaa", "the end")
+    assert str(IncidenceError("b" * 2000)) == "b" * 2000

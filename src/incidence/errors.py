@@ -12,6 +12,7 @@ __all__ = ["IncidenceError", "MissingExtraError", "PatternError", "TooLargeError
 
 _COMMAND = re.compile(r"(?<![\w./-])incidence ((?:bench|compare|evaluate|explain|export|predict|sweep|train|welcome)\b)")
 _PACKAGES = {"torchmetrics": "lightning", "yaml": "pyyaml"}  # what brings a module that has another name
+_LONGEST = 2000  # characters of a message
 _WINDOW = 72  # characters of the text shown around the place of an error
 
 
@@ -31,7 +32,17 @@ def as_called(text: str) -> str:
 
 
 class IncidenceError(ValueError):
-    """Input that the library refuses; the message says what must hold, what came, where, and what to do."""
+    """Input that the library refuses; the message says what must hold, what came, where, and what to do.
+
+    What a message quotes may be of any length, and the message is not: the middle of a long one is left out.
+    """
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(_cut(one) if isinstance(one, str) else one for one in arguments))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
 
 
 class TooLargeError(IncidenceError):

@@ -121,6 +121,8 @@ def alpha(
 ) -> Structure:
     r"""The alpha complex: faces of the Delaunay triangulation whose empty circumscribed ball is at most so large.
 
+    It is made by gudhi, whose alpha complexes use parts of CGAL that are under the GPL: mind that where you pass on what you build with it.
+
     Args:
         points: Coordinates, shape [points, dimensions]; no point twice.
         radius: The largest radius of a ball; any, if not given, which is the whole triangulation.
