@@ -183,8 +183,10 @@ def separate_small_graphs(folder: Path | None, is_quick: bool) -> dict[str, Any]
 
 PPGN_FOR_BREC = Contestant("ppgn", PPGN.lifts, {"depth": 5, "hidden": 8})
 RINGS_FOR_BREC = Contestant(RINGED_PPGN.model, (("rings", {"max_size": 6}), ("pairs", {})), {**RINGED_PPGN.settings, "hidden": 8})
-_LONG_RINGS = Contestant("rings", (("rings", {"max_size": 6}),))
-_CLIQUES = Contestant("i, {i j}, {i j k}, {i j k l}", (("cliques", {"max_size": 4}),), {"hidden": 8, "depth": 2})
+_SMALL = {"hidden": 4, "depth": 1}
+_LONG_RINGS = Contestant("rings", (("rings", {"max_size": 6}),), _SMALL)
+_RINGS = Contestant("rings", (("rings", {"max_size": 5}),), _SMALL)
+_CLIQUES = Contestant("i, {i j}, {i j k}, {i j k l}", (("cliques", {"max_size": 4}),), _SMALL)
 
 # For each group those that can tell its pairs apart: no test of three nodes tells the graphs of `str`, `4vtx` and `dr` apart.
 _FOR_GROUP: dict[str, dict[str, Contestant]] = {
@@ -193,7 +195,7 @@ _FOR_GROUP: dict[str, dict[str, Contestant]] = {
     "extension": {"ppgn": PPGN_FOR_BREC, "rings, ppgn": RINGS_FOR_BREC},
     "dr": {"rings": _LONG_RINGS},
     "4vtx": {"cliques": _CLIQUES},
-    "str": {"rings": RINGS},
+    "str": {"rings": _RINGS},
 }
 
 
