@@ -148,6 +148,7 @@ def test_two_drawings_of_a_structure_are_the_same():
         ({"values": torch.ones(4, 2), "channel": 2}, "have 2 channels; channel 2 is none"),
         ({"values": ["i"]}, "are features of an example: pass the Example"),
         ({"what": inc.Example(PATH, {"i": torch.ones(4, 1)}), "values": ["{i j}"]}, "has no features of '{i j}'; it has 'i'"),
+        ({"what": inc.Structure({"a": 2, "b": 2}), "values": torch.ones(4)}, "nodes have sorts here, a, b: give values by sort"),
         ({"layout": "spiral"}, "a layout is one of 'force', .*; got 'spiral'"),
         ({"layout": torch.ones(3, 2)}, "a row of coordinates for each of the 4 nodes"),
         ({"layout": torch.full((4, 2), torch.nan)}, "finite coordinates"),
@@ -231,3 +232,17 @@ def test_no_two_nodes_of_a_layout_lie_on_each_other(layout):
         nodes = inc.plot.structure(graph, layout=layout).scene.of("node")
         apart = [distance((a.x, a.y), (b.x, b.y)) for a in nodes for b in nodes if a.entry < b.entry]
         assert min(apart) > 1
+
+
+def test_nodes_of_every_sort_have_the_colours_of_their_own_values():
+    table = inc.geometry.table({"user": [0, 1, 1], "movie": ["a", "a", "b"]}).structure
+    one = fills(inc.plot.structure(table, {"u:user": torch.tensor([0.0, 1.0]), "m:movie": torch.tensor([1.0, 0.5])}), "node")
+    assert one == [between(LIGHT.sequence, v) for v in (1.0, 0.5, 0.0, 1.0)]  # movies come first
+    lone = fills(inc.plot.structure(table, {"u:user": torch.tensor([0.0, 1.0])}), "node")
+    assert lone == [LIGHT.pale, LIGHT.pale, LIGHT.sequence[0], LIGHT.sequence[-1]]
+
+
+def test_a_batch_with_sorts_shows_the_values_of_each_structure():
+    table = inc.Structure({"user": 1, "movie": 2}, {"u:user m:movie": torch.tensor([[0, 0], [0, 1]])})
+    picture = inc.plot.structure(inc.collate([table, table]), {"u:user": torch.tensor([0.0, 1.0])})
+    assert [s.style.fill for s in picture.scene.of("node") if s.entry == 2] == [LIGHT.sequence[0], LIGHT.sequence[-1]]

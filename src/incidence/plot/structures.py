@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
@@ -94,7 +95,7 @@ def structure(
     panels = []
     for k in range(shown):
         one, one_example = (own, example) if own.num_structures == 1 else (own[k], example[k] if example is not None else None)
-        here = numbers if own.num_structures == 1 else {key: x[own.batch(key or _lone_node(own)) == k] for key, x in numbers.items()}
+        here = numbers if own.num_structures == 1 else {key: x[_home(own, key) == k] for key, x in numbers.items()}
         place = layout[k] if isinstance(layout, list) and own.num_structures > 1 else layout
         panels.append(_panel(one, one_example, here, scales, place, labels, wanted, nodes, Camera(*view), opacity, side, look))
     note = f"and {own.num_structures - shown} more" if own.num_structures > shown else ""
@@ -104,9 +105,9 @@ def structure(
 Panel = tuple[float, float, list[Shape]]
 
 
-def _lone_node(own: Structure) -> str:
-    [sort] = own.counts
-    return f"i:{sort}" if sort != "node" else "i"
+def _home(own: Structure, key: str) -> Tensor:
+    """The structure of every entry of a tensor, or of every node of all sorts."""
+    return own.batch(key).cpu() if key else torch.cat([own.batch(f"i:{sort}").cpu() for sort in sorted(own.counts)])
 
 
 def _as_numbers(own: Structure, example: Example | None, values: Any, channel: int) -> dict[str, Tensor]:
@@ -114,7 +115,11 @@ def _as_numbers(own: Structure, example: Example | None, values: Any, channel: i
     if values is None:
         return {}
     if isinstance(values, Tensor):
-        values = {_lone_node(own): values}
+        if len(own.counts) > 1:
+            raise IncidenceError(
+                f"nodes have sorts here, {', '.join(own.counts)}: give values by sort, as in {{'i:{next(iter(own.counts))}': x}}."
+            )
+        values = {f"i:{sort}": values for sort in own.counts}
     if isinstance(values, str):
         values = [values]
     if not isinstance(values, Mapping):
@@ -125,16 +130,25 @@ def _as_numbers(own: Structure, example: Example | None, values: Any, channel: i
         if missing:
             raise IncidenceError(f"the example has no features of {missing[0]!r}; it has {', '.join(map(repr, example.features))}.")
         values = {key: known[own.resolve(key)] for key in values}
-    found = {}
+    found: dict[str, Tensor] = {}
     for key, x in values.items():
         pattern = own.resolve(key)
-        found[_place(own, pattern)] = _column(own, pattern, x, channel)
+        column = _column(own, pattern, x, channel)
+        if own._is_implicit(pattern) and pattern not in own.patterns and pattern.faces:
+            found[""] = _with_sort(own, pattern, column, found.get(""))
+        else:
+            found[pattern.name or str(own._as_spelt(pattern))] = column
     return found
 
 
-def _place(own: Structure, pattern: Pattern) -> str:
-    is_nodes = len(pattern.letters) == 1 and pattern.order == 1 and not pattern.is_open and own.num_entries(pattern) == own.total_nodes
-    return "" if is_nodes else pattern.name or str(own._as_spelt(pattern))
+def _with_sort(own: Structure, pattern: Pattern, column: Tensor, before: Tensor | None) -> Tensor:
+    """The numbers of all nodes, with those of one sort; nodes of other sorts have none before they are told theirs."""
+    [sort] = pattern.sorts.values()
+    if len(column) == own.total_nodes:
+        return column
+    every = torch.full((own.total_nodes,), torch.nan, dtype=torch.float64) if before is None else before
+    start = own._node_offsets[sort]
+    return torch.cat([every[:start], column.double(), every[start + len(column) :]])
 
 
 def _column(own: Structure, pattern: Pattern, x: Any, channel: int) -> Tensor:
