@@ -399,8 +399,8 @@ def _kept(m: EquivariantMap, is_kept: Predicate | None) -> dict[tuple[int, int],
             kept[operation.source.tensor, operation.target.tensor].append(number)
     if not m.dimension:
         raise IncidenceError(
-            f"`{m}` has no operation: whatever reaches an output is cancelled by its own opposite. Readouts of oriented faces are made of "
-            f"squares or absolute values, or go by way of an unoriented tensor that has operations: see explain."
+            f"`{m}` has no operation: whatever reaches an output is cancelled by its own opposite. inc.nn.Readout pools absolute values or "
+            f"squares of oriented faces; or go by way of another tensor, as in `<i j> -> i` and `i -> `."
         )
     if not any(kept.values()):
         raise IncidenceError(f"operations= keeps none of the {m.dimension} operations of `{m}`: the layer would be constant.")
