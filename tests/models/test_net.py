@@ -14,7 +14,7 @@ from incidence.data.lifts import lift_all
 from incidence.errors import IncidenceError
 from incidence.models import PRESETS, IncidenceNet, find_preset, make
 from incidence.models.net import ACTIVATIONS, NORMS
-from incidence.nn import Linear
+from incidence.nn import Linear, Sequential
 from incidence.nn.batch_norm import RowNorm
 from incidence.testing import assert_equivariant
 from tests.models.small import WIDTHS, for_preset, graph, noise, table
@@ -303,3 +303,11 @@ def test_a_network_without_operations_in_a_layer_is_refused():
         IncidenceNet("i, {i j} -> ", 2, operations=lambda o: False)
     with pytest.raises(IncidenceError, match=r"got 'locally'\. Did you mean 'local'"):
         IncidenceNet("i, {i j} -> ", 2, operations="locally")
+
+
+def test_a_network_inside_of_a_sequential_is_called_with_the_structure():
+    structure = inc.Structure(3, {"{i j}": [[0, 1], [1, 2]]})
+    net = IncidenceNet("i, {i j} -> i, {i j}", 2, 3, hidden=4, depth=1).eval()
+    x = {"i": torch.randn(3, 2), "{i j}": torch.randn(2, 2)}
+    y = Sequential(net, torch.nn.ReLU())(x, structure)
+    torch.testing.assert_close(y, {key: value.relu() for key, value in net(x, structure).items()})

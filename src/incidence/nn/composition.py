@@ -15,7 +15,7 @@ __all__ = ["Side", "act_on_all", "follow", "follow_all", "takes_structure", "unk
 
 
 def takes_structure(module: nn.Module) -> bool:
-    """Whether a module is called with a structure: whether its `forward` takes a second argument."""
+    """Whether a module is called with a structure: whether its `forward` needs a second argument, or calls one `structure`."""
     inner = _inner(module)
     if "forward" in inner.__dict__:  # someone has put another in its place
         return _num_needed(inner.forward) >= 2
@@ -26,10 +26,11 @@ _NEEDED: dict[Callable[..., Any], int] = {}  # a plain dict: torch.compile does 
 
 
 def _num_needed(function: Callable[..., Any]) -> int:
-    """How many arguments a function needs by position; finding out takes longer than many a module."""
+    """How many arguments a function is to be given by position; finding out takes longer than many a module."""
     if function not in _NEEDED:
         parameters = inspect.signature(function).parameters.values()
-        _NEEDED[function] = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty for p in parameters)
+        by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        _NEEDED[function] = sum(p.default is p.empty or p.name == "structure" for p in by_position)
     return _NEEDED[function]
 
 
