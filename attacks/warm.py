@@ -81,7 +81,10 @@ def _forked(tests: list[str], seconds: float, said: int) -> int:
         os.dup2(said, 1)
         os.dup2(said, 2)
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        os._exit(_pytest([*_OPTIONS, *tests]))
+        try:
+            os._exit(_pytest([*_OPTIONS, *tests]))
+        finally:  # whatever it raised, it must not go on as a second server
+            os._exit(1)
     until = time.monotonic() + seconds
     while True:
         done, status = os.waitpid(child, os.WNOHANG)

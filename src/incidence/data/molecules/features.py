@@ -217,8 +217,8 @@ def _sanitised(mol: Any) -> Any:
             found.UpdatePropertyCache(strict=False)  # files have atoms with more bonds than they should: those get no hydrogens
             chem.SanitizeMol(found, chem.SANITIZE_ALL ^ chem.SANITIZE_PROPERTIES)
             chem.Kekulize(found)
-    except ValueError as error:
-        raise IncidenceError(f"RDKit cannot make sense of the molecule: {str(error).strip()}.") from None
+    except (ValueError, RuntimeError) as error:  # the latter where it contradicts itself
+        raise IncidenceError(f"RDKit cannot make sense of the molecule: {' '.join(str(error).split())}.") from None
     return found
 
 
