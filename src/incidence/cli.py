@@ -39,7 +39,7 @@ examples:
   incidence explain "i j -> " --nodes 1 2 3      readouts, at 1, 2, 3 nodes
   incidence explain "u:user m:movie -> u:user" --nodes user=3,movie=2
   incidence explain "{i ...} -> {i ...}" --max-overlap 2
-  incidence explain "i j * i j -> i j"           the 203 products of two matrices
+  incidence explain "i j * i j -> i j"           all 203 products of matrices
 """
 
 _ROOT = Path(__file__).parents[2]  # in a clone, the folder of the project

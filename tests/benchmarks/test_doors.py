@@ -16,7 +16,7 @@ def test_outside_the_project_one_sentence_says_where_the_benchmarks_are(tmp_path
     monkeypatch.setattr("incidence.cli._ROOT", tmp_path)
     assert main(["bench", "limits"]) == 2
     assert capsys.readouterr().err == (
-        "incidence: benchmarks are in the project's folder, not in the installed package: clone it, and type ./run bench there.\n"
+        "incidence: benchmarks are in the folder of the project, and no part of the package: run them in a clone of it.\n"
     )
 
 
