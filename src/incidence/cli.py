@@ -30,6 +30,7 @@ written by the nodes that index it:
   i j          a node-node matrix                {i j}    an undirected edge
   i {i j}      a node and an edge it lies in     [i j]    a symmetric matrix
   {i ...}      a set of nodes of any size        u:user   a node of sort user
+  <i j>        an oriented edge: with a sign
 """
 
 _EXAMPLES = """\
