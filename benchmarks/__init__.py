@@ -3,6 +3,7 @@
 ./run bench [NAME ...]                         how fast the library is (`speed`)
 ./run bench learn [TASK ...] --folder DATA     what is learned, with the protocols of the literature
 ./run bench train --data csl --folder DATA     any command of `incidence`, with those data sets
+./run bench nodes [SET ...] --folder DATA      labels of nodes, beside GCN
 ./run bench scale | algebra
 """
 
@@ -14,7 +15,7 @@ from importlib import import_module
 
 __all__ = ["MEASURES", "main"]
 
-MEASURES = ("learn", "scale", "algebra")
+MEASURES = ("learn", "nodes", "scale", "algebra")
 _COMMANDS = ("train", "predict", "evaluate")
 
 

@@ -67,7 +67,7 @@ def test_a_molecule_without_features_does_not_take_others_with_it(tmp_path):
     errors: list[IncidenceError] = []
     assert [read.name for read in READ(tmp_path / "a.sdf", errors)] == ["a.sdf:1", "a.sdf:3"]
     assert [str(error).partition(" Unkekulized")[0] for error in errors] == [
-        f"{tmp_path / 'a.sdf'}, record 2: RDKit cannot make sense of the molecule: Can't kekulize mol. "
+        f"{tmp_path / 'a.sdf'}, record 2: RDKit cannot make sense of the molecule: Can't kekulize mol."
     ]
 
 

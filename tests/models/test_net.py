@@ -13,6 +13,7 @@ from incidence.algebra.reading import read as in_words
 from incidence.data.lifts import lift_all
 from incidence.errors import IncidenceError
 from incidence.models import PRESETS, IncidenceNet, find_preset, make
+from incidence.models.entries import RowScale
 from incidence.models.net import ACTIVATIONS, NORMS
 from incidence.nn import Linear, Sequential
 from incidence.nn.batch_norm import RowNorm
@@ -211,9 +212,14 @@ def test_tensors_are_a_model_of_their_own():
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"depth": -1}, "depth and head_depth count layers, from 0; got -1 and 1"),
-        ({"head_depth": -2}, "depth and head_depth count layers"),
+        ({"depth": -1}, "depth, head_depth and hops count layers, from 0; got -1, 1 and 0"),
+        ({"head_depth": -2}, "depth, head_depth and hops count layers"),
+        ({"hops": -2}, "count layers, from 0; got 3, 1 and -2"),
         ({"dropout": 2.0}, "dropout is a probability, from 0 to 1; got 2.0"),
+        ({"in_dropout": -1.0}, "dropout is a probability, from 0 to 1; got 0.1, None and -1.0"),
+        ({"ends": "middle"}, "ends is one of layer, entry; got 'middle'"),
+        ({"scale": "none"}, "scale is one of columns, rows; got 'none'"),
+        ({"ends": "entry", "through": "i j"}, "with ends='entry' the hidden tensors are those of the inputs; got `i j`"),
         ({"out_channels": 0}, "out_channels is a number of channels, at least 1; got 0"),
     ],
 )
@@ -311,3 +317,25 @@ def test_a_network_inside_of_a_sequential_is_called_with_the_structure():
     x = {"i": torch.randn(3, 2), "{i j}": torch.randn(2, 2)}
     y = Sequential(net, torch.nn.ReLU())(x, structure)
     torch.testing.assert_close(y, {key: value.relu() for key, value in net(x, structure).items()})
+
+
+def test_maps_of_entries_at_both_ends_have_one_weight_a_feature():
+    example = graph()
+    net = IncidenceNet("i, {i j} -> i", WIDTHS, 2, ends="entry", depth=0, hidden=4, norm="none", scale="rows", in_dropout=0.5)
+    assert {tuple(p.shape) for p in net.parameters()} == {(4, 3), (4, 2), (4,), (2, 4), (2,)}
+    x = {key: example.features[key] for key in WIDTHS}
+    scaled = {key: value / value.abs().sum(1, keepdim=True) for key, value in x.items()}
+    assert torch.allclose(net.eval()(x, example.structure), net(scaled, example.structure), atol=1e-6)
+    first, last = net.encoder[2].maps[0], net.heads[0][2].maps[0]
+    assert torch.allclose(net(x, example.structure), last(first(scaled["i"]).relu()), atol=1e-6)
+
+
+def test_channels_that_are_not_known_yet_come_from_the_first_batch():
+    example = graph()
+    net = IncidenceNet("i, {i j} -> i", -1, 2, ends="entry", depth=0, hidden=4, hops=1)
+    assert net({key: example.features[key] for key in WIDTHS}, example.structure).shape == (6, 2)
+
+
+def test_rows_of_zeros_stay_when_rows_are_scaled():
+    x = torch.tensor([[1.0, 3.0], [0.0, 0.0], [-2.0, 2.0]])
+    assert RowScale()(x, graph().structure).tolist() == [[0.25, 0.75], [0, 0], [-0.5, 0.5]]

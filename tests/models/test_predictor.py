@@ -33,6 +33,12 @@ def test_features_have_mean_0_and_deviation_1_over_the_training_data():
         torch.testing.assert_close(columns.std(0, correction=0), torch.ones(WIDTHS[key]), atol=1e-5, rtol=0)
 
 
+def test_a_network_that_scales_rows_gets_its_features_as_they_are():
+    example = graph()
+    made = Predictor(IncidenceNet("i, {i j} -> ", WIDTHS, scale="rows")).fit_scales([example.features])
+    assert torch.equal(made.standardise(example.features)["i"], example.features["i"])
+
+
 def test_names_of_tensors_serve_as_keys():
     net = IncidenceNet("i, bond={i j} -> ", {"i": 3, "bond": 2}, hidden=4, depth=1)
     rows = [{"i": x["i"], "bond": x["{i j}"]} for x in features()]

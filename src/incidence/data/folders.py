@@ -8,6 +8,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
+from incidence.data.arrays import from_arrays, has_arrays
 from incidence.data.building import Asked, data_set_of, from_properties
 from incidence.data.dataset import DataSet
 from incidence.data.examples_file import from_examples
@@ -32,14 +33,15 @@ def read_folder(
     The target is a column of the table, or a property of the SDF file; several, in a list or divided by commas, make several numbers. The
     reader is found by the suffixes of the files, and the task by the values, if they are not given. Options are those of the reader.
     """
-    layout = next((read for applies, read in _LAYOUTS if applies(path)), None)
+    name = path.name.partition(".")[0] if path.is_file() else path.resolve().name
+    asked = Asked(str(path), name, reader, wanted_names(target), task, options, path)
+    layout = next((read for applies, read in _LAYOUTS if applies(asked)), None)
     if layout is None:
         raise IncidenceError(
             f"{path} is no data set: a folder of your own has {TARGETS} beside its files, or a folder of files for each class, or SDF "
-            f"files, or {_SAVED}."
+            f"files, or tables (.csv), or {_SAVED}."
         )
-    name = path.name.partition(".")[0] if path.is_file() else path.resolve().name
-    return layout(Asked(str(path), name, reader, wanted_names(target), task, options, path))
+    return layout(asked)
 
 
 def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
@@ -130,10 +132,17 @@ def _molecule_files(path: Path) -> list[Path]:
 
 def _tables(asked: Asked) -> DataSet:
     """A table, or a folder of tables; those that are called after parts are one."""
-    files = _files(asked.path, SUFFIXES) if asked.path.is_dir() else [asked.path]
+    files = _table_files(asked)
     tables = {file.name.partition(".")[0]: read_any(file, asked.options.get("smiles")) for file in files}
     are_parts = len(tables) > 1 and all(name.lower() in PARTS for name in tables)
     return from_tables({asked.name: join_parts(tables)} if are_parts else tables, asked)
+
+
+def _table_files(asked: Asked) -> list[Path]:
+    """The tables of a folder, or a file that is one by its name, or because there is a table of nodes for it."""
+    if asked.path.is_dir():
+        return _files(asked.path, SUFFIXES)
+    return [asked.path] if is_table(asked.path) or "nodes" in asked.options else []
 
 
 def _saved(asked: Asked) -> DataSet:
@@ -146,11 +155,12 @@ def _saved(asked: Asked) -> DataSet:
     return from_examples([read.example for read in reader("example").read(path)], name=name, source=str(path), task=asked.task)
 
 
-_LAYOUTS: tuple[tuple[Callable[[Path], bool], Callable[[Asked], DataSet]], ...] = (
-    (lambda path: (path / TARGETS).is_file(), _listed),
-    (lambda path: (path.is_file() and path.name.lower().endswith(".npz")) or (path / _SAVED).is_file(), _saved),
-    (lambda path: bool(_molecule_files(path)), _molecules),
-    (lambda path: bool(_files(path, SUFFIXES) if path.is_dir() else is_table(path)), _tables),
-    (lambda path: path.is_dir() and bool(_folders(path)), _classes),
+_LAYOUTS: tuple[tuple[Callable[[Asked], bool], Callable[[Asked], DataSet]], ...] = (
+    (lambda asked: (asked.path / TARGETS).is_file(), _listed),
+    (lambda asked: asked.path.is_file() and has_arrays(asked.path), from_arrays),
+    (lambda asked: (asked.path.is_file() and asked.path.suffix.lower() == ".npz") or (asked.path / _SAVED).is_file(), _saved),
+    (lambda asked: bool(_molecule_files(asked.path)), _molecules),
+    (lambda asked: bool(_table_files(asked)), _tables),
+    (lambda asked: asked.path.is_dir() and bool(_folders(asked.path)), _classes),
 )
-"""Whether a path is laid out in a way, and what reads it; the first that applies."""
+"""Whether what was asked for is laid out in a way, and what reads it; the first that applies."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -17,11 +17,12 @@ from incidence.data.readers import legible
 from incidence.errors import IncidenceError
 from incidence.limits import assert_unpacked
 
-__all__ = ["SUFFIXES", "Table", "is_frame", "is_table", "join_parts", "open_text", "read_table", "readable", "table_of"]
+__all__ = ["SUFFIXES", "Table", "is_frame", "is_table", "join_parts", "listed", "open_text", "read_table", "readable", "table_of"]
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 """Of files that are tables, whatever is in them."""
 _DELIMITERS = ",\t;"
+_LISTED = 8
 
 Line = tuple[int, list[str]]
 """The number of a line, and its words."""
@@ -64,7 +65,7 @@ class Table:
             return f"column {name}"
         close = get_close_matches(name, self.columns, n=1)
         guess = f" Did you mean `{close[0]}`?" if close else ""
-        raise IncidenceError(f"{self.source} has no {self.word} `{name}`; it has: {', '.join(self.columns)}.{guess}")
+        raise IncidenceError(f"{self.source} has no {self.word} `{name}`; it has: {listed(self.columns)}.{guess}")
 
     def row(self, number: int) -> dict[str, str]:
         """One row, by the names of the columns."""
@@ -74,6 +75,19 @@ class Table:
         """Some of the rows."""
         columns = {name: [texts[k] for k in rows] for name, texts in self.columns.items()}
         return replace(self, columns=columns, places=[self.places[k] for k in rows])
+
+
+def listed(names: Collection[str]) -> str:
+    """Names of columns for a message, the first and last few of many.
+
+    Example:
+        >>> listed([f"w{k}" for k in range(100)])
+        'w0, w1, w2, w3, w4, w5, w6, w7, ..., w98, w99 (100 in all)'
+    """
+    if len(names) <= _LISTED + 2:
+        return ", ".join(names)
+    every = list(names)
+    return f"{', '.join(every[:_LISTED])}, ..., {', '.join(every[-2:])} ({len(every)} in all)"
 
 
 def is_table(path: Path) -> bool:
@@ -163,7 +177,7 @@ def _lines(file: IO[str], is_smiles: bool) -> Iterator[Line]:
     if "\0" in start:
         raise ValueError("it has bytes that are 0")
     first = next((line.strip() for line in start.splitlines() if line.strip()), "")
-    if is_smiles and "\t" not in first and (" " in first or not any(mark in first for mark in _DELIMITERS)):
+    if (is_smiles and "\t" not in first and " " in first) or not any(mark in first for mark in _DELIMITERS):
         yield from _blank_lines(file)
         return
     reader, width = csv.reader(file, delimiter="\t" if is_smiles and "\t" in first else max(_DELIMITERS, key=first.count)), 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,32 @@ from incidence.data.building import Asked, from_properties
 from incidence.data.dataset import DataSet
 from incidence.data.molecules.reader import read_records
 from incidence.data.molecules.records import smiles_records
-from incidence.data.molecules.smiles import find_smiles, read_smiles, smiles_column
-from incidence.data.readers import Read, assert_options, reader
-from incidence.data.tables import Table, table_of
+from incidence.data.molecules.smiles import find_smiles, is_known, is_molecule, smiles_column
+from incidence.data.node_tables import from_node_tables
+from incidence.data.readers import Read, as_float, assert_options, reader
+from incidence.data.tables import Table, is_frame, read_table, table_of
 from incidence.data.targets import wanted_names
 from incidence.errors import IncidenceError
 
 __all__ = ["from_frames", "from_tables", "read_any", "read_rows"]
 
 
+_NODES, _EDGES = ("nodes", "node", "vertices"), ("edges", "edge", "links", "graph")
+"""What people call the two tables of a graph."""
+
+
 def read_any(path: Path, smiles: str | None = None) -> Table:
-    """A table from a file, whatever is in it."""
-    return read_smiles(path, smiles)
+    """A table from a file, whatever is in it.
+
+    Its first line names no columns if it has numbers alone, a molecule above molecules, or a node that comes again below.
+    """
+
+    def has_names(first: list[str], others: list[list[str]]) -> bool:
+        are_numbers = all(as_float(word) is not None for word in first if word)
+        comes_again = any(word in row[:2] for word in first[:2] for row in others)
+        return smiles in first or is_known(first) or not (are_numbers or comes_again or is_molecule(first, others))
+
+    return read_table(path, has_names)
 
 
 def from_frames(what: Any, target: object = None, *, reader: str | None = None, task: str | None = None, **options: Any) -> DataSet:
@@ -38,11 +53,29 @@ def from_tables(tables: Mapping[str, Table], asked: Asked) -> DataSet:
     Raises:
         IncidenceError: It is not clear what they have; the message says what was looked for.
     """
+    given = asked.options.get("nodes")
+    if given is not None:
+        beside = [given] if isinstance(given, (str, PathLike)) or is_frame(given) else list(given)
+        tables = {**tables, **{f"nodes {k}": _beside(one) for k, one in enumerate(beside)}}
+    nodes = next((table for name, table in tables.items() if name.lower() in _NODES or name == "nodes 0"), None)
+    edges = next((table for name, table in tables.items() if name.lower() in _EDGES or (given is not None and table is not nodes)), None)
+    if nodes is not None and edges is not None and len(tables) == 2:
+        return from_node_tables(edges, nodes, asked)
     if len(tables) == 1:
         [table] = tables.values()
         if asked.options.get("smiles") is not None or find_smiles(table):
             return _molecules(table, asked)
     raise IncidenceError(f"{asked.source}: what the tables have is not clear.")
+
+
+def _beside(what: Any) -> Table:
+    """A table of nodes: a path or a data frame."""
+    if is_frame(what):
+        return table_of(what, "the DataFrame of nodes")
+    path = Path(what).expanduser()
+    if not path.is_file():
+        raise IncidenceError(f"there is no file {path} of nodes.")
+    return read_table(path)
 
 
 def _molecules(table: Table, asked: Asked) -> DataSet:

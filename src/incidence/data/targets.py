@@ -10,7 +10,7 @@ from torch import Tensor
 
 from incidence.data.dataset import Task, assert_task
 from incidence.data.readers import as_float
-from incidence.data.tables import Table
+from incidence.data.tables import Table, listed
 from incidence.errors import IncidenceError
 
 __all__ = ["PARTS", "as_classes", "choose_targets", "is_missing", "is_split", "read_parts", "read_targets", "wanted_names"]
@@ -44,7 +44,8 @@ def choose_targets(table: Table, asked: Sequence[str], used: Collection[str] = (
     """The columns that are to be predicted: those asked for, or the one that is clear.
 
     A lone text may name several, divided by commas. Without any, it is the only column that is not used otherwise; else the only one
-    that is called as targets usually are; else the only one with numbers. A column that counts the rows is none if there is another.
+    that is called as targets usually are; else the only one with numbers, or without. A column that counts the rows is none if there is
+    another.
 
     Raises:
         IncidenceError: A column is not there, or none is clear.
@@ -59,10 +60,11 @@ def choose_targets(table: Table, asked: Sequence[str], used: Collection[str] = (
     told = [name for name in table.columns if name not in used and not is_split(name) and _tells(table[name])]
     free = [name for name in told if not _counts(table[name])]
     numbers = [name for name in free if all(as_float(text) is not None for text in table[name] if not is_missing(text))]
-    for some in (free, [name for name in free if name.lower() in _USUAL], numbers, told):
+    words = [name for name in free if name not in numbers]
+    for some in (free, [name for name in free if name.lower() in _USUAL], numbers, words, told):
         if len(some) == 1:
             return (some[0],)
-    could = f"could be any of: {', '.join(free)}" if free else f"is none of: {', '.join(table.columns)}"
+    could = f"could be any of: {listed(free)}" if free else f"is none of: {listed(table.columns)}"
     raise IncidenceError(f"{table.source}: what is to be predicted {could}. Say which {table.word} with --target.")
 
 

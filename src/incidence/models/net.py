@@ -13,10 +13,10 @@ from incidence.algebra.choice import Choice, carried
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
+from incidence.models.entries import PerTensor, Pick, RowScale
 from incidence.models.terms import AttentionTerm, ProductTerm, Sum, as_texts
-from incidence.nn import Activation, BatchNorm, Dropout, Gate, LayerNorm, Linear, Readout, Residual, Sequential
+from incidence.nn import Activation, BatchNorm, Diffusion, Dropout, Gate, LayerNorm, Linear, Readout, Residual, Sequential
 from incidence.nn.batch_norm import RowRms
-from incidence.nn.composition import Side
 from incidence.nn.linear import as_channels
 from incidence.nn.modules import plan_modules
 from incidence.nn.tensors import Values, as_side, key_of, per_tensor, taken_apart
@@ -77,6 +77,12 @@ class IncidenceNet(nn.Module):
         max_overlap: With open faces: how many matched nodes may lie in one.
         operations: Which operations layers have, if not all, as for `nn.Linear`: `local`, `boundary` and their kin, or a list of what
             `explain` prints for the map of the hidden tensors to themselves.
+        ends: `layer`: the network starts with a complete layer, and so do heads of entries; `entry`: with a linear map of every entry on
+            its own, which has a fraction of the weights where there are many features. The hidden tensors are then those of the inputs.
+        hops: How often nodes take over the mean of their surroundings before the heads; see `nn.Diffusion`.
+        in_dropout: Of the features.
+        scale: `columns`: features come in as they are, or as `Predictor` scales their columns; `rows`: every row is divided by the sum of
+            its absolute values, as is the custom for counts of words.
         products: Texts of products of hidden tensors that every block adds to its layer, as `inc.einsum` takes them: with
             `i j, j k -> i k` over all pairs, a network sees what the linear layers cannot. See docs/models.md.
         attention: Along which hidden tensors blocks attend, over which letters: `near=i j over j`.
@@ -111,13 +117,20 @@ class IncidenceNet(nn.Module):
         products: str | Sequence[str] | None = None,
         attention: str | Sequence[str] | None = None,
         heads: int = 4,
+        ends: str = "layer",
+        hops: int = 0,
+        in_dropout: float = 0.0,
+        scale: str = "columns",
     ) -> None:
         super().__init__()
         self.map = EquivariantMap(text, max_overlap)
-        if depth < 0 or head_depth < 0:
-            raise IncidenceError(f"depth and head_depth count layers, from 0; got {depth} and {head_depth}.")
-        if not all(0 <= p <= 1 for p in (dropout, head_dropout or 0.0)):
-            raise IncidenceError(f"dropout is a probability, from 0 to 1; got {dropout} and {head_dropout}.")
+        if min(depth, head_depth, hops) < 0:
+            raise IncidenceError(f"depth, head_depth and hops count layers, from 0; got {depth}, {head_depth} and {hops}.")
+        if not all(0 <= p <= 1 for p in (dropout, head_dropout or 0.0, in_dropout)):
+            raise IncidenceError(f"dropout is a probability, from 0 to 1; got {dropout}, {head_dropout} and {in_dropout}.")
+        _assert_among("ends", ends, ("layer", "entry"))
+        _assert_among("scale", scale, ("columns", "rows"))
+        self.scale = scale
         self._input_keys = [(key_of(p), str(p)) for p in self.map.inputs]  # made here, as tracing cannot make them
         self._output_keys = [key_of(p) for p in self.map.outputs]
         self.in_channels: list[int] = per_tensor(self.map.inputs, in_channels, "in_channels")
@@ -132,13 +145,21 @@ class IncidenceNet(nn.Module):
         if strange:
             there = ", ".join(f"`{p}`" for p in dict.fromkeys((*inner.inputs, *self.map.outputs)))
             raise IncidenceError(f"activation has `{strange[0]}`, and the network has {there}.")
-        self.encoder = Sequential(
-            self._style.layer(f"{side(self.map.inputs)} -> {self.through}", in_channels), *self._style.after(self.through)
-        )
-        self.blocks = Sequential(*(Residual(self._style.block(self.through, self._terms(hidden, heads))) for _ in range(depth)))
+        before = [*([RowScale()] if scale == "rows" else []), *([Dropout(in_dropout)] if in_dropout else [])]
+        first = self._entry_maps() if ends == "entry" else self._style.layer(f"{side(self.map.inputs)} -> {self.through}", in_channels)
+        self.encoder = Sequential(*before, first, *self._style.after(self.through))
+        blocks = [Residual(self._style.block(self.through, self._terms(hidden, heads))) for _ in range(depth)]
+        self.blocks = Sequential(*blocks, *([Diffusion(self.through, hops)] if hops else []))
         head = readout, head_depth, dropout if head_dropout is None else head_dropout
         outputs = zip(self.map.outputs, self.out_channels, strict=True)
-        self.heads = nn.ModuleList(self._style.head(self.through, p, width, *head) for p, width in outputs)
+        direct = inner.inputs if ends == "entry" else ()
+        self.heads = nn.ModuleList(self._style.head(self.through, p, width, *head, is_direct=p in direct) for p, width in outputs)
+
+    def _entry_maps(self) -> PerTensor:
+        """Linear maps of every entry, from the inputs to the hidden tensors, which are the same."""
+        if set(EquivariantMap(f"{self.through} -> ").inputs) != set(self.map.inputs):
+            raise IncidenceError(f"with ends='entry' the hidden tensors are those of the inputs; got `{self.through}` for `{self.map}`.")
+        return PerTensor(side(self.map.inputs), self.in_channels, self._style.hidden, self._style.bias)
 
     _repr_html_ = html_of
 
@@ -263,7 +284,11 @@ class _Style:
         layer, each = self.layer(f"{text} -> {text}"), PerTensor(text, self.hidden, self.hidden, self.bias)
         return Sequential(Sum(layer, terms) if terms else layer, *self.after(text), each, *self.after(text), Dropout(self.dropout))
 
-    def head(self, text: str, output: Pattern, channels: int, readout: Aggr, depth: int, dropout: float) -> nn.Module:
+    def head(
+        self, text: str, output: Pattern, channels: int, readout: Aggr, depth: int, dropout: float, is_direct: bool = False
+    ) -> nn.Module:
+        if is_direct:
+            return Sequential(Pick(output), Dropout(dropout), PerTensor(side((output,)), self.hidden, channels))
         if output.faces:
             to = side((output,))
             return Sequential(self.layer(f"{text} -> {to}"), *self.after(to), Dropout(dropout), PerTensor(to, self.hidden, channels))
@@ -296,24 +321,9 @@ def _calibrate(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
     layer.calibrate(*arguments)  # type: ignore[operator]
 
 
-class PerTensor(nn.Module):
-    """A linear map of every entry, one for each tensor; that of an oriented tensor has no bias."""
-
-    def __init__(self, text: str, in_channels: int, out_channels: int, bias: bool = True) -> None:
-        super().__init__()
-        self.patterns = as_side(text)
-        self.keys = [key_of(p) for p in self.patterns]
-        self.maps = nn.ModuleList(nn.Linear(in_channels, out_channels, bias and not p.is_oriented) for p in self.patterns)
-
-    def forward(self, x: Values, structure: Structure) -> Any:
-        """Maps every entry."""
-        if not isinstance(x, Mapping):
-            return self.maps[0](x)
-        return {key: linear(x[key]) for key, linear in zip(self.keys, self.maps, strict=True)}
-
-    def follow(self, side: Side | None) -> Side:
-        """The same tensors."""
-        return Side(self.patterns, tuple(linear.out_features for linear in self.maps))  # type: ignore[misc]
+def _assert_among(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise IncidenceError(f"{name} is one of {', '.join(known)}; got {value!r}.")
 
 
 class Rescale(nn.Module):

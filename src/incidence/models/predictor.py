@@ -20,9 +20,9 @@ __all__ = ["Predictor"]
 class Predictor(nn.Module):
     """A network between standardised features and standardised targets.
 
-    Every column of the features is shifted and scaled to mean 0 and deviation 1 over the training data, then clamped; a column that
-    is constant there becomes 1, -1 or 0. Targets that are numbers are shifted and scaled, too. Values of oriented faces, which have a
-    sign, are divided by their root mean square instead. The scales are saved with the weights.
+    Every column of the features is shifted and scaled to mean 0 and deviation 1 over the training data, then clamped, unless the network
+    scales rows itself; a column that is constant there becomes 1, -1 or 0. Targets that are numbers are shifted and scaled, too. Values
+    of oriented faces, which have a sign, are divided by their root mean square instead. The scales are saved with the weights.
 
     Args:
         net: The network.
@@ -45,7 +45,7 @@ class Predictor(nn.Module):
     @torch.no_grad()
     def fit_scales(self, features: Sequence[Mapping[str, Tensor]], targets: Iterable[Tensor] = ()) -> Predictor:
         """Takes the scales from the training data; rows of a target that are not numbers are left out."""
-        for number, rows_of_one in enumerate(zip(*map(self.net.select, features), strict=True)):
+        for number, rows_of_one in enumerate(zip(*map(self.net.select, features), strict=True) if self.net.scale == "columns" else ()):
             self._set(f"{{}}_{number}", torch.cat(rows_of_one), self.net.map.inputs[number].is_oriented, keeps_constants=True)
         rows = [t.reshape(-1, len(self.target_shift)) for t in targets] if self.is_regression else []
         if rows:

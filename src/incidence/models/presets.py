@@ -40,6 +40,9 @@ _RINGS = {"max_overlap": 2}  # an edge that is a side of a ring shares two nodes
 _ORDER3 = {"through": "i j k", "hidden": 16, "depth": 0, "norm": "none", "dropout": 0.0, "whole": None}
 _FLOWS = {"hidden": 16, "depth": 2, "dropout": 0.0}
 _HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
+_ONE = {"aggr": "mean", "operations": "local", "ends": "entry"}  # nothing is pooled over a structure of which only parts are known
+_NODES = {**_ONE, "norm": "layer", "hidden": 64, "depth": 4, "dropout": 0.2}
+_DIFFUSION = {**_ONE, "norm": "none", "hidden": 64, "depth": 0, "hops": 2, "dropout": 0.5, "in_dropout": 0.5}
 _PAIRS = {**_GRAPH, "hidden": 16}
 _PPGN = {"through": "i j", "products": ("i j, j k -> i k",)}
 _LOCAL = {"through": "near=i j", "products": ("near=i j, near=j k -> near=i k",)}
@@ -63,6 +66,8 @@ PRESETS: dict[str, Preset] = {
     "mesh": Preset("i, {i j}, {i j k}", "triangle meshes: vertices, edges and faces", settings=_MESH),
     "flows": Preset("i, <i j>, <i j k>", "flows on complexes: nodes, oriented edges and triangles", settings=_FLOWS),
     "hypergraph": Preset("i, {i ...}", "hypergraphs: nodes and hyperedges of any size", settings=_HYPERGRAPH),
+    "nodes": Preset(None, "entries of one large structure with many labels: no pooling over all of it", settings=_NODES),
+    "diffusion": Preset(None, "the same with few labels: every entry on its own, then averages over neighbours", settings=_DIFFUSION),
     "relational": Preset(None, "tables with keys, or anything else: all tensors that have features"),
 }
 

@@ -7,6 +7,7 @@ with uninterrupted():
     from incidence.nn import transfer as transfer  # gives the layers their methods restrict_to and project
     from incidence.nn.attention import Attention
     from incidence.nn.automorphism import AutomorphismLinear
+    from incidence.nn.diffusion import Diffusion
     from incidence.nn.exchangeable import Exchangeable
     from incidence.nn.gate import Gate
     from incidence.nn.linear import Linear
@@ -22,6 +23,7 @@ __all__ = [
     "Attention",
     "AutomorphismLinear",
     "BatchNorm",
+    "Diffusion",
     "Dropout",
     "Exchangeable",
     "Gate",

@@ -32,6 +32,7 @@ _TRAIN_EXAMPLES = """\
 examples:
   incidence train                                        the data in the package
   incidence train --data meshes/ --validation 0.1        a folder for each class
+  incidence train --data edges.csv --nodes nodes.csv     labels of nodes
   incidence train --data molecules.csv --smiles smiles --target expt
   incidence train --data pyg:TUDataset/MUTAG --folder DATA
   incidence train --model "i, {i j}, ring={i ...}" --hidden 64 --depth 4
@@ -99,6 +100,8 @@ Your own data (--data PATH):
                               also CLASS/{train,test}/FILE
   molecules.csv               SMILES with targets: --smiles COLUMN --target A,B;
                               .smi and .sdf as well
+  edges.csv, nodes.csv        a graph whose nodes have labels: a folder with
+                              both, or --nodes nodes.csv; .npz with masks
   examples.npz                written by Example.save
 Options of a data set, a reader or a lift: --data-options labels=7"""
 _PYG = "a data set of PyG, with --folder DATA for its files"

@@ -17,28 +17,36 @@ from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.train.folder import apart, csv_text
+from incidence.train.ranking import AUC
 
 __all__ = ["BLIND", "HIGHER", "PARTS", "Evaluation", "Scored", "evaluate", "metrics_of", "number", "update"]
 
 PARTS: tuple[str, ...] = ("test", "validation", "train")
 """The first that is there counts."""
-BLIND = {"accuracy": "the most frequent class", "rmse": "the mean of the training data", "mae": "the median of the training data"}
+BLIND = {
+    "accuracy": "the most frequent class",
+    "auc": "a guess",
+    "rmse": "the mean of the training data",
+    "mae": "the median of the training data",
+}
 """What the baseline says, by metric."""
-HIGHER = frozenset({"accuracy"})
+HIGHER = frozenset({"accuracy", "auc"})
 """Metrics that are better the higher they are."""
 
 
 def number(value: float, metric: str) -> str:
     """A metric as people read it."""
-    return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.4g}"
+    return f"{100 * value:.1f} %" if metric in HIGHER else f"{value:.4g}"
 
 
 def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollection:
     """The metrics of a task, by name; those of all processes together if they are shared."""
     if task.kind == "classification":
-        count = max(2, len(task.names))
-        accuracy = torchmetrics.classification.MulticlassAccuracy(num_classes=count, average="micro", sync_on_compute=is_shared)
-        return torchmetrics.MetricCollection({"accuracy": accuracy})
+        count, kinds = max(2, len(task.names)), torchmetrics.classification
+        found: dict[str, Any] = {"accuracy": kinds.MulticlassAccuracy(num_classes=count, average="micro", sync_on_compute=is_shared)}
+        if len(task.names) == 2:
+            found["auc"] = AUC(sync_on_compute=is_shared)
+        return torchmetrics.MetricCollection(found, compute_groups=False)
     numbers: dict[str, Any] = {
         "rmse": torchmetrics.MeanSquaredError(squared=False, sync_on_compute=is_shared),
         "mae": torchmetrics.MeanAbsoluteError(sync_on_compute=is_shared),
@@ -47,14 +55,12 @@ def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollec
 
 
 def update(metrics: torchmetrics.MetricCollection, predicted: Tensor, target: Tensor, task: Task) -> None:
-    """Adds rows to metrics, where there is a target."""
-    if task.kind == "classification":
-        predicted = predicted.argmax(-1)
-    target = target.reshape(predicted.shape)
+    """Adds rows to metrics, where there is a target: probabilities of classes, or numbers."""
+    target = target.reshape(predicted.shape[:1] if task.kind == "classification" else predicted.shape)
     known = task.is_known(target)
-    predicted, target = predicted[known], target[known].to(predicted.dtype)
+    predicted, target = predicted[known], target[known]
     if len(target):
-        metrics.update(predicted, target)
+        metrics.update(predicted, target if task.kind == "classification" else target.to(predicted.dtype))
 
 
 @dataclass(frozen=True)

@@ -101,10 +101,11 @@ class Training(pl.LightningModule):
         self.validation_metrics.reset()
 
     def configure_optimizers(self) -> Any:
-        """AdamW, with a warm-up and a slow decay."""
+        """Adam or AdamW, with a warm-up and a slow decay."""
         parameters = [p for p in self.parameters() if p.requires_grad]
         is_fused = "mixed" not in self.config.precision  # Lightning clips no gradients of a fused optimiser in mixed precision
-        optimizer = torch.optim.AdamW(parameters, lr=self.config.lr, weight_decay=self.config.weight_decay, fused=is_fused)
+        kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[self.config.optimizer]
+        optimizer = kind(parameters, lr=self.config.lr, weight_decay=self.config.weight_decay, fused=is_fused)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

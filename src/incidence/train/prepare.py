@@ -21,11 +21,12 @@ from incidence.structure.storage import arrays_of
 from incidence.train.batches import Order
 from incidence.train.config import RECIPES, Config, read_options
 from incidence.train.folder import ModelSpec
+from incidence.train.recipes import recipe_within, with_metric
 
 __all__ = ["Prepared", "new_predictor", "prepare"]
 
 _TOGETHER = 1024
-_LAYOUT = ("smiles",)
+_LAYOUT = ("smiles", "nodes")
 """Options that say what the user's own tables have."""
 
 
@@ -72,15 +73,17 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
     if config.task is not None and config.task != data.task.kind:
         has = f"the targets of {config.data!r} are for {data.task.kind}"
         raise IncidenceError(f"the task is {config.task}, and {has}: leave out --task, or change the data.")
+    if config.metric is not None:
+        data = with_metric(data, config.metric)
     named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}
-    config = config.with_recipe({**RECIPES.get(data.reader, RECIPES["example"]), **named})
+    split = data.split(config.split)
+    config = config.with_recipe({**RECIPES.get(data.reader, RECIPES["example"]), **recipe_within(data, split), **named})
     preset, lift = find_preset(config.model or ""), config.lift
     if lift is None:  # none if the data has all the tensors of the model
         given = {Pattern(key) for key in data.examples[0].features}
         lift = "none" if preset.inputs and given.issuperset(EquivariantMap(f"{preset.inputs} -> ").inputs) else preset.lift
     if config.max_size is not None and lift != "none":
         lift_options["max_size"] = config.max_size
-    split = data.split(config.split)
     if not len(split.train):
         raise IncidenceError(f"split {config.split} of {config.data!r} has no training data: it is there for comparison, not for training.")
     if lift != "none" or lift_options:
@@ -89,7 +92,9 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
     paths = {key: Path(path).expanduser() for key, path in (("folder", config.folder), ("data", config.data)) if path is not None}
     if config.data in DATA_SETS or not paths["data"].exists():
         del paths["data"]
-    absolute = {key: str(path.resolve()) for key, path in paths.items()}
+    absolute: dict[str, Any] = {key: str(path.resolve()) for key, path in paths.items()}
+    if config.nodes is not None:
+        absolute["nodes"] = tuple(str(Path(path).expanduser().resolve()) for path in config.nodes)
     config = config.replace(**settings_of(config.model or "", config.settings()), **absolute)
     return Prepared(config, data, data.parts(split), lift, lift_options)
 

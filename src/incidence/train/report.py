@@ -8,7 +8,7 @@ import sys
 
 from incidence import plot
 from incidence.errors import IncidenceError
-from incidence.train.evaluate import BLIND, number
+from incidence.train.evaluate import BLIND, HIGHER, number
 from incidence.train.folder import disk_trouble, write
 from incidence.train.page import figures_of, page_text, shown_part
 from incidence.train.run import Run
@@ -30,7 +30,7 @@ def summary(run: Run) -> str:
     """The result in a few lines: the metric beside the baseline, a plot, where everything is, and what to try next."""
     data, (part, scored) = run.prepared.data, shown_part(run)
     metric = data.metric
-    unit = f" {data.task.unit}" if data.task.unit and metric != "accuracy" else ""
+    unit = f" {data.task.unit}" if data.task.unit and metric not in HIGHER else ""
     ours, blind = (number(found[metric], metric) for found in (scored.metrics, scored.baseline))
     lines = [f"{data.name}: {part} {metric} {ours}{unit}, against {blind} for {BLIND[metric]}", ""]
     if data.task.kind == "regression":

@@ -7,10 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from incidence.data.readers import as_float
-from incidence.data.tables import Table, read_table
+from incidence.data.tables import Table, listed, read_table
 from incidence.errors import IncidenceError, need
 
-__all__ = ["are_smiles", "find_smiles", "read_smiles", "smiles_column"]
+__all__ = ["are_smiles", "find_smiles", "is_known", "is_molecule", "read_smiles", "smiles_column"]
 
 _KNOWN = {"smiles", "smi", "canonical_smiles", "isomeric_smiles", "mol", "molecule", "structure", "compound"}
 """What people call the column, in small letters and without blanks."""
@@ -23,14 +23,15 @@ def read_smiles(path: Path, asked: str | None = None) -> Table:
     Files that end in `.smi` or `.smiles` have names of columns only if one of them is a name that people give to SMILES.
     """
     is_list = any(suffix.lower() in (".smi", ".smiles") for suffix in path.suffixes)
-    return read_table(path, lambda first, others: asked in first or _is_known(first) or not (is_list or _is_molecule(first, others)))
+    return read_table(path, lambda first, others: asked in first or is_known(first) or not (is_list or is_molecule(first, others)))
 
 
-def _is_known(first: Sequence[str]) -> bool:
+def is_known(first: Sequence[str]) -> bool:
+    """Whether one of some words is a name that people give to SMILES."""
     return any(_plain(word) in _KNOWN for word in first)
 
 
-def _is_molecule(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
+def is_molecule(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
     """Whether a line has a molecule above other molecules, if there are any."""
     below = [[row[k] for row in others if k < len(row)] for k in range(len(first))]
     return any(are_smiles([word]) and (not texts or are_smiles(texts)) for word, texts in zip(first, below, strict=True))
@@ -46,7 +47,7 @@ def smiles_column(table: Table, asked: str | None = None) -> str:
         return table.named(asked)
     found = find_smiles(table)
     if len(found) != 1:
-        what = f"could be any of: {', '.join(found)}" if found else f"is none of: {', '.join(table.columns)}"
+        what = f"could be any of: {listed(found)}" if found else f"is none of: {listed(table.columns)}"
         raise IncidenceError(f"{table.source}: which column has the SMILES is not clear, it {what}. Say which with --smiles.")
     return found[0]
 

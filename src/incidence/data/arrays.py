@@ -1,0 +1,106 @@
+"""One graph from an `.npz` file of plain arrays: features and labels of nodes, edges, and masks of the parts."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.data.building import Asked
+from incidence.data.dataset import DataSet, Split, Task
+from incidence.data.graphs import node_features
+from incidence.data.node_tables import labelled
+from incidence.errors import IncidenceError
+from incidence.geometry.convert.exchange import once
+from incidence.structure.example import Example
+from incidence.structure.structure import Structure
+
+__all__ = ["from_arrays", "has_arrays"]
+
+_KNOWN: Mapping[str, tuple[str, ...]] = {
+    "edges": ("edges",),
+    "edge_index": ("edge_index",),
+    "features": ("node_features", "features", "x"),
+    "labels": ("node_labels", "labels", "y"),
+    "train": ("train_masks", "train_mask"),
+    "validation": ("val_masks", "val_mask", "valid_mask"),
+    "test": ("test_masks", "test_mask"),
+}
+"""What people call the arrays."""
+
+
+def has_arrays(path: Path) -> bool:
+    """Whether a file has edges and labels as arrays, rather than an example that the library saved."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {name.removesuffix(".npy") for name in archive.namelist()}
+    except (OSError, zipfile.BadZipFile):
+        return False
+    return bool(names & {"edges", "edge_index"}) and bool(names & set(_KNOWN["labels"])) and "format" not in names
+
+
+def from_arrays(asked: Asked) -> DataSet:
+    """A graph whose nodes have labels; masks with a row for each split, [splits, nodes], or with one only.
+
+    Raises:
+        IncidenceError: The arrays do not fit together, or hold other than numbers.
+    """
+    path = asked.path
+    unused = next((name for name, value in (("--target", asked.target), ("--data-options", asked.options)) if value), None)
+    if unused is not None:
+        raise IncidenceError(f"{path} has its own labels: leave out {unused}.")
+    found = _read(path)
+    labels = found["labels"].reshape(-1)
+    count, features = len(labels), found.get("features")
+    if features is not None and len(features) != count:
+        raise IncidenceError(f"{path}: there are {count} labels of nodes and {len(features)} rows of features.")
+    pairs = _pairs(path, found, count)
+    x = node_features(count, pairs) if features is None else features.reshape(count, -1).float()
+    example = Example(Structure(count, {"{i j}": pairs}), {"i": x, "{i j}": torch.ones(pairs.shape[1], 1)})
+    return labelled(asked.name, example, *_task(labels, asked.task), _splits(path, found, count))
+
+
+def _pairs(path: Path, found: Mapping[str, Tensor], count: int) -> Tensor:
+    """Undirected edges, each once and without loops, [2, edges]; `edges` has a row for each, and `edge_index` a column."""
+    given = found["edges"] if "edges" in found else found["edge_index"].T
+    given = given.T if given.ndim == 2 and given.shape[1] != 2 else given
+    if given.ndim != 2 or given.shape[1] != 2:
+        raise IncidenceError(f"{path}: an edge has two nodes, as in an array of shape [edges, 2]; got {list(given.shape)}.")
+    pairs = given.T.long()
+    if pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < count:
+        raise IncidenceError(f"{path}: edges join nodes 0 to {count - 1}, as there are {count} labels; got {int(pairs.max())}.")
+    return once(Pattern("{i j}"), pairs[:, pairs[0] != pairs[1]].contiguous(), count, {}, str(path))[0]
+
+
+def _task(labels: Tensor, asked: str | None) -> tuple[Task, Tensor]:
+    """Whole numbers are classes, unless something else is asked for."""
+    if asked == "regression" or (asked is None and labels.is_floating_point()):
+        return Task("regression", ("target",)), labels.float()[:, None]
+    return Task("classification", tuple(f"class {k}" for k in range(int(labels.max()) + 1))), labels.long()
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            names = {what: next((name for name in known if name in file.files), None) for what, known in _KNOWN.items()}
+            arrays: dict[str, Any] = {what: file[name] for what, name in names.items() if name is not None}
+            return {what: torch.from_numpy(array) for what, array in arrays.items()}
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise IncidenceError(f"{path} cannot be read as arrays of numbers: {error}.") from error
+
+
+def _splits(path: Path, found: Mapping[str, Tensor], count: int) -> list[Split]:
+    if "train" not in found or "test" not in found:
+        return []
+    nothing = torch.zeros_like(found["train"])
+    masks = [found.get(part, nothing).bool() for part in Split._fields]
+    tables = [mask[None] if mask.ndim == 1 else mask for mask in masks]  # (splits, nodes)
+    if any(table.shape != (len(tables[0]), count) for table in tables):
+        raise IncidenceError(f"{path}: masks have a row for each split and a column for each of {count} nodes.")
+    return [Split(*(table[k].nonzero()[:, 0] for table in tables)) for k in range(len(tables[0]))]

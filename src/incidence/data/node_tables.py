@@ -1,0 +1,145 @@
+"""One graph from tables: a row for each edge, and a row for each node with its features and label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from incidence.algebra.pattern import Pattern
+from incidence.data.building import Asked, splits_of
+from incidence.data.columns import as_features, find_column
+from incidence.data.dataset import METRICS, DataSet, Split, Task
+from incidence.data.graphs import node_features
+from incidence.data.tables import Table
+from incidence.data.targets import choose_targets, is_split, read_parts, read_targets
+from incidence.errors import IncidenceError
+from incidence.geometry.convert.exchange import once
+from incidence.structure.example import Example
+from incidence.structure.structure import Structure
+
+__all__ = ["GraphTable", "edge_columns", "from_node_tables", "labelled", "read_graph"]
+
+_IDS = ("id", "node", "node_id", "nodeid", "name", "index", "paper", "user")
+_ENDS = (
+    ("source", "target"), ("src", "dst"), ("from", "to"), ("head", "tail"), ("u", "v"), ("i", "j"), ("node1", "node2"), ("a", "b"),
+    ("id1", "id2"), ("source_id", "target_id"), ("sender", "receiver"),
+)  # fmt: skip
+
+
+class GraphTable(NamedTuple):
+    """A graph from tables.
+
+    Attributes:
+        structure: With the edges, `{i j}` or `(i j)`.
+        features: Of nodes and edges.
+        names: Of the nodes.
+        edges: The pattern of the edges.
+        passed_over: Edges that were left out, and why.
+    """
+
+    structure: Structure
+    features: dict[str, Tensor]
+    names: list[str]
+    edges: str
+    passed_over: list[str]
+
+
+def edge_columns(table: Table) -> tuple[str, str] | None:
+    """The columns of a table of edges that have the ends, by what they are called; None if nothing is called so."""
+    lower = {name.strip().lower(): name for name in table.columns}
+    return next(((lower[one], lower[other]) for one, other in _ENDS if one in lower and other in lower), None)
+
+
+def read_graph(edges: Table, nodes: Table | None, used: Sequence[str] = (), directed: bool = False) -> GraphTable:
+    """A graph from a table of edges and one of nodes, whose columns become features but for those that are used otherwise.
+
+    The ends of an edge are the columns that are called so (`source` and `target`, `from` and `to`, ...), else the first two; a node is
+    known by the column `id`, `node` or `name`, else the first. Without a table of nodes, they are those that edges have, by number if
+    they are numbers.
+
+    Raises:
+        IncidenceError: There are fewer than two columns, a node has two rows, or most edges are between nodes that are not there.
+    """
+    ends = edge_columns(edges) or tuple(list(edges.columns)[:2])
+    if len(ends) < 2:
+        raise IncidenceError(f"{edges.source}: an edge has two nodes, and a row has one column only.")
+    names = _names(edges, ends, nodes)
+    place = {name: k for k, name in enumerate(names)}
+    pairs, kept, passed_over = _pairs(edges, ends, place, "no node of that name has a row" if nodes else "")
+    text = "(i j)" if directed else "{i j}"
+    of_edges = as_features(edges.only(kept), [name for name in edges.columns if name not in ends])[0]
+    values = {"the features": of_edges} if of_edges.shape[1] else {}
+    pairs, values = once(Pattern(text), pairs, len(names), values, edges.source)
+    features = {text: values.get("the features", torch.ones(pairs.shape[1], 1))}
+    of_nodes = torch.zeros(len(names), 0)
+    if nodes is not None:
+        used = [*used, _key(nodes)]
+        of_nodes, _ = as_features(nodes, [name for name in nodes.columns if name not in used and not is_split(name)])
+    features = {"i": of_nodes if of_nodes.shape[1] else node_features(len(names), pairs), **features}
+    return GraphTable(Structure(len(names), {text: pairs}), features, names, text, passed_over)
+
+
+def _key(nodes: Table) -> str:
+    return str(find_column(nodes, _IDS, 0))
+
+
+def _names(edges: Table, ends: Sequence[str], nodes: Table | None) -> list[str]:
+    if nodes is None:
+        used = dict.fromkeys(text for pair in zip(*(edges[end] for end in ends), strict=True) for text in pair)
+        return sorted(used, key=int) if all(text.isdecimal() for text in used) else list(used)
+    names = list(nodes[_key(nodes)])
+    if len(set(names)) < len(names):
+        seen: dict[str, int] = {}
+        row, name = next((k, name) for k, name in enumerate(names) if seen.setdefault(name, k) != k)
+        raise IncidenceError(f"{nodes.source}, {nodes.places[row]}: the node {name!r} has a row already, in {nodes.places[seen[name]]}.")
+    return names
+
+
+def _pairs(edges: Table, ends: Sequence[str], place: dict[str, int], absent: str) -> tuple[Tensor, list[int], list[str]]:
+    """The nodes of every edge that is one, [2, edges], which rows these are, and what is wrong with the others."""
+    rows: dict[tuple[str, ...], int] = {}
+    wrong = []
+    for row, pair in enumerate(zip(*(edges[end] for end in ends), strict=True)):
+        missing = next((name for name in pair if name not in place), None)
+        if missing is None and pair[0] != pair[1] and rows.setdefault(pair, row) == row:
+            continue
+        known = f"is there already, in {edges.places[rows[pair]]}" if pair in rows else f"joins {pair[0]!r} to itself"
+        wrong.append(
+            f"{edges.source}, {edges.places[row]}: the edge {known if missing is None else f'has the node {missing!r}, and {absent}'}."
+        )
+    if len(wrong) > len(rows):
+        raise IncidenceError(f"{len(wrong)} of {len(edges)} edges do not fit the nodes, so columns are hardly what they seem. {wrong[0]}")
+    pairs = torch.tensor([[place[name] for name in pair] for pair in rows], dtype=torch.long).view(-1, 2).T
+    return pairs.contiguous(), list(rows.values()), wrong
+
+
+def from_node_tables(edges: Table, nodes: Table, asked: Asked) -> DataSet:
+    """Labels or numbers of the nodes of one graph; parts by a column `split`, and nodes without a label are predicted in the end."""
+    names = choose_targets(nodes, asked.target, [_key(nodes)])
+    unknown = next((key for key in asked.options if key not in ("nodes", "directed")), None)
+    if unknown is not None:
+        raise IncidenceError(f"a graph from tables has no option `{unknown}`: it takes nodes, directed.")
+    found = read_graph(edges, nodes, names, bool(asked.options.get("directed", False)))
+    task, targets = read_targets(nodes.source, {name: nodes[name] for name in names}, asked.task)
+    own = {name: list(texts) for name, texts in nodes.columns.items() if name not in (*names, _key(nodes)) and not is_split(name)}
+    data = labelled(asked.name, Example(found.structure, found.features), task, targets, splits_of(read_parts(nodes)), found.names)
+    return DataSet(**{**vars(data), "columns": {k: v for k, v in own.items() if _is_text(v)}, "passed_over": tuple(found.passed_over)})
+
+
+def _is_text(texts: Sequence[str]) -> bool:
+    return any(not text.replace(".", "").replace("-", "").isdecimal() for text in texts if text)
+
+
+def labelled(
+    name: str, example: Example, task: Task, targets: Tensor, splits: Sequence[Split], names: Sequence[str] = (), about: str = ""
+) -> DataSet:
+    """The data set of one graph whose nodes have targets."""
+    at = Task(task.kind, task.names, at="i", unit=task.unit)
+    whole = example.replace(target={"i": targets}).canonical()
+    return DataSet(
+        name, [whole], at, tuple(splits), reader="example", about=about or f"Your own data: a graph of {whole.structure.num_nodes} nodes.",
+        is_transductive=True, metric=METRICS[task.kind], names=list(names),
+    )  # fmt: skip

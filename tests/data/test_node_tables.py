@@ -1,0 +1,146 @@
+"""One graph from tables, data frames and arrays: nodes with labels, some of them unknown, and what is passed over."""
+
+import numpy as np
+import pytest
+import torch
+
+from incidence.data import load
+from incidence.data.columns import as_features
+from incidence.data.tables import Table
+from incidence.errors import IncidenceError
+
+NODES = "id,size,colour,topic,split\na,1,red,x,train\nb,2,blue,y,test\nc,4,red,,\nd,8,,x,train\n"
+EDGES = "source,target\na,b\nb,c\nc,b\n"
+
+
+def write(folder, **texts):
+    for name, text in texts.items():
+        (folder / f"{name}.csv").write_text(text)
+    return folder
+
+
+def test_a_graph_with_labels_is_read_from_two_tables(tmp_path):
+    write(tmp_path, edges=EDGES, nodes=NODES)
+    data = load(tmp_path / "edges.csv", "topic", nodes=tmp_path / "nodes.csv")
+    [example] = data.examples
+    assert (data.task.kind, data.task.names, data.task.at, data.is_transductive) == ("classification", ("x", "y"), "i", True)
+    assert example.target["i"].tolist() == [0, 1, -1, 0]
+    assert example.structure["{i j}"].T.tolist() == [[0, 1], [1, 2]]
+    assert example.features["i"].tolist() == [[1, 0, 1], [2, 1, 0], [4, 0, 1], [8, 0, 0]]
+    assert example.features["{i j}"].tolist() == [[1], [1]]
+    assert [part.tolist() for part in data.split()] == [[0, 3], [], [1]]
+    assert (data.names, data.columns) == (["a", "b", "c", "d"], {"colour": ["red", "blue", "red", ""]})
+    assert data.others(data.split()).tolist() == [2]
+
+
+def test_the_same_from_a_folder_and_from_frames(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    write(tmp_path, edges=EDGES, nodes=NODES)
+    data = load(tmp_path / "edges.csv", "topic", nodes=[str(tmp_path / "nodes.csv")])
+    frames = {name: pandas.read_csv(tmp_path / f"{name}.csv") for name in ("nodes", "edges")}
+    for other in (load(tmp_path, "topic"), load(frames, "topic"), load(frames["edges"], "topic", nodes=frames["nodes"])):
+        assert other.examples[0] == data.examples[0]
+        assert other.names == data.names
+
+
+def test_edges_may_have_other_names_or_none_and_features_of_their_own(tmp_path):
+    write(tmp_path, edges="7 3 0.5\n3 9 1.5\n", nodes="name,y\n3,0.5\n7,1.5\n9,2.5\n")
+    data = load(tmp_path / "edges.csv", nodes=tmp_path / "nodes.csv")
+    [example] = data.examples
+    assert (data.task.kind, data.task.names) == ("regression", ("y",))
+    assert example.structure["{i j}"].T.sort(1).values.tolist() == [[0, 1], [0, 2]]
+    assert example.features["{i j}"].flatten().tolist() == [0.5, 1.5]
+    assert example.features["i"].shape == (3, 2)  # degrees, as nodes have no columns but the target
+    (tmp_path / "graph.edges").write_text("7\t3\n9\t7\n")
+    directed = load(tmp_path / "graph.edges", nodes=tmp_path / "nodes.csv", directed=True).examples[0]
+    assert sorted(directed.structure["(i j)"].T.tolist()) == [[1, 0], [2, 1]]
+
+
+def test_edges_that_are_none_are_passed_over(tmp_path):
+    write(tmp_path, edges="from,to\na,b\nb,b\na,b\nc,e\nb,c\nc,d\n", nodes=NODES)
+    told = r"(?s)3 .*line 3: the edge joins 'b' to itself.*line 4: the edge is there already, in line 2.*'e'"
+    with pytest.warns(UserWarning, match=told):
+        data = load(tmp_path / "edges.csv", "topic", nodes=tmp_path / "nodes.csv")
+    assert data.examples[0].structure.num_entries("{i j}") == 3
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodes", "options", "problem"),
+    [
+        ("a\nb\n", NODES, {}, "an edge has two nodes, and a row has one column only"),
+        (EDGES, NODES + "a,1,red,x,train\n", {}, r"nodes.csv, line 6: the node 'a' has a row already, in line 2"),
+        ("source,target\nq,b\na,r\nb,c\n", NODES, {}, "2 of 3 edges do not fit the nodes, .*line 2: the edge has the node 'q'"),
+        (EDGES, NODES, {"colour": 1}, "a graph from tables has no option `colour`: it takes nodes, directed"),
+        (EDGES, NODES.replace(",1,red", ",inf,red"), {}, r"nodes.csv, line 2: the column `size` has a value that is not finite"),
+        ("source,target,w\na,b,1\nb,a,2\n", NODES, {}, "differs from that of"),
+    ],
+)
+def test_tables_that_make_no_graph_are_refused(tmp_path, edges, nodes, options, problem):
+    write(tmp_path, edges=edges, nodes=nodes)
+    with pytest.raises(IncidenceError, match=problem):
+        load(tmp_path / "edges.csv", "topic", nodes=tmp_path / "nodes.csv", **options)
+
+
+def test_a_table_of_nodes_that_is_nowhere_is_named(tmp_path):
+    write(tmp_path, edges=EDGES)
+    with pytest.raises(IncidenceError, match=r"there is no file .*nowhere.csv of nodes"):
+        load(tmp_path / "edges.csv", nodes=tmp_path / "nowhere.csv")
+
+
+def test_columns_become_features_by_what_they_have():
+    columns = {
+        "n": ["1", "", "3", "nan"], "genres": ["Action|Comedy", "Comedy", "", "Action"], "title": ["Jaws", "Heat", "Up", "Alien"],
+        "flag": ["yes", "no", "no", "yes"],
+    }  # fmt: skip
+    made, left = as_features(Table("a", columns, ["line 2"] * 4), list(columns))
+    assert made.tolist() == [[1, 1, 1, 0, 1], [2, 0, 1, 1, 0], [3, 0, 0, 1, 0], [2, 1, 0, 0, 1]]
+    assert left == ["title"]
+
+
+def arrays(path, **changes):
+    masks = np.array([[True, False, False], [False, True, False]])
+    found = {
+        "node_features": np.eye(3, dtype=np.float32), "node_labels": np.array([0, 1, 1]), "edges": np.array([[1, 0], [2, 1]]),
+        "train_masks": masks, "val_masks": ~masks & [[False, False, True]], "test_masks": ~masks & [[True, True, False]], **changes,
+    }  # fmt: skip
+    np.savez(path, **{key: value for key, value in found.items() if value is not None})
+    return path
+
+
+def test_arrays_of_a_graph_with_masks_are_read(tmp_path):
+    data = load(arrays(tmp_path / "a.npz"))
+    [example] = data.examples
+    assert (data.task.at, data.task.names, data.is_transductive) == ("i", ("class 0", "class 1"), True)
+    assert example.structure["{i j}"].T.sort(1).values.tolist() == [[0, 1], [1, 2]]
+    assert torch.equal(example.features["i"], torch.eye(3))
+    assert [[part.tolist() for part in split] for split in data.splits] == [[[0], [2], [1]], [[1], [2], [0]]]
+    named = {"x": np.ones((3, 2)), "y": np.array([0.5, 1.5, 2.5]), "edge_index": np.array([[0, 1, 2, 1], [1, 0, 1, 2]])}
+    np.savez(tmp_path / "b.npz", **named)
+    data = load(tmp_path / "b.npz")
+    assert (data.task.kind, data.examples[0].structure.num_entries("{i j}"), len(data.splits)) == ("regression", 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "problem"),
+    [
+        ({"node_features": np.ones((2, 2))}, {}, "there are 3 labels of nodes and 2 rows of features"),
+        ({"edges": np.arange(9).reshape(3, 3)}, {}, r"an edge has two nodes, as in an array of shape \[edges, 2\]; got \[3, 3\]"),
+        ({"edges": np.array([[0, 5]])}, {}, "edges join nodes 0 to 2, as there are 3 labels; got 5"),
+        ({"train_masks": np.ones((2, 4), dtype=bool)}, {}, "masks have a row for each split and a column for each of 3 nodes"),
+        ({"node_labels": np.array([object()] * 3)}, {}, "cannot be read as arrays of numbers"),
+        ({}, {"target": "x"}, "has its own labels: leave out --target"),
+        ({}, {"labels": 3}, "has its own labels: leave out --data-options"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(tmp_path, changes, options, problem):
+    with pytest.raises(IncidenceError, match=problem):
+        load(arrays(tmp_path / "a.npz", **changes), **options)
+
+
+def test_a_graph_of_pyg_with_masks_is_learned_within():
+    pyg = pytest.importorskip("torch_geometric.data")
+    masks = {f"{part}_mask": torch.arange(6) % 3 == k for k, part in enumerate(("train", "val", "test"))}
+    graph = pyg.Data(x=torch.ones(6, 2), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]), y=torch.tensor([0, 1, 0, 1, 0, 1]), **masks)
+    data = load(graph)
+    assert (data.is_transductive, data.task.at) == (True, "i")
+    assert [part.tolist() for part in data.split()] == [[0, 3], [1, 4], [2, 5]]
