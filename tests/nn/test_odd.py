@@ -130,7 +130,7 @@ def test_what_is_not_odd_is_refused_on_oriented_tensors_when_the_network_is_made
 def test_the_refusal_says_what_to_do():
     with pytest.raises(
         IncidenceError,
-        match=r"must be odd, and relu is not\. Take torch\.tanh, nn\.Softshrink\(\), inc\.nn\.Gate\(channels\) or a linear map without "
+        match=r"must be odd, and relu is not\. Take nn\.Tanh\(\), nn\.Softshrink\(\), inc\.nn\.Gate\(channels\) or a linear map without "
         r"bias; or write `{i j}` for values without a sign\.",
     ):
         Sequential(Linear(FLOW, 4, 4), Activation())
@@ -268,3 +268,24 @@ def test_an_activation_by_tensor_prints_and_copies_and_trains_its_parts():
     assert torch.equal(Activation({"<i j>": torch.tanh})(x["<i j>"], TRIANGLE), x["<i j>"].tanh())
     with pytest.raises(IncidenceError, match=r"an activation is a function of a tensor, such as torch\.relu; got 3"):
         Activation({"i": 3})
+
+
+@pytest.mark.parametrize(
+    "after",
+    [Linear("{i j} -> i", 2, 2), BatchNorm("{i j}", 2), Readout("{i j}")],
+    ids=["layer", "norm", "readout"],
+)
+def test_a_flow_is_not_handed_on_as_a_tensor_without_signs(after):
+    with pytest.raises(IncidenceError, match=r"reads `\{i j\}`, and what comes in is `<i j>`: values of oriented faces have signs"):
+        Sequential(Linear("<i j> -> <i j>", 2, 2), after)
+
+
+def test_a_flow_is_not_handed_on_in_the_opposite_spelling():
+    with pytest.raises(IncidenceError, match="reads `i <j i>`, and what comes in is `i <i j>`"):
+        Sequential(Linear("<i j> -> i <i j>", 2, 2), Linear("i <j i> -> i", 2, 2))
+
+
+def test_a_module_put_in_the_place_of_another_must_be_odd_too():
+    steps = Sequential(Linear("<i j> -> <i j>", 4, 4), nn.Tanh())
+    with pytest.raises(IncidenceError, match="functions of them must be odd"):
+        steps[1] = nn.ReLU()

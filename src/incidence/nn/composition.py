@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError
 from incidence.nn.odd import assert_odd
 
 __all__ = ["Side", "act_on_all", "follow", "follow_all", "takes_structure", "unknown"]
@@ -73,6 +74,7 @@ def follow(module: nn.Module, side: Side | None) -> Side | None:
         IncidenceError: It would lose the sign of an oriented tensor.
     """
     inner = _inner(module)
+    _assert_same_orientation(inner, side)
     own: Any = getattr(inner, "follow", None)
     if own is not None:
         told: Side | None = own(side)
@@ -81,6 +83,19 @@ def follow(module: nn.Module, side: Side | None) -> Side | None:
     if outputs is not None:
         return Side(tuple(outputs), _channels(outputs, getattr(inner, "out_channels", None)))
     return None if side is None or takes_structure(inner) else act_on_all(inner, side)
+
+
+def _assert_same_orientation(module: nn.Module, side: Side | None) -> None:
+    """A lone tensor is handed on without its pattern: read by another, its values would lose their signs, or have the opposite ones."""
+    reads = _reads(module)
+    if side is None or reads is None or not len(side.patterns) == len(reads) == 1:
+        return
+    given, read = side.patterns[0].unnamed(), reads[0].unnamed()
+    if given != read and (given.is_oriented or read.is_oriented):
+        raise IncidenceError(
+            f"{type(module).__name__} reads `{read}`, and what comes in is `{given}`: values of oriented faces have signs, which others "
+            f"have not. Put `inc.nn.Linear('{given} -> {read}', ...)` between them, or use one pattern."
+        )
 
 
 def act_on_all(function: Callable[[Any], Any], side: Side) -> Side:
@@ -102,12 +117,18 @@ def _inner(module: nn.Module) -> nn.Module:
 def _read_side(modules: Iterable[nn.Module]) -> Side | None:
     """The tensors that the first module that tells reads, if all before it leave them what they are."""
     for module in _leaves(modules):
-        patterns = getattr(getattr(module, "map", None), "inputs", getattr(module, "patterns", None))
+        patterns = _reads(module)
         if patterns is not None:
             return unknown(patterns)
         if takes_structure(module) and not hasattr(module, "follow"):
             return None
     return None
+
+
+def _reads(module: nn.Module) -> Sequence[Pattern] | None:
+    """The tensors that a module reads; None if it does not tell."""
+    told: Sequence[Pattern] | None = getattr(getattr(module, "map", None), "inputs", getattr(module, "patterns", None))
+    return told
 
 
 def _leaves(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:

@@ -296,6 +296,11 @@ class Sequential(nn.Sequential):
         self.follow(None)
         return self
 
+    def __setitem__(self, index: Any, module: nn.Module) -> None:
+        """Puts a module in the place of another."""
+        super().__setitem__(index, module)
+        self.follow(None)
+
     _repr_html_ = html_of
 
     def forward(self, x: Values, structure: Structure) -> Any:  # type: ignore[override]

@@ -89,6 +89,6 @@ def assert_odd(function: Callable[[Tensor], Tensor], pattern: Pattern, channels:
     if not fits:
         raise IncidenceError(
             f"values of `{pattern}` change sign with the orientation of their entry, so functions of them must be odd, and {name} {why}. "
-            f"Take torch.tanh, nn.Softshrink(), inc.nn.Gate(channels) or a linear map without bias; or write `{pattern.unoriented()}` for "
+            f"Take nn.Tanh(), nn.Softshrink(), inc.nn.Gate(channels) or a linear map without bias; or write `{pattern.unoriented()}` for "
             f"values without a sign."
         )
