@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from math import comb, factorial
-from typing import NamedTuple
 
 from incidence.algebra.maps import EquivariantMap, as_map
 from incidence.algebra.multilinear import MultilinearMap
@@ -201,7 +200,8 @@ def paper_count(equivariant_map: EquivariantMap | str) -> PaperCount:
     return PaperCount(equivariant_map.dimension, count, total_tau_symm(equivariant_map), reasons if differs else ())
 
 
-class ProductCount(NamedTuple):
+@dataclass(frozen=True)
+class ProductCount:
     """How many products a multilinear map has.
 
     Attributes:
