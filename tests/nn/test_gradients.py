@@ -57,7 +57,16 @@ def test_frozen_parameters_get_no_gradient():
 
 @pytest.mark.parametrize("aggr", ["sum", "mean", ["sum", "mean"]], ids=["sum", "mean", "list"])
 @pytest.mark.parametrize(
-    "text", ["i j -> i j", "i, {i j} -> i, {i j}", "{i ...} -> i", "(i j k) -> [i j]", "i:a j:b -> j:b", "left=(i j) -> right=(i j), i"]
+    "text",
+    [
+        "i j -> i j",
+        "i, {i j} -> i, {i j}",
+        "{i ...} -> i",
+        "(i j k) -> [i j]",
+        "i:a j:b -> j:b",
+        "left=(i j) -> right=(i j), i",
+        "i, <i j> -> i, <i j>",
+    ],
 )
 def test_second_derivatives_are_those_of_finite_differences(text, aggr):
     layer = layer_for(text, 1, aggr)

@@ -32,18 +32,13 @@ def parity(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], uni
         names: Of the numbers.
         unit: Of the numbers.
     """
-    figure = _figure(4.2 * len(names), 4.2)
-    axes = figure.subplots(1, len(names), squeeze=False)[0]
-    for column, (axis, name) in enumerate(zip(axes, names, strict=True)):
-        for number, (part, (predicted, target)) in enumerate(parts.items()):
-            is_last = number == len(parts) - 1
-            y, x = predicted[:, column].tolist(), target.reshape(predicted.shape)[:, column].tolist()
-            _dots(axis, x, y, part, is_last)
+    figure, panels = _panels(parts, names, unit)
+    for axis, columns in panels:
+        for part, predicted, target in columns:
+            _dots(axis, target.tolist(), predicted.tolist(), part, part == columns[-1][0])
         low, high = min(axis.get_xlim()[0], axis.get_ylim()[0]), max(axis.get_xlim()[1], axis.get_ylim()[1])
         axis.plot([low, high], [low, high], color="black", lw=0.8, zorder=0)
         axis.set(xlim=(low, high), ylim=(low, high), aspect="equal", ylabel="predicted")
-        axis.set_title(name, parse_math=False)  # a name is no formula, whatever dollars are in it
-        axis.set_xlabel(f"measured{f' ({unit})' if unit else ''}", parse_math=False)
         axis.legend(frameon=False)
     return figure
 
@@ -56,22 +51,30 @@ def residuals(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], 
         names: Of the numbers.
         unit: Of the numbers.
     """
-    figure = _figure(4.2 * len(names), 4.2)
-    axes = figure.subplots(1, len(names), squeeze=False)[0]
-    for column, (axis, name) in enumerate(zip(axes, names, strict=True)):
-        for number, (part, (predicted, target)) in enumerate(parts.items()):
-            is_last = number == len(parts) - 1
-            x = target.reshape(predicted.shape)[:, column]
-            error = predicted[:, column] - x
-            _dots(axis, x.tolist(), error.tolist(), part, is_last)
-            if is_last:
-                spread = float(error.square().nanmean().sqrt())
-                axis.axhspan(-spread, spread, color=_PALE, alpha=0.12, lw=0)
+    figure, panels = _panels(parts, names, unit)
+    for axis, columns in panels:
+        for part, predicted, target in columns:
+            _dots(axis, target.tolist(), (predicted - target).tolist(), part, part == columns[-1][0])
+        spread = float((predicted - target).square().nanmean().sqrt())
+        axis.axhspan(-spread, spread, color=_PALE, alpha=0.12, lw=0)
         axis.axhline(0, color="black", lw=0.8, zorder=0)
         axis.set(ylabel="predicted - measured")
-        axis.set_title(name, parse_math=False)
-        axis.set_xlabel(f"measured{f' ({unit})' if unit else ''}", parse_math=False)
     return figure
+
+
+_Column = tuple[str, Tensor, Tensor]  # part, predicted, measured
+
+
+def _panels(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], unit: str) -> tuple[Any, list[tuple[Any, list[_Column]]]]:
+    """A figure with a panel for each number, and what is drawn there of every part."""
+    figure = _figure(4.2 * len(names), 4.2)
+    panels = []
+    for number, (axis, name) in enumerate(zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True)):
+        axis.set_title(name, parse_math=False)  # a name is no formula, whatever dollars are in it
+        axis.set_xlabel(f"measured{f' ({unit})' if unit else ''}", parse_math=False)
+        columns = [(part, y[:, number], x.reshape(y.shape)[:, number]) for part, (y, x) in parts.items()]
+        panels.append((axis, columns))
+    return figure, panels
 
 
 def _dots(axis: Any, x: Sequence[float], y: Sequence[float], label: str, is_last: bool) -> None:
