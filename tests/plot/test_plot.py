@@ -10,6 +10,7 @@ import torch
 
 from incidence import plot
 from incidence.errors import IncidenceError
+from incidence.plot.theme import LIGHT
 
 BASE = 0x2800
 
@@ -70,6 +71,7 @@ def test_confusion_counts_true_classes_in_rows():
     [axis] = figure.axes
     assert axis.images[0].get_array().tolist() == [[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]]
     assert sorted((t.get_position(), t.get_text()) for t in axis.texts) == [((0, 0), "1"), ((0, 1), "1"), ((1, 1), "1"), ((2, 2), "1")]
+    assert {t.get_color() for t in axis.texts}.isdisjoint({"white", "black", LIGHT.ink, LIGHT.paper})  # a dark page exchanges these
 
 
 def test_a_figure_is_written_at_once_or_not_at_all(tmp_path: Path):

@@ -17,6 +17,7 @@ __all__ = ["comparison", "confusion", "curves", "parity", "residuals", "save"]
 
 _INK = "#0072b2"
 _PALE = "#d55e00"
+_LIGHT_CELL, _DARK_CELL = "#f7fbff", "#08306b"  # the ends of the map Blues: on dark pages, where black and white are exchanged, they stay
 _MANY = 3_000  # points
 
 
@@ -96,6 +97,9 @@ def curves(rows: Sequence[Mapping[str, float]]) -> Any:
             axis.plot([e for e, _ in shown], [v for _, v in shown], color=(_INK, _PALE)[number % 2], label=name.replace("_", " "))
         is_log = panel is losses and all(row[n] > 0 for row in rows for n in panel if n in row)
         axis.set(xlabel="epoch", yscale="log" if is_log else "linear")
+        if is_log:
+            axis.yaxis.set(major_locator=need("matplotlib.ticker", "a plot", "plot").LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}")
+            axis.yaxis.set_minor_formatter("")
         axis.legend(frameon=False)
     return figure
 
@@ -106,17 +110,17 @@ def confusion(predicted: Tensor, target: Tensor, names: Sequence[str]) -> Any:
     counts = torch.zeros(len(names), len(names))
     counts.index_put_((target[known], predicted[known].argmax(-1)), torch.ones(int(known.sum())), accumulate=True)
     shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
-    size = min(9.0, 2.6 + 0.32 * len(names))
+    size = min(9.0, 2.8 + 0.4 * len(names))
     figure = _figure(size, size)
     axis = figure.subplots()
     axis.imshow(shares.tolist(), cmap="Blues", vmin=0, vmax=1)
-    axis.set_xticks(range(len(names)), names, rotation=90, fontsize=7, parse_math=False)
-    axis.set_yticks(range(len(names)), names, fontsize=7, parse_math=False)
+    axis.set_xticks(range(len(names)), names, rotation=90, fontsize=8, parse_math=False)
+    axis.set_yticks(range(len(names)), names, fontsize=8, parse_math=False)
     axis.set(xlabel="predicted", ylabel="true")
     if len(names) <= 12:
         for row, column in counts.nonzero().tolist():
-            color = "white" if shares[row, column] > 0.5 else "black"
-            axis.text(column, row, int(counts[row, column]), ha="center", va="center", fontsize=7, color=color)
+            color = _LIGHT_CELL if shares[row, column] > 0.5 else _DARK_CELL
+            axis.text(column, row, int(counts[row, column]), ha="center", va="center", fontsize=8, color=color)
     return figure
 
 
