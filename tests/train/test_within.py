@@ -15,6 +15,7 @@ from incidence.errors import IncidenceError
 from incidence.train import train
 from incidence.train.ranking import area_under_curve, hits_at
 from incidence.train.recipes import recipe_within, with_metric
+from incidence.train.report import tell
 
 
 def two_groups(count: int = 60, words: int = 4, seed: int = 0) -> inc.Example:
@@ -55,6 +56,8 @@ def test_labels_of_a_few_nodes_are_carried_to_the_others(tmp_path):
     assert run.prepared.config.model == "diffusion"
     assert run.evaluation.parts["test"].metrics["accuracy"] > 0.85
     assert run.evaluation.parts["test"].metrics["auc"] > 0.9
+    tell(run)
+    assert "<td>i, {i j} -&gt; i, {i j}</td>" in run.folder.report.read_text()
     alone = train({"out": str(tmp_path / "alone"), "epochs": 60, "hops": 0}, data)
     assert alone.evaluation.parts["test"].metrics["accuracy"] < 0.75
 

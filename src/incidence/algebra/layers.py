@@ -33,6 +33,10 @@ def is_layer(value: object) -> bool:
     return isinstance(getattr(value, "map", None), EquivariantMap) and hasattr(value, "operations_of")
 
 
+def _has_map(value: object) -> bool:
+    return isinstance(getattr(value, "map", None), MAPS)
+
+
 @dataclass(frozen=True)
 class Layer:
     """A layer as `explain` shows it.
@@ -57,7 +61,9 @@ class Layer:
 
     @cached_property
     def kept(self) -> frozenset[Operation]:
-        """The operations that it has."""
+        """The operations that it has, each with a weight of its own; none of a module that combines them in another way."""
+        if not is_layer(self.module):
+            return frozenset()
         pairs = ((s, t) for s in range(len(self.map.inputs)) for t in range(len(self.map.outputs)))
         return frozenset(operation for pair in pairs for operation in self.module.operations_of(*pair))
 
@@ -98,9 +104,9 @@ class Network:
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
-        """Its equivariant layers, in the order of its modules."""
-        named = ((name, module) for name, module in self.module.named_modules() if isinstance(getattr(module, "map", None), MAPS))
-        return tuple(Layer(module, name) for name, module in named if is_layer(module) or not any(map(is_layer, module.modules())))
+        """Its equivariant layers, in the order of its modules: the innermost that have a map, and what is the complete layer of one."""
+        found = {name: module for name, module in self.module.named_modules() if name and _has_map(module)}
+        return tuple(Layer(module, name) for name, module in found.items() if is_layer(module) or sum(map(_has_map, module.modules())) == 1)
 
     @cached_property
     def others(self) -> dict[str, int]:
@@ -119,7 +125,7 @@ class Network:
 
     def _head(self) -> str:
         known = getattr(self.module, "map", None)
-        text = f" {known}" if isinstance(known, MAPS) else ""
+        text = f" {known}" if _has_map(self.module) else ""
         count = f"{len(self.layers)} equivariant layer{'s' * (len(self.layers) != 1)}"
         return f"{type(self.module).__name__}{text}: {count}, {_parameters(_num_parameters(self.module.parameters()))}."
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.kernels.diffusion import Neighbourhoods, diffuse
@@ -43,6 +44,7 @@ class Diffusion(nn.Module):
         super().__init__()
         self.text, self.steps = text, steps
         self.patterns = as_side(text)
+        self.map = EquivariantMap.between(self.patterns, self.patterns)
         self._keys = [key_of(p) for p in self.patterns]
         self.links = [p for p in self.patterns if p.is_open or len(p.letters) > 1]
         sorts = {sort for p in self.links for sort in p.sorts.values()}

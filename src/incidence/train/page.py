@@ -18,7 +18,7 @@ from typing import Any
 
 from incidence import __version__, plot
 from incidence.algebra.choice import word_for
-from incidence.algebra.layers import Layer, Network, is_layer
+from incidence.algebra.layers import Layer, Network
 from incidence.algebra.reading import read
 from incidence.plot.theme import DARK, LIGHT, Theme
 from incidence.train.cards import Card, cards
@@ -246,11 +246,11 @@ def _model(run: Run) -> str:
     network = Network(run.predictor.net)
     rows, lists = [], []
     for layer in network.layers:
-        kinds = Counter(word_for(o) for o in layer.kept) if is_layer(layer.module) else Counter()
-        said = ", ".join(f"{kinds[word]} {word}" for word in _WORDS if kinds[word])
-        count = f"{len(layer.kept)} of {layer.map.dimension}"
+        kinds = Counter(map(word_for, layer.kept))
+        said = ", ".join(f"{kinds[word]} {word}" for word in _WORDS if kinds[word]) or layer.kind
+        count = f"{len(layer.kept)} of {layer.map.dimension}" if layer.kept else ""
         rows.append([layer.name, str(layer.map), count, said, f"{layer.num_parameters or 0:,}"])
-        lists.append(_operations(layer))
+        lists += [_operations(layer)] if layer.kept else []
     rows += [[kind, "", "", "", f"{count:,}"] for kind, count in network.others.items()]
     total = sum(p.numel() for p in run.predictor.net.parameters())
     rows.append(["all", "", "", "", f"{total:,}"])
