@@ -8,7 +8,7 @@ from torch import Tensor
 
 import incidence as inc
 from incidence.structure import Structure
-from incidence.train.batches import Order, loader, seed_of
+from incidence.train.batches import Examples, Order, loader, seed_of
 
 SIZES = [(1, 1), (7, 3), (64, 64), (65, 64), (40, 8), (100, 33)]
 
@@ -74,7 +74,7 @@ def test_a_batch_is_changed_in_the_same_way_in_the_same_epoch():
         return [e.replace(features={"i": e.features["i"] + torch.rand(2, 1, generator=generator)}) for e in some]
 
     def values(epoch: int) -> Tensor:
-        return torch.cat([batch.features["i"] for batch in loader(examples, Order(6, 2, 0, epoch=lambda: epoch), shake)])
+        return torch.cat([batch.features["i"] for batch in loader(Examples(examples, shake), Order(6, 2, 0, epoch=lambda: epoch))])
 
     assert torch.equal(values(0), values(0))
     assert not torch.equal(values(0).frac().sort(0)[0], values(1).frac().sort(0)[0])
@@ -84,5 +84,5 @@ def test_a_loader_draws_nothing_from_the_generator_of_the_run():
     examples = [inc.Example(Structure(2, {}), {"i": torch.ones(2, 1)})]
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    list(loader(examples, Order(1, 1, 0)))
+    list(loader(Examples(examples), Order(1, 1, 0)))
     assert torch.equal(torch.get_rng_state(), before)

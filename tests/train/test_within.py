@@ -104,3 +104,37 @@ def test_ranking_metrics_of_one_class_only():
     assert math.isnan(float(hits_at(scores, torch.tensor([False, False]), 1)))
     assert float(hits_at(scores, torch.tensor([True, False]), 5)) == 1.0
     assert float(hits_at(torch.tensor([0.5, 0.5]), torch.tensor([True, False]), 1)) == 0.0
+
+
+def test_one_graph_trains_in_batches_of_nodes_with_their_neighbours_and_the_same_again(tmp_path):
+    data = in_parts(two_groups(words=20), 18)  # fewer labels than words: diffusion over two steps
+    options = {"epochs": 25, "batch_size": 6, "neighbours": "5,5", "hidden": 16}
+    runs = [train({"out": str(tmp_path / name), **options}, data) for name in ("one", "two")]
+    assert runs[0].evaluation.parts["test"].metrics["accuracy"] > 0.8
+    assert len(runs[0].prepared.batches) == 18
+    assert torch.equal(runs[0].evaluation.parts["test"].predicted, runs[1].evaluation.parts["test"].predicted)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"neighbours": "10;10"}, "neighbours are told for every step, as in --neighbours 10,10, or all,all; got '10;10'"),
+        ({"neighbours": "-1,5"}, "neighbours are told for every step"),
+        ({"neighbours": "5,5", "model": "relational"}, "this one looks at all: add --operations local"),
+        ({"neighbours": "5,5", "batch_size": 5, "devices": 50}, "30 nodes cannot be shared by 50 processes"),
+    ],
+)
+def test_neighbours_that_cannot_be_drawn_are_answered(options, message, tmp_path):
+    with pytest.raises(IncidenceError, match=message):
+        train({"out": str(tmp_path / "run"), "epochs": 1, **options}, in_parts(two_groups(), 30, 10))
+
+
+def test_neighbours_are_for_nodes_of_one_structure(tmp_path):
+    with pytest.raises(IncidenceError, match=r"--neighbours is for one structure whose nodes have targets; the data has \d+ examples"):
+        train({"out": str(tmp_path / "run"), "epochs": 1, "neighbours": "5,5"})
+    whole = two_groups()
+    edges = whole.replace(target={"{i j}": torch.zeros(whole.structure.num_entries("{i j}"), dtype=torch.long) % 2})
+    split = Split(torch.arange(10), torch.arange(0), torch.arange(10, 20))
+    data = inc.data.DataSet("x", [edges], inc.data.Task("classification", ("a", "b"), "{i j}"), (split,), "graph", is_transductive=True)
+    with pytest.raises(IncidenceError, match=r"the data has targets of `\{i j\}`: leave it out"):
+        train({"out": str(tmp_path / "run"), "epochs": 1, "neighbours": "5,5", "operations": "local"}, data)

@@ -14,6 +14,7 @@ from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
 from incidence.models.entries import PerTensor, Pick, RowScale
+from incidence.models.reach import reach_of
 from incidence.models.terms import AttentionTerm, ProductTerm, Sum, as_texts
 from incidence.nn import Activation, BatchNorm, Diffusion, Dropout, Gate, LayerNorm, Linear, Readout, Residual, Sequential
 from incidence.nn.batch_norm import RowRms
@@ -183,6 +184,22 @@ class IncidenceNet(nn.Module):
         hidden = self.blocks(self.encoder(x, structure), structure)
         ys = [head(hidden, structure) for head in self.heads]
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
+
+    @property
+    def reach(self) -> int | None:
+        """Within how many steps of its nodes all lies that an output depends on; None if it depends on the whole structure.
+
+        A step leads to the nodes of all entries that a node lies in: `Structure.sample(nodes, hops=net.reach)` has all that the outputs
+        of these nodes need, in a network that is not training.
+
+        Example:
+            >>> IncidenceNet("i, {i j} -> i", 4, depth=2, operations="local").reach, IncidenceNet("i, {i j} -> ", 4).reach
+            (4, None)
+        """
+        trunk, heads = [reach_of(part) for part in (self.encoder, self.blocks)], [reach_of(head) for head in self.heads]
+        if None in (*trunk, *heads):
+            return None
+        return sum(step or 0 for step in trunk) + max(step or 0 for step in heads)
 
     def plan(self, structure: Structure | Example) -> IncidenceNet:
         """Makes the index lists of all layers for a structure: needed before tracing, as by `torch.compile`."""

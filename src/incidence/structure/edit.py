@@ -21,12 +21,14 @@ __all__ = [
     "add_tensors",
     "as_labels",
     "as_mask",
+    "as_nodes",
     "canonical",
     "induced",
     "is_equal",
     "locate",
     "masked",
     "relabel",
+    "rename",
     "reverse",
     "select",
     "with_index",
@@ -155,21 +157,29 @@ def rename(pattern: Pattern, parts: tuple[Tensor, ...], maps: Mapping[str, Tenso
     return letters, *members
 
 
+def as_nodes(structure: StructureData, nodes: Any, what: str) -> dict[str, Tensor]:
+    """Different nodes of some sorts by their numbers, from numbers or masks."""
+    found = {}
+    for sort, which in _per_sort(structure, nodes, what).items():
+        kept, count = which.nonzero()[:, 0] if which.dtype == torch.bool else which, structure.counts[sort]
+        if which.is_floating_point() or (which.dtype == torch.bool and which.shape != (count,)):
+            raise IncidenceError(f"{what} needs node numbers, or a mask of the {count} nodes of sort `{sort}`.")
+        if kept.numel() and (int(kept.min()) < 0 or int(kept.max()) >= count or len(kept.unique()) < len(kept)):
+            raise IncidenceError(f"{what} needs different nodes of 0 to {count - 1} of sort `{sort}`.")
+        found[sort] = kept.long()
+    return found
+
+
 def induced(structure: S, nodes: Any) -> tuple[S, Rows]:
     """The entries all of whose nodes are kept, over those nodes numbered anew, and which rows these were; one structure only."""
     if structure.num_structures != 1:
         raise IncidenceError("induced is for one structure: index the batch first, as in batch[0].induced(nodes).")
     rows: Rows = {sort: torch.arange(n, device=structure.device) for sort, n in structure.counts.items()}
     maps, counts = {sort: rows[sort] for sort in structure.counts}, dict(structure.counts)
-    for sort, which in _per_sort(structure, nodes, "induced").items():
-        kept = which.nonzero()[:, 0] if which.dtype == torch.bool else which
-        if which.is_floating_point() or (which.dtype == torch.bool and which.shape != (counts[sort],)):
-            raise IncidenceError(f"induced needs node numbers, or a mask of the {counts[sort]} nodes of sort `{sort}`.")
-        if kept.numel() and (int(kept.min()) < 0 or int(kept.max()) >= counts[sort] or len(kept.unique()) < len(kept)):
-            raise IncidenceError(f"induced needs different nodes of 0 to {counts[sort] - 1} of sort `{sort}`.")
+    for sort, kept in as_nodes(structure, nodes, "induced").items():
         maps[sort] = torch.full((counts[sort],), -1, dtype=torch.long, device=structure.device)
-        maps[sort][kept.long()] = torch.arange(len(kept), device=structure.device)
-        counts[sort], rows[sort] = len(kept), kept.long()
+        maps[sort][kept] = torch.arange(len(kept), device=structure.device)
+        counts[sort], rows[sort] = len(kept), kept
     index, entry_ptr = {}, {}
     for pattern, parts in structure._index.items():
         moved = rename(pattern, parts, maps)

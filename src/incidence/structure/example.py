@@ -15,12 +15,14 @@ from incidence.errors import IncidenceError
 from incidence.notebook import html_of
 from incidence.structure import edit
 from incidence.structure.batch import cut, numbers, uncollate
+from incidence.structure.data import arranged
 from incidence.structure.ragged import spans, starts_of
+from incidence.structure.sampling import Sample
 from incidence.structure.storage import arrays_of, read_arrays, tensor_arrays, tensors_from, write_arrays
 from incidence.structure.structure import Structure
 from incidence.structure.validate import assert_structure
 
-__all__ = ["Example", "Target"]
+__all__ = ["Example", "SampledExample", "Target"]
 
 Target = Tensor | dict[str, Tensor] | None
 """One tensor for a whole structure, tensors for the entries of patterns, or none."""
@@ -186,6 +188,20 @@ class Example:
         """
         return self._left(*edit.induced(self._structure, nodes))
 
+    def sample(
+        self, nodes: object, hops: int | None = None, sizes: object = None, generator: torch.Generator | None = None
+    ) -> SampledExample:
+        """The surroundings of some nodes with their features, and with the targets of these nodes; see `Structure.sample`.
+
+        Example:
+            >>> path = Example(Structure(4, {"{i j}": [[0, 1, 2], [1, 2, 3]]}), {"i": torch.arange(4.0)[:, None]}, {"i": torch.arange(4)})
+            >>> found = path.sample([2], hops=1)
+            >>> found.features["i"].flatten().tolist(), found.target["i"].tolist()
+            ([2.0, 1.0, 3.0], [2, -1, -1])
+        """
+        found = self._structure.sample(nodes, hops, sizes, generator)
+        return SampledExample._around(self._left(found.structure, found.kept), found)
+
     def select(self, text: str | Pattern, which: object) -> Example:
         """The same example with only some entries of one tensor, their features and targets: a mask or row numbers."""
         return self._left(*edit.select(self._structure, text, which))
@@ -263,6 +279,69 @@ class Example:
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return Example._of, (self._structure, self._features, self._target, self._is_batch)
+
+
+class SampledExample(Example):
+    """The surroundings of some nodes of an example, the seeds, which stand first.
+
+    Targets of entries that have other nodes than seeds are missing: NaN, or -1 where they are integers.
+    """
+
+    _sample: Sample[Structure]
+
+    @classmethod
+    def _around(cls, example: Example, sample: Sample[Structure]) -> SampledExample:
+        self = cls.__new__(cls)
+        target = example._target
+        if isinstance(target, dict):
+            target = {key: _only(y, _is_seed(sample, example._structure.resolve(key))) for key, y in target.items()}
+        self.__dict__.update(example.__dict__, _target=target, _sample=sample)
+        return self
+
+    @property
+    def seeds(self) -> Any:
+        """The rows of the seeds; by sort, if they were given by sort."""
+        return self._sample.seeds
+
+    @property
+    def nodes(self) -> Any:
+        """The old number of every node; with several sorts (or one that is not `node`), for each sort."""
+        return self._sample.nodes
+
+    def rows(self, text: str | Pattern) -> Tensor:
+        """The old row of every entry of a tensor."""
+        return self._sample.rows(text)
+
+    def _map(self, move: Callable[[Any], Any]) -> Example:
+        moved = super()._map(move)
+        seeds, kept = tree_map_only(Tensor, move, (self._sample.seeds, self._sample.kept))
+        return SampledExample._around(moved, Sample(moved.structure, seeds, kept))
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        example = Example._of(self._structure, self._features, self._target, self._is_batch)
+        return SampledExample._around, (example, self._sample)
+
+
+def _is_seed(sample: Sample[Structure], pattern: Pattern) -> Tensor:
+    """Whether all nodes of an entry are seeds; the whole structure counts as one that has no other nodes."""
+    structure = sample.structure
+    seeds = sample.seeds if isinstance(sample.seeds, dict) else {"node": sample.seeds}
+    is_seed = torch.zeros(structure.total_nodes, dtype=torch.bool, device=structure.device)
+    for sort, rows in seeds.items():
+        is_seed[rows + structure._node_offsets[sort]] = True
+    found = torch.ones(structure.num_entries(pattern), dtype=torch.bool, device=structure.device)
+    for bucket in (each.bucket for each in arranged(structure, pattern)):
+        found[bucket.rows] = is_seed[bucket.nodes].all(1)  # (entries of the bucket,)
+    return found
+
+
+def _only(target: Tensor, is_kept: Tensor) -> Tensor:
+    """A target with the rows that are not kept missing; one of truth values, which has no such value, as it is."""
+    if target.dtype == torch.bool:
+        return target
+    kept = target.clone()
+    kept[~is_kept] = float("nan") if target.is_floating_point() else -1
+    return kept
 
 
 def _assert_tensors(structure: Structure, tensors: Mapping[str, Tensor], what: str) -> None:

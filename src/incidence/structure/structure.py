@@ -18,6 +18,7 @@ from incidence.structure.complete import complete_index
 from incidence.structure.data import StructureData, arranged
 from incidence.structure.entries_from_faces import with_pattern
 from incidence.structure.ragged import MAX_ENTRIES
+from incidence.structure.sampling import Sample, sample
 from incidence.structure.validate import as_num_nodes, as_tensors, assert_entries, entry_ptr_from_nodes, node_ptr_of
 
 __all__ = ["Structure"]
@@ -165,6 +166,30 @@ class Structure(StructureData):
     def induced(self, nodes: object) -> Structure:
         """The entries all of whose nodes are kept, over those nodes numbered anew, in the given order."""
         return edit.induced(self, nodes)[0]
+
+    def sample(
+        self, nodes: object, hops: int | None = None, sizes: object = None, generator: torch.Generator | None = None
+    ) -> Sample[Structure]:
+        """The surroundings of some nodes, the seeds: the entries inside of what is reached from them, with all old numbers.
+
+        Nodes are neighbours if they have an entry in common. With all neighbours of as many hops as a network without global operations
+        has layers (`net.reach`), its outputs for the seeds are those on the whole structure.
+
+        Args:
+            nodes: Numbers or a mask; by sort, if there are several.
+            hops: How many steps to go.
+            sizes: How many neighbours of each node to draw, for all steps or for every one of them; None or -1 for all.
+            generator: Of the random choice.
+
+        Raises:
+            IncidenceError: This is a batch, there are no such nodes, or hops and sizes do not say how far to go.
+
+        Example:
+            >>> star = Structure(6, {"{i j}": [[0, 0, 0, 0, 4], [1, 2, 3, 4, 5]]})
+            >>> star.sample([0], hops=1).structure.num_nodes, star.sample([0], sizes=[2, None]).structure.num_nodes <= 4
+            (5, True)
+        """
+        return sample(self, nodes, hops, sizes, generator)
 
     def select(self, text: str | Pattern, which: object) -> Structure:
         """The same structure with only some entries of one tensor: a mask or row numbers."""

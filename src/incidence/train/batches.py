@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Union
 
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from incidence.algebra.pattern import Pattern
+from incidence.data.dataset import Task
+from incidence.errors import IncidenceError, shown
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
+from incidence.structure.sampling import prepare_samples
 
-__all__ = ["Augment", "Order", "loader", "seed_of"]
+__all__ = ["Augment", "Batches", "Examples", "Order", "Surroundings", "loader", "read_sizes", "seed_of", "training_batches"]
 
 Augment = Callable[[list[Example], torch.Generator], list[Example]]
 Chosen = tuple[int, list[int]]
+Batches = Union["Examples", "Surroundings"]
 
 
 def seed_of(*numbers: int) -> int:
@@ -58,11 +63,14 @@ class Order(Sampler[Chosen]):
         return self.num_batches
 
 
-class _Batches(Dataset[Example]):
-    """A batch for each list of numbers."""
+class Examples(Dataset[Example]):
+    """A batch of examples for each list of their numbers, which are changed a little if there is a way to."""
 
-    def __init__(self, examples: Sequence[Example], augment: Augment | None) -> None:
+    def __init__(self, examples: Sequence[Example], augment: Augment | None = None) -> None:
         self.examples, self.augment = examples, augment
+
+    def __len__(self) -> int:
+        return len(self.examples)
 
     def __getitem__(self, chosen: Chosen) -> Example:
         seed, numbers = chosen
@@ -72,10 +80,67 @@ class _Batches(Dataset[Example]):
         return collate(examples)
 
 
-def loader(examples: Sequence[Example], order: Order, augment: Augment | None = None) -> DataLoader[Any]:
+class Surroundings(Dataset[Example]):
+    """The surroundings of some nodes of one example for each list of numbers of these nodes: of all that have a target.
+
+    Args:
+        example: The example.
+        task: What is predicted, for nodes.
+        sizes: How many neighbours are drawn at every step; None for all.
+    """
+
+    def __init__(self, example: Example, task: Task, sizes: Sequence[int | None]) -> None:
+        pattern = example.structure.resolve(task.at)
+        [self.sort] = pattern.sorts.values()
+        known = task.is_known(task.rows(example))
+        self.seeds = known.reshape(len(known), -1).any(1).nonzero()[:, 0]
+        self.example, self.sizes = example, list(sizes)
+        prepare_samples(example.structure)
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    def __getitem__(self, chosen: Chosen) -> Example:
+        seed, numbers = chosen
+        generator = torch.Generator().manual_seed(seed)
+        return self.example.sample({self.sort: self.seeds[numbers]}, sizes=self.sizes, generator=generator)
+
+
+def training_batches(examples: Sequence[Example], task: Task, neighbours: str | None, augment: Augment | None = None) -> Batches:
+    """What training batches are made of: examples; or the nodes of one, if neighbours are to be drawn.
+
+    Raises:
+        IncidenceError: There are several examples, or what is predicted is not for nodes.
+    """
+    if neighbours is None:
+        return Examples(examples, augment)
+    at = Pattern(task.at)
+    if len(examples) != 1 or at.name or at.is_open or len(at.letters) != 1:
+        what = f"{len(examples)} examples" if len(examples) != 1 else f"targets of {f'`{at}`' if task.at else 'the whole structure'}"
+        raise IncidenceError(f"--neighbours is for one structure whose nodes have targets; the data has {what}: leave it out.")
+    return Surroundings(examples[0], task, read_sizes(neighbours))
+
+
+def read_sizes(text: str) -> list[int | None]:
+    """How many neighbours are drawn at every step, as people write it.
+
+    Raises:
+        IncidenceError: It is not written like that.
+
+    Example:
+        >>> read_sizes("15,10,all")
+        [15, 10, None]
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part == "all" or (part.isdecimal() and len(part) < 10) for part in parts):
+        raise IncidenceError(f"neighbours are told for every step, as in --neighbours 10,10, or all,all; got {shown(text)}.")
+    return [None if part == "all" else int(part) for part in parts]
+
+
+def loader(batches: Batches, order: Order) -> DataLoader[Any]:
     """A loader of batches, in a given order.
 
     A loader draws a number when it starts, which Lightning lets it do before the seed of a first epoch is set, and after that of others:
     with a generator of its own it does not matter.
     """
-    return DataLoader(_Batches(examples, augment), sampler=order, batch_size=None, generator=torch.Generator())
+    return DataLoader(batches, sampler=order, batch_size=None, generator=torch.Generator())

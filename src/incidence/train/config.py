@@ -100,6 +100,7 @@ class Config:
 
     epochs: int = _option(50, "training", "how often every example is seen", least=1)
     batch_size: int = _option(64, "training", "examples in a step, over all processes", least=1)
+    neighbours: str | None = _option(None, "training", "one large graph: draw so many around each node of a batch, as in 10,10 or all,all")
     lr: float = _option(3e-3, "training", "peak of the learning rate", least=0)
     optimizer: str = _option("adamw", "training", "adam: weights decay as part of the gradient, as for small graphs", ("adamw", "adam"))
     weight_decay: float = _option(1e-4, "training", "how fast weights decay", least=0)

@@ -15,7 +15,7 @@ from incidence.errors import IncidenceError
 from incidence.models.predictor import Predictor
 from incidence.nn.batch_norm import RowNorm
 from incidence.structure.example import Example
-from incidence.train.batches import Order, loader, seed_of
+from incidence.train.batches import Examples, Order, loader, seed_of
 from incidence.train.evaluate import metrics_of, update
 from incidence.train.prepare import Prepared
 
@@ -30,7 +30,7 @@ class Training(pl.LightningModule):
     def __init__(self, predictor: Predictor, prepared: Prepared) -> None:
         super().__init__()
         self.predictor, self.prepared, self.task, self.config = predictor, prepared, prepared.data.task, prepared.config
-        order = Order(len(prepared.parts.train), self.config.batch_size, share=(0, self.config.devices * self.config.machines))
+        order = Order(len(prepared.batches), self.config.batch_size, share=(0, self.config.devices * self.config.machines))
         self.num_steps = self.config.epochs * len(order)
         self.validation_metrics = metrics_of(self.task, is_shared=True)
         for module in predictor.modules():
@@ -43,15 +43,15 @@ class Training(pl.LightningModule):
 
     def train_dataloader(self) -> DataLoader[Any]:
         """The training part, in another order in every epoch; each process takes its share."""
-        train, share = self.prepared.parts.train, (self.trainer.global_rank, self.trainer.world_size)
-        order = Order(len(train), self.config.batch_size, self.config.seed, share, lambda: self.trainer.current_epoch)
-        return loader(train, order, self.prepared.data.augment if self.config.augment else None)
+        batches, share = self.prepared.batches, (self.trainer.global_rank, self.trainer.world_size)
+        order = Order(len(batches), self.config.batch_size, self.config.seed, share, lambda: self.trainer.current_epoch)
+        return loader(batches, order)
 
     def val_dataloader(self) -> DataLoader[Any]:
         """The validation part; a process that has no share of it takes an example without a target, or the others would wait."""
         held = self.prepared.parts.validation
         share = held[self.trainer.global_rank :: self.trainer.world_size] or [self.task.only(held[0], None)]
-        return loader(share, Order(len(share), self.config.batch_size))
+        return loader(Examples(share), Order(len(share), self.config.batch_size))
 
     def on_train_epoch_start(self) -> None:
         """Seeds what is random in an epoch by its number, so that an epoch that is done again is the same."""

@@ -18,7 +18,7 @@ from incidence.errors import IncidenceError
 from incidence.models import Predictor, find_preset, settings_of
 from incidence.structure.examples import collate
 from incidence.structure.storage import arrays_of
-from incidence.train.batches import Order
+from incidence.train.batches import Batches, Order, training_batches
 from incidence.train.config import RECIPES, Config, read_options
 from incidence.train.folder import ModelSpec
 from incidence.train.recipes import recipe_within, with_metric
@@ -39,6 +39,12 @@ class Prepared:
     parts: Parts
     lift: str
     lift_options: dict[str, Any]
+
+    @cached_property
+    def batches(self) -> Batches:
+        """What the batches of training are made of."""
+        augment = self.data.augment if self.config.augment else None
+        return training_batches(self.parts.train, self.data.task, self.config.neighbours, augment)
 
     @cached_property
     def spec(self) -> ModelSpec:
@@ -105,8 +111,8 @@ def new_predictor(prepared: Prepared) -> Predictor:
     torch.manual_seed(config.seed)
     predictor = prepared.spec.build()
     predictor.fit_scales([e.features for e in train], [task.rows(e) for e in train])
-    _, numbers = next(iter(Order(len(train), config.batch_size, config.seed)))  # the first in a file are often alike
-    batch = collate([train[k] for k in numbers])
+    first = next(iter(Order(len(prepared.batches), config.batch_size, config.seed)))  # the first in a file are often alike
+    batch = training_batches(train, task, config.neighbours)[first]
     return predictor.calibrate(batch.features, batch.structure)
 
 

@@ -191,10 +191,14 @@ class _Job:
         if not any(bool(task.is_known(task.rows(e)).any()) for e in train):
             raise IncidenceError(f"none of the training examples of {config.data!r} has a target: there is nothing to learn from.")
         world = config.devices * config.machines
-        if len(train) < world:
-            raise IncidenceError(f"{len(train)} examples cannot be shared by {world} processes: use fewer --devices.")
+        count = len(prepared.batches)
+        if count < world:
+            what = "examples" if config.neighbours is None else "nodes"
+            raise IncidenceError(f"{count} {what} cannot be shared by {world} processes: use fewer --devices.")
         self.folder, self.prepared, self.start = folder, prepared, start
         self.predictor = new_predictor(prepared) if start is None else prepared.spec.build()
+        if config.neighbours is not None and self.predictor.net.reach is None:
+            raise IncidenceError("--neighbours is for networks that only look near by, and this one looks at all: add --operations local.")
         self.history, self.progress = History(folder.history), Progress(is_shown)
         self.module = Training(self.predictor, prepared)
         with _quiet():
