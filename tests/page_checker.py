@@ -39,7 +39,7 @@ def check_page(text: str, page: str) -> int:
 
 def _check_block(block: str, page: str, offset: int) -> int:
     names: dict[str, object] = {}
-    stated = {line: comment for line, comment in _comments(block).items() if comment and not _WORD.match(comment)}
+    stated = stated_values(block)
     count = len(stated)
     statements = ast.parse(block).body
     last = {statement.end_lineno: statement for statement in statements}
@@ -61,6 +61,11 @@ def _check_block(block: str, page: str, offset: int) -> int:
     for line, comment in stated.items():
         raise WrongPageError(f"{page}:{offset + line}: `# {comment}` states a value, but no statement ends here; begin prose with a word")
     return count
+
+
+def stated_values(block: str) -> dict[int, str]:
+    """The comments of a block that state a value, by the number of their line, from 1."""
+    return {line: comment for line, comment in _comments(block).items() if comment and not _WORD.match(comment)}
 
 
 def _comments(block: str) -> dict[int, str]:

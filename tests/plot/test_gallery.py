@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import pytest
 
+import incidence as inc
 from tests.exact_numbers import VECTORS
 
 ROOT = VECTORS.parent.parent
@@ -18,11 +19,16 @@ def script(name: str) -> dict[str, object]:
 
 
 GALLERY, FIGURES = sorted(script("gallery")["PICTURES"]), sorted(script("paper_figures")["FIGURES"])
+GUIDES = ["allset", "cin", "deepsets", "gin", "scn"]  # the others are drawn by running the guides, which the tests of pages do
 
 
 @pytest.mark.parametrize(
     ("name", "folder", "picture"),
-    [*(("gallery", "gallery", p) for p in GALLERY), *(("paper_figures", "figures", p) for p in FIGURES)],
+    [
+        *(("gallery", "gallery", p) for p in GALLERY),
+        *(("paper_figures", "figures", p) for p in FIGURES),
+        *(("guide_pictures", "guides", p) for p in GUIDES),
+    ],
 )
 def test_a_picture_of_the_pages_is_what_its_script_draws(name, folder, picture):
     """Up to a point of paper and a shade: places are found by iterations, which differ between machines in their last digits."""
@@ -33,6 +39,21 @@ def test_a_picture_of_the_pages_is_what_its_script_draws(name, folder, picture):
     assert NUMBER.sub("", drawn) == NUMBER.sub("", kept)
     ours, theirs = ([float(n) for n in NUMBER.findall(text)] for text in (drawn, kept))
     assert max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) < 1
+
+
+@pytest.mark.parametrize(("name", "picture"), [("landing_picture", "landing"), ("choosing_picture", "choosing")])
+def test_a_picture_of_the_first_pages_is_what_its_script_draws(name, picture):
+    assert script(name)["draw"]() == (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")
+
+
+def test_the_flow_chart_ends_at_networks_that_there_are():
+    named = {name for _, answers in script("choosing_picture")["LADDER"] for _, name in answers}
+    assert named <= set(inc.models.PRESETS)
+
+
+def test_every_picture_of_the_guides_has_a_place_in_one():
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
+    assert sorted(set(re.findall(r"\(guides/([\w-]+)\.svg\)", pages))) == sorted(script("guide_pictures")["PICTURES"])
 
 
 def test_a_page_has_the_command_below_every_picture():
@@ -47,5 +68,5 @@ def test_the_page_of_the_paper_shows_every_figure():
 
 
 def test_the_pictures_of_the_docs_are_small():
-    sizes = [path.stat().st_size for folder in ("gallery", "figures") for path in (ROOT / "docs" / folder).iterdir()]
+    sizes = [path.stat().st_size for folder in ("gallery", "figures", "guides") for path in (ROOT / "docs" / folder).iterdir()]
     assert sum(sizes) < 1_000_000

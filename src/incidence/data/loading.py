@@ -48,6 +48,7 @@ DATA_SETS: dict[str, Source] = {
         "incidence.data.molecules.solubility.load_solubility", "aqueous solubility of 1,282 molecules; part of the package"
     )
 }
+"""The data sets that have a name, and how each is loaded; `register` adds others."""
 
 
 def register(name: str, loader: str | Callable[..., DataSet], about: str = "", recipe: Mapping[str, Any] | None = None) -> None:

@@ -54,13 +54,13 @@ class Reader:
         return path.name.lower().endswith(self.suffixes)
 
 
-# name: (module, the name of its Reader)
 READERS: dict[str, tuple[str, str]] = {
     "graph": ("incidence.data.graphs", "GRAPH"),
     "example": ("incidence.data.examples_file", "EXAMPLE"),
     "molecule": ("incidence.data.molecules.reader", "READER"),
     "mesh": ("incidence.data.meshes.files", "MESH"),
 }
+"""From the name of a reader to its module and its name there."""
 
 
 def reader(name: str) -> Reader:

@@ -70,6 +70,7 @@ PRESETS: dict[str, Preset] = {
     "diffusion": Preset(None, "the same with few labels: every entry on its own, then averages over neighbours", settings=_DIFFUSION),
     "relational": Preset(None, "tables with keys, or anything else: all tensors that have features"),
 }
+"""The networks that have a name: what they read, for whom they are, and their settings."""
 
 
 def make(

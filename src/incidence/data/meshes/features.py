@@ -27,6 +27,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "{i j k}": ("area", "smallest angle", "middle angle", "largest angle", "shortest side", "middle side", "longest side"),
 }  # fmt: skip
+"""The names of the columns of features, by tensor."""
 
 _MAX_RATIO = 10.0  # of a height to its side: one sliver would else set the scale of the column
 

@@ -1,0 +1,91 @@
+r"""Docstrings as they are written here, in what Sphinx reads: backticks are code, dollars formulas, and lists need no blank line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from sphinx.application import Sphinx
+
+__all__ = ["setup", "to_rst"]
+
+_BLOCK = re.compile(r"^(?P<indent>[ ]*)\$\$(?P<latex>.+?)\$\$[ ]*$", flags=re.MULTILINE | re.DOTALL)
+_MARKED = re.compile(
+    r"(?P<ticks>``?)(?P<code>[^`]+)(?P=ticks)|\$(?P<latex>[^$]+)\$|(?P<stressed>(?<!\w)(?P<stars>\*{1,2})[^*\s](?:[^*]*[^*\s])?(?P=stars)(?!\w))|\*"
+)
+_ITEM = re.compile(r"\s*- ")
+
+
+def to_rst(lines: Iterable[str]) -> list[str]:
+    r"""The lines of a docstring in reStructuredText; examples and indented text stay as they are.
+
+    Example:
+        >>> to_rst(["The `rank` is $2^n$."])
+        ['The ``rank`` is :math:`2^n`.']
+    """
+    done: list[str] = []
+    for is_kept, part in groupby(_marked(list(lines)), key=lambda pair: pair[0]):
+        text = "\n".join(line for _, line in part)
+        done += text.split("\n") if is_kept else _prose(text).split("\n")
+    return done
+
+
+def _marked(lines: list[str]) -> Iterator[tuple[bool, str]]:
+    """Every line, and whether it stays as it is: from `>>>` to an empty line, and what is indented after a colon and an empty line."""
+    is_example, margin = False, -1
+    for line, after, later in zip(lines, [*lines[1:], ""], [*lines[2:], "", ""], strict=False):
+        if line.strip() and _indent(line) <= margin:
+            margin = -1
+        is_example = line.lstrip().startswith(">>>") or (is_example and bool(line.strip()))
+        is_kept = is_example or margin >= 0
+        if not is_kept and line.endswith(":") and not after.strip() and _indent(later) > _indent(line):
+            margin, line = _indent(line), f"{line}:"
+        yield is_kept, line
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _prose(text: str) -> str:
+    text = _BLOCK.sub(_as_block, text)
+    return "\n".join(_with_gaps("\n\n".join(_MARKED.sub(_as_role, part) for part in text.split("\n\n")).split("\n")))
+
+
+def _as_block(found: re.Match[str]) -> str:
+    latex = " ".join(found["latex"].split())
+    return f"{found['indent']}.. math:: {latex}"
+
+
+def _as_role(found: re.Match[str]) -> str:
+    """The same in Sphinx's words; where a letter follows at once, an empty escape keeps them apart."""
+    after = found.string[found.end() : found.end() + 1]
+    before = found.string[: found.start()][-1:]
+    if found[0] == "*":
+        return "\\*"
+    if before == ":" or found["stressed"]:  # a role of Sphinx, or the same in both
+        return found[0]
+    inner = " ".join((found["code"] or found["latex"]).split())
+    role = f"``{inner}``" if found["code"] else f":math:`{inner}`"
+    return ("\\ " if before.isalnum() else "") + role + ("\\ " if after.isalnum() else "")
+
+
+def _with_gaps(lines: list[str]) -> Iterator[str]:
+    """An empty line before the first item of a list."""
+    is_list = False
+    for before, line in zip(["", *lines], lines, strict=False):
+        if _ITEM.match(line) and before.strip() and not is_list:
+            yield ""
+        is_list = bool(_ITEM.match(line)) or (is_list and bool(line.strip()))
+        yield line
+
+
+def _process(app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]) -> None:
+    lines[:] = to_rst(lines)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Listens before the reader of Google's sections does."""
+    app.connect("autodoc-process-docstring", _process, priority=400)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
