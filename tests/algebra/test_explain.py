@@ -2,11 +2,14 @@
 
 import json
 import re
+from importlib import import_module
 
 import pytest
 
 from incidence.algebra import EquivariantMap, explain, read
 from incidence.errors import IncidenceError
+
+MODULE = import_module("incidence.algebra.explain")  # whose name is that of the function too
 
 
 def formulas(text: str) -> list[str]:
@@ -161,3 +164,47 @@ def test_no_letter_of_the_user_is_taken_for_a_fresh_one():
         "y[a] = sum_b x[a b]",
     ]
     assert formulas("{u ...} u -> u")[1] == "y[u] = sum x[{u ...} u]"
+
+
+def test_one_matched_node_in_open_faces_is_the_default_and_more_are_asked_for():
+    assert explain("{i ...} -> {i ...}").data()["max_overlap"] == 1
+    assert str(explain("{i ...} -> {i ...}")) == str(explain(EquivariantMap("{i ...} -> {i ...}", 1)))
+    assert explain("{i ...} -> {i ...}", max_overlap=0).data()["dimension"] == 1
+    assert explain("{i ...} -> {i ...}", max_overlap=2).data()["dimension"] == 3
+    assert "at most 2 matched in open faces" in str(explain("{i ...} -> {i ...}", max_overlap=2))
+
+
+def test_text_is_cut_and_data_is_whole_unless_the_other_is_asked_for():
+    explanation = explain("i j k -> i j k")
+    assert explanation.text() == str(explanation) == explanation.text(show_all=False) != explanation.text(show_all=True)
+    assert explanation.data() == explanation.data(show_all=True) != explanation.data(show_all=False)
+    assert [sum(len(b["operations"]) for b in explanation.data(show_all=everything)["blocks"]) for everything in (True, False)] == [203, 60]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 14, 15, 16])
+def test_as_many_operations_are_shown_as_the_limit_says_and_the_rest_is_counted(limit, monkeypatch):
+    monkeypatch.setattr(MODULE, "_MAX_OPERATIONS", limit)
+    explanation, shown = explain("i j -> i j"), min(limit, 15)
+    numbered = re.findall(r"(?m)^ +(\d+)  y\[", str(explanation))
+    assert numbered == [str(n) for n in range(shown)]
+    assert explanation.data(show_all=False)["is_complete"] is (limit >= 15)
+    assert [o["number"] for b in explanation.data(show_all=False)["blocks"] for o in b["operations"]] == list(range(shown))
+    for told in (str(explanation), explanation._repr_html_()):
+        more = re.findall(r"and (\d+) operations? more", told)
+        assert more == ([str(15 - shown)] if shown < 15 else [])
+
+
+@pytest.mark.parametrize("limit", [1, 3, 4, 5])
+def test_as_many_pairs_of_orbits_are_shown_as_the_limit_says_and_the_rest_is_counted(limit, monkeypatch):
+    monkeypatch.setattr(MODULE, "_MAX_BLOCKS", limit)
+    explanation, shown = explain("i j -> i j"), min(limit, 4)
+    assert len(explanation.data(show_all=False)["blocks"]) == shown
+    assert re.findall(r"and (\d+) pairs? of orbits more", str(explanation)) == ([str(4 - shown)] if shown < 4 else [])
+    assert explanation.data(show_all=False)["is_complete"] is (limit >= 4)
+
+
+@pytest.mark.parametrize(("most", "told"), [(14, "too many to list"), (15, "--all or text(show_all=True) shows them")])
+def test_what_is_left_out_can_be_shown_up_to_what_can_be_listed(most, told, monkeypatch):
+    monkeypatch.setattr(MODULE, "_MAX_OPERATIONS", 5)
+    monkeypatch.setattr(MODULE, "MAX_LISTED", most)
+    assert f"... and 10 operations more ({told})." in str(explain("i j -> i j"))

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+from incidence.kernels import bags
 from incidence.kernels.bags import bag_numbers, bag_sum, transposed_product
 
 TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -44,8 +45,20 @@ def test_every_member_knows_its_bag():
     assert bag_numbers(torch.tensor([0, 2, 2, 5]), 5).tolist() == [0, 0, 2, 2, 2]
 
 
-@pytest.mark.parametrize("rows", [0, 1, 63, 16 * 64 - 1, 16 * 64, 16 * 64 + 5, 3000])
-def test_the_transposed_product_is_that_of_torch_in_chunks_or_not(rows):
+@pytest.mark.parametrize("is_given", [False, True], ids=["new", "written to out"])
+@pytest.mark.parametrize("more", [-1, 0, 1, 5, 16], ids=lambda more: f"{more:+d}")
+def test_the_transposed_product_is_that_of_torch_in_chunks_or_not(more, is_given):
+    rows = bags._CHUNKS * bags._LEAST_CHUNK + more  # on both sides of the switch
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(rows, n, generator=generator, dtype=torch.float64) for n in (3, 4))
+    out = torch.full((3, 4), 7.0, dtype=torch.float64)
+    found = transposed_product(a, b, out=out) if is_given else transposed_product(a, b)
+    torch.testing.assert_close(found, a.t() @ b)
+    assert not is_given or found.data_ptr() == out.data_ptr()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 63])
+def test_the_transposed_product_of_few_rows_is_that_of_torch(rows):
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(rows, n, generator=generator, dtype=torch.float64) for n in (3, 4))
     torch.testing.assert_close(transposed_product(a, b), a.t() @ b)

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import incidence as inc
 from incidence.algebra import EquivariantMap
+from incidence.errors import IncidenceError
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
 from incidence.structure.data import orbit_rows
@@ -413,6 +414,18 @@ def test_the_matrix_of_an_operation_is_a_sparse_tensor_of_outputs_by_inputs(path
     assert matrix.shape == (5, 3)
     assert matrix.dtype == torch.float64
     assert matrix.to_dense().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("number", [True, False, 5, -6, 10**30, 1.0, "0", None], ids=repr)
+def test_the_matrix_of_what_is_no_number_of_an_operation_is_refused(path, number):
+    with pytest.raises(IncidenceError, match=r"operations are numbered 0 to 4; got"):
+        Linear("i, (i j) -> i", 1, 1).operator(number, path)
+
+
+@pytest.mark.parametrize("number", [-5, -1, 0, 4])
+def test_operations_may_be_counted_from_the_end(path, number):
+    layer = Linear("i, (i j) -> i", 1, 1)
+    assert torch.equal(layer.operator(number, path).to_dense(), layer.operator(number % 5, path).to_dense())
 
 
 def test_layers_of_the_same_map_share_one_plan(path):

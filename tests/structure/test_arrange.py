@@ -53,6 +53,18 @@ def assert_as_by_hand(bucket: Bucket, num_nodes: int):
     assert list(found.num_sets) == num_sets
 
 
+@pytest.mark.parametrize("size", [15, 16, 17])
+def test_words_that_fill_an_integer_are_told_from_node_sets(size):
+    """With sixteen classes a word alone takes sixty bits."""
+    letters = [f"a{n}" for n in range(size)]
+    generator = torch.Generator().manual_seed(0)
+    sets = [torch.randperm(40, generator=generator)[:size] for _ in range(6)]
+    faces = [nodes[torch.randperm(size, generator=generator)] for nodes in sets for _ in range(3)]
+    [found] = arranged(Structure(40, {f"({' '.join(letters)})": torch.stack(faces).T}), f"({' '.join(letters)})")
+    assert sum(found.num_sets) == 6
+    assert_as_by_hand(found.bucket, 40)
+
+
 def structure_of(text: str, seed: int, num_nodes: int, draws: int) -> Structure:
     pattern = Pattern(text)
     counts = dict.fromkeys(pattern.sorts.values(), num_nodes)

@@ -2,9 +2,12 @@
 
 import csv
 import io
+import re
+from pathlib import Path
 
 import pytest
 
+import incidence
 from incidence.train.folder import csv_text
 
 
@@ -21,3 +24,11 @@ def test_numbers_and_other_texts_stand_in_a_table_as_they_are(cell):
 
 def test_a_cell_with_a_carriage_return_stays_one_cell():
     assert list(csv.reader(io.StringIO(csv_text([["a\r=1", "\r=1"]]), newline=""))) == [["a =1", "' =1"]]
+
+
+def test_every_table_of_the_package_is_written_in_that_way():
+    package = Path(incidence.__file__).parent
+    writers = {
+        str(path.relative_to(package)) for path in package.rglob("*.py") if re.search(r"csv\.(Dict)?[wW]riter|to_csv", path.read_text())
+    }
+    assert writers == {"train/folder.py"}

@@ -9,6 +9,7 @@ __all__ = ["bag_numbers", "bag_sum", "side_by_side", "some_rows", "transposed_pr
 
 _SUM = 0  # the mode of `embedding_bag`
 _BLOCK = 1 << 22  # elements of a temporary
+_CHUNKS, _LEAST_CHUNK = 16, 256  # parts of tall products, and rows that are worth a part
 
 
 def wide_of(dtype: torch.dtype) -> torch.dtype:
@@ -43,13 +44,12 @@ def bag_numbers(ptr: Tensor, total: int) -> Tensor:
 
 
 def transposed_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-    """`a.T @ b`, written to `out` if given, for tall and narrow matrices: in sixteen chunks, which keeps the cores and the cache busy."""
-    chunks = 16
-    length = a.shape[0] // chunks
-    if length < 256:
+    """`a.T @ b`, written to `out` if given, for tall and narrow matrices: in chunks, which keeps the cores and the cache busy."""
+    length = a.shape[0] // _CHUNKS
+    if length < _LEAST_CHUNK:
         return torch.mm(a.t(), b, out=out)
-    head = length * chunks
-    product = torch.bmm(a[:head].view(chunks, length, -1).transpose(1, 2), b[:head].view(chunks, length, -1))
+    head = length * _CHUNKS
+    product = torch.bmm(a[:head].view(_CHUNKS, length, -1).transpose(1, 2), b[:head].view(_CHUNKS, length, -1))
     product = torch.sum(product, 0, out=out)
     return product.addmm_(a[head:].t(), b[head:]) if head < a.shape[0] else product
 

@@ -14,6 +14,7 @@ from incidence.plans.stack import Partners, StackPlan
 __all__ = ["MatrixGradient", "PartnerTerm", "add_gradients", "read_rows"]
 
 _BLOCK = 1 << 19  # floats of the output that are made at a time
+_MOST_ROWS = 2  # for each row that reads a partner, up to which all rows are taken
 
 
 class PartnerTerm(NamedTuple):
@@ -38,7 +39,7 @@ class PartnerTerm(NamedTuple):
     def is_dense(self) -> bool:
         """Whether most rows read a partner, and no row reads two: then all are taken, with 0 for those that read none."""
         targets = self.partners.targets
-        return targets is None or (2 * len(targets) >= self.num_rows and self.partners.by_row(self.num_rows) is not None)
+        return targets is None or (_MOST_ROWS * len(targets) >= self.num_rows and self.partners.by_row(self.num_rows) is not None)
 
 
 class MatrixGradient:

@@ -20,7 +20,7 @@ from torch import Tensor
 from incidence.plans.plan import PartnerKey, Plan, reads_itself
 from incidence.plans.stack import Partners, StackLists, StackPlan, StackSigns
 from incidence.structure.data import Array
-from incidence.structure.ragged import spans, starts_of
+from incidence.structure.ragged import are_short, spans, starts_of
 
 __all__ = ["PlanStore"]
 
@@ -178,7 +178,7 @@ class PlanStore:
         numbers, counted = zip(*map(self._numbers_of, plans), strict=True)
         ends = np.array([kind for stack in self._stacks for kind in stack.ends])
         self._numbers = np.concatenate([*numbers, np.zeros(len(ends), dtype=np.int64)])
-        if max(int(self._numbers.max(initial=0)), int(sizes.sum())) < 2**31 - 1:
+        if are_short(int(self._numbers.max(initial=0)), int(sizes.sum())):
             self._numbers = self._numbers.astype(np.int32)
         self._counted = np.concatenate([*counted, ends])
         lengths = np.array([len(values) for values in numbers])

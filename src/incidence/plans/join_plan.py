@@ -20,7 +20,7 @@ from torch import Tensor
 
 from incidence.plans.dense_join import DenseStep
 from incidence.structure.data import Array
-from incidence.structure.ragged import ranges, sort_few
+from incidence.structure.ragged import are_short, ranges, sort_few
 
 __all__ = ["JoinPlan", "JoinStep", "RoleLists", "RoleOrder"]
 
@@ -186,7 +186,7 @@ def step_of(
     num_structures: int,
 ) -> JoinStep:
     """A step from its joined rows in any order, and the structures of these and of the targets."""
-    dtype = torch.int32 if max(*num_rows, len(targets)) < 2**31 - 1 else torch.long
+    dtype = torch.int32 if are_short(*num_rows, len(targets)) else torch.long
     order = sort_few(targets, num_rows[0])[1]
     ptr = ranges(torch.bincount(targets, minlength=num_rows[0])).to(dtype)
     counts = (torch.bincount(home, minlength=num_structures).cpu().numpy() for home in homes)

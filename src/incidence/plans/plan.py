@@ -25,7 +25,7 @@ from incidence.plans.stack import Partners, StackLists, StackPlan, StackSigns
 from incidence.structure.arrange import Arranged
 from incidence.structure.data import Array, StructureData, arranged
 from incidence.structure.entries import Bucket
-from incidence.structure.ragged import code, no_entries, ranges, rank
+from incidence.structure.ragged import are_short, code, no_entries, ranges, rank
 
 __all__ = ["PartnerKey", "Plan", "build_plan", "reads_itself"]
 
@@ -252,7 +252,7 @@ class _StackBuilder:
         members = [[bucket for bucket in found if bucket.ref.tensor == tensor] for tensor in self._tensors]
         tables = [[self._bags(bucket, position) for bucket in buckets] for position, buckets in enumerate(members)]  # by tensor and bucket
         num_reads = int(self._num_reads.sum())
-        dtype = torch.int32 if max(self._level_ptr[-1], num_reads, sum(self._num_rows)) < 2**31 - 1 else torch.long
+        dtype = torch.int32 if are_short(self._level_ptr[-1], num_reads, sum(self._num_rows)) else torch.long
         bags, widths = self._by_row(members, tables, dtype)  # (reads,), (rows,)
         bags_ptr = ranges(widths).to(dtype)
         signs = None
@@ -360,7 +360,7 @@ def _partners(
         targets, sources = targets[order], sources[order]
         is_full = len(targets) == len(home) and bool((targets == torch.arange(len(home), device=home.device)).all())
         counts = _by_structure(home if is_full else home[targets], num_structures)
-        dtype = torch.int32 if len(home) < 2**31 - 1 else torch.long
+        dtype = torch.int32 if are_short(len(home)) else torch.long
         yield (
             overlap,
             Partners(

@@ -11,7 +11,7 @@ from incidence.plans.layout import BagLayout, MapLayout
 from incidence.plans.plan import Plan
 from incidence.plans.stack import StackLists, StackPlan
 from incidence.structure.data import Array, StructureData
-from incidence.structure.ragged import spans, starts_of
+from incidence.structure.ragged import are_short, spans, starts_of
 
 __all__ = ["is_whole", "whole_plan"]
 
@@ -42,7 +42,7 @@ def _stack(stack: BagLayout, counts: Array, structure: StructureData) -> StackPl
     rows_ptr = np.zeros(num_tensors * num_structures + 1, dtype=np.int64)
     counts.T.ravel().cumsum(out=rows_ptr[1:])
     bags = (np.arange(num_structures) * num_tensors + np.arange(num_tensors)[:, None]).repeat(counts.ravel())
-    dtype = np.int32 if max(row_ptr[-1], len(rows_ptr)) < 2**31 - 1 else np.int64
+    dtype = np.int32 if are_short(row_ptr[-1], len(rows_ptr)) else np.int64
     numbers = bags, np.arange(len(bags) + 1), rows, rows_ptr
     lists = StackLists(*(torch.from_numpy(part.astype(dtype)).to(structure.device) for part in numbers))
     level_ptr = 0, num_tensors * num_structures

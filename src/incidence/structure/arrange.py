@@ -112,8 +112,10 @@ def _keys(bucket: Bucket, num_nodes: int) -> tuple[Tensor, int]:
     sets, num_sets = code([column >> width for column in tagged], [num_nodes] * size)
     letters = [column & ((1 << width) - 1) for column in tagged[:-1]]  # the last one is known from the others
     word, num_words = code(letters, [1 << width] * (size - 1))
+    if num_sets << (num_words - 1).bit_length() >= LIMIT:  # both are ranked before they are put together: the last bits stay the word
+        (sets, _), (word, num_words) = rank(sets), rank(word)
     bits = (num_words - 1).bit_length()
-    return code([sets, word], [num_sets, 1 << bits])[0], bits
+    return (sets << bits) | word, bits
 
 
 def _by_mask(bucket: Bucket, order: Tensor, kind: Tensor, num_kinds: int, is_first: Tensor) -> Arranged:

@@ -18,6 +18,7 @@ from incidence.errors import TooLargeError
 __all__ = [
     "LIMIT",
     "MAX_ENTRIES",
+    "are_short",
     "ascend",
     "assert_few",
     "by_entry",
@@ -41,6 +42,13 @@ MAX_ENTRIES = 20_000_000
 
 LIMIT = 2**62
 """What codes stay below: an integer, with a bit to spare."""
+
+_MOST_SHORT = 2**31 - 1  # what numbers stay below that are listed in 4 bytes
+
+
+def are_short(*largest: int) -> bool:
+    """Whether lists of numbers up to these need only 4 bytes for each."""
+    return max(largest) < _MOST_SHORT
 
 
 def rank(values: Tensor) -> tuple[Tensor, int]:

@@ -55,7 +55,7 @@ def write_arrays(path: Any, arrays: dict[str, Any]) -> None:
 # What reading a damaged or foreign file may raise, in numpy, zipfile or here.
 _DAMAGE = (
     *(ValueError, KeyError, TypeError, IndexError, AttributeError, OSError, EOFError, NotImplementedError, OverflowError),
-    *(RuntimeError, zipfile.BadZipFile, zlib.error, struct.error),
+    *(RuntimeError, SystemError, zipfile.BadZipFile, zlib.error, struct.error),  # SystemError: a text that is none
 )
 
 
