@@ -1,9 +1,10 @@
 """`./run mutate`: breaks the code on purpose, one small change at a time, and counts the changes that no test notices.
 
 Mutants are drawn at random, by a seed, from all small changes of the algebra, kernels, plans, structure and nn. Each is tried in a copy
-of the project: first by the doctests of its module and the tests that are named after it, then by those of its package, then by all
-others; the first test that fails kills it. What survives all of them is listed: a test is missing there, or the change makes no
-difference, and then the reason stands in `attacks/equivalents.txt`.
+of the project by the tests that call the function it lies in, which are found out once, before anything is broken (`attacks/calls.py`):
+first by those that are named after its module, then by those of its package, then by others, and the quickest first. The first test
+that fails kills it. What survives is listed: a test is missing there, or the change makes no difference, and then the reason stands in
+`attacks/equivalents.txt`.
 """
 
 from __future__ import annotations
@@ -24,17 +25,20 @@ from queue import Queue
 from random import Random
 from threading import Lock
 
+from attacks.calls import Call, Calls, chosen, watch
 from attacks.journal import Journal
 from attacks.mutants import Mutant, mutants_of
 from attacks.warm import WarmTests
 
-__all__ = ["all_mutants", "equivalents", "main", "stages", "survivors"]
+__all__ = ["all_mutants", "equivalents", "main", "stages", "survivors", "test_files"]
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("algebra", "kernels", "nn", "plans", "structure")
 _EQUIVALENTS = Path(__file__).with_name("equivalents.txt")
-_LAST = ("benchmarks", "data", "geometry", "models", "plot", "symmetry", "theorems", "train")
-"""Rooms whose tests are about something else, and are asked last."""
+_LEFT_OUT = ("attacks", "benchmarks", "data", "geometry", "plot", "theorems", "train")
+"""Rooms whose tests are about something else."""
+_NEAREST, _OTHERS = 15, 100  # seconds of tests, as long as they took when they were watched
+_LEAST, _TIMES = 60, 10  # seconds that any tests may take, and how many times as long as they took before
 
 
 def all_mutants(root: Path = ROOT, packages: Sequence[str] = PACKAGES) -> list[Mutant]:
@@ -54,19 +58,29 @@ def equivalents(path: Path = _EQUIVALENTS) -> dict[str, str]:
     return found
 
 
-def stages(path: str, root: Path = ROOT) -> list[list[str]]:
-    """The tests that are asked about a file, those nearest to it first; every test is in one stage."""
-    source = Path(path)
-    package, name = source.parts[2], source.stem.strip("_")
-    own = sorted(str(p.relative_to(root)) for p in (root / "tests" / package).glob(f"test_{name}*.py"))
-    nearest = [*([path] if path.endswith(".py") else []), *own]
-    room = [str(p.relative_to(root)) for p in sorted((root / "tests" / package).rglob("test_*.py"))]
-    every = [str(p.relative_to(root)) for p in sorted((root / "tests").rglob("test_*.py"))]
-    is_far = {test: test.split("/")[1] in _LAST or test.count("/") == 1 for test in every}
-    near = [f"src/incidence/{package}", *room]
-    middle = [test for test in every if not is_far[test] and test not in near]
-    far = ["src", *(test for test in every if is_far[test] and test not in near)]
-    return [nearest, near, middle, far]
+def stages(mutant: Mutant, calls: Calls, source: bytes) -> list[list[Call]]:
+    """The tests that are asked about a mutant: some seconds of those nearest to it, then the others that call its function."""
+    package, name = mutant.path.split("/")[2], Path(mutant.path).stem.strip("_")
+
+    def distance(call: Call) -> int:
+        file = call.test.partition("::")[0]
+        if file == mutant.path or (file.startswith(f"tests/{package}/test_") and name in file):
+            return 0
+        return 1 if file.startswith((f"tests/{package}/", f"src/incidence/{package}/")) else 2
+
+    found = sorted(calls.of(mutant.path, source, mutant.line), key=distance)  # and the quickest first, as they were
+    nearest = chosen(found, _NEAREST)
+    return [stage for stage in (nearest, chosen(found[len(nearest) :], _OTHERS)) if stage]
+
+
+def test_files(folder: Path) -> list[str]:
+    """The files whose tests are asked: those of the packages and of what is built on them, but not long runs of whole networks."""
+    files = [
+        *(folder / "tests").glob("*/test_*.py"),
+        *(path for name in PACKAGES for path in (folder / "src/incidence" / name).rglob("*.py")),
+    ]
+    names = [str(path.relative_to(folder)) for path in files]
+    return sorted(name for name in names if name.split("/")[1] not in _LEFT_OUT)
 
 
 def survivors(journal: Journal) -> list[str]:
@@ -87,15 +101,16 @@ def _copy() -> Iterator[Path]:
         yield Path(name)
 
 
-def _try(mutant: Mutant, copy: Path, tests: WarmTests, seconds: float) -> dict[str, object]:
+def _try(mutant: Mutant, copy: Path, tests: WarmTests, calls: Calls) -> dict[str, object]:
     """What becomes of a mutant: the stage and the test that kills it, or that it survived."""
     path, begun = copy / mutant.path, time.monotonic()
-    record: dict[str, object] = {"line": mutant.line, "outcome": "survived"}
+    record: dict[str, object] = {"line": mutant.line, "outcome": "survived", "tests": 0}
     whole = path.read_bytes()
     _write(path, mutant.applied(whole))
     try:
-        for number, some in enumerate(stages(mutant.path, copy)):
-            found = tests.run(some, seconds)
+        for number, some in enumerate(stages(mutant, calls, whole)):
+            found = tests.run([call.test for call in some], _LEAST + _TIMES * sum(call.seconds for call in some))
+            record |= {"tests": len(some) if not number else record["tests"] + len(some)}  # type: ignore[operator]
             if found.has_failed:
                 record |= {"outcome": "killed", "stage": number, "by": found.by}
                 break
@@ -146,7 +161,6 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--count", type=int, default=300, help="how many mutants are drawn (default 300)")
     parser.add_argument("--seed", type=int, default=0, help="of the drawing")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants that are tried at once")
-    parser.add_argument("--seconds", type=float, default=1800, help="after which a stage of tests is taken for one without end")
     parser.add_argument("--again", action="store_true", help="try those that survived once more, after tests were added")
     parser.add_argument("--table", action="store_true", help="only tell what was found so far")
     arguments = parser.parse_args(words)
@@ -156,38 +170,40 @@ def main(words: Sequence[str]) -> int:
     left = [m for m in drawn if m.key not in journal or m.key in old]
     if left and not arguments.table:
         print(f"{len(left)} of {len(drawn)} mutants are to be tried; results go to {journal.path}", file=sys.stderr)
-        _try_all(left, journal, arguments.jobs, arguments.seconds)
+        _try_all(left, journal, arguments.jobs)
     print(_table(journal, drawn))
     return int(bool(survivors(journal)))
 
 
-def _assert_sound(mutants: Sequence[Mutant], copy: Path, tests: WarmTests, seconds: float) -> None:
-    """Refuses to begin where tests fail without any mutant."""
-    for path in sorted({mutant.path for mutant in mutants})[:3]:
-        found = tests.run(stages(path, copy)[0], seconds)
-        if found.has_failed:
-            raise SystemExit(f"tests fail before anything is broken ({found.by}): mend them first.")
+def _assert_sound(mutants: Sequence[Mutant], copy: Path, tests: WarmTests, calls: Calls) -> None:
+    """Refuses to begin where tests that are picked out fail without any mutant."""
+    for mutant in mutants[:3]:
+        for some in stages(mutant, calls, (copy / mutant.path).read_bytes())[:1]:
+            found = tests.run([call.test for call in some], _LEAST + _TIMES * _NEAREST)
+            if found.has_failed:
+                raise SystemExit(f"tests fail before anything is broken ({found.by}): mend them first.")
 
 
-def _try_all(mutants: Sequence[Mutant], journal: Journal, jobs: int, seconds: float) -> None:
+def _try_all(mutants: Sequence[Mutant], journal: Journal, jobs: int) -> None:
     free: Queue[tuple[Path, WarmTests]] = Queue()
     one_at_a_time = Lock()
 
     def one(mutant: Mutant) -> None:
         copy, tests = free.get()
         try:
-            record = _try(mutant, copy, tests, seconds)
+            record = _try(mutant, copy, tests, calls)
         finally:
             free.put((copy, tests))
         with one_at_a_time:
             journal.add(mutant.key, record)
             what = mutant.key.partition(" ")[2]
-            print(f"{record['outcome']:<9}{record['seconds']:>7} s  {mutant.path}:{mutant.line} {what}", file=sys.stderr)
+            print(f"{record['outcome']:<9}{record['seconds']:>7} s  {mutant.path}:{mutant.line} {what}", file=sys.stderr, flush=True)
 
     with ExitStack() as opened, ThreadPoolExecutor(jobs) as pool:
-        for _ in range(jobs):
-            copy = opened.enter_context(_copy())
+        copies = [opened.enter_context(_copy()) for _ in range(jobs)]
+        calls = watch(journal.path.with_name(journal.path.name.replace("mutants", "calls")), test_files(copies[0]), copies[0], jobs)
+        for copy in copies:
             free.put((copy, opened.enter_context(WarmTests(copy))))
         copy, tests = free.queue[0]
-        _assert_sound(mutants, copy, tests, seconds)
+        _assert_sound(mutants, copy, tests, calls)
         list(pool.map(one, mutants))

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import redirect_stderr
+from copy import copy
+from functools import lru_cache
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import torch
 
 __all__ = ["SUFFIXES", "read", "samples"]
 
@@ -22,12 +28,75 @@ _TEXTS = {
     ".obj": _MESH, ".off": _OFF, ".ply": _PLY, ".stl": _STL, ".xyz": _XYZ, ".yaml": _CONFIG, ".g6": "Bw\nC~\n",
     ".edges": "0 1 0.5\n1 2 1.5\n2 3 -1\n", ".smi": "CCO ethanol\nc1ccccc1 benzene\n", ".csv": "smiles,y\nCCO,1.5\nCC,2\nCCC,0\n",
 }  # fmt: skip
-SUFFIXES = (*_TEXTS, ".json", ".npz", ".example.npz", ".sdf")
+_RUN = {
+    ".run.json": "model.json",
+    ".run.yaml": "config.yaml",
+    ".run.safetensors": "model.safetensors",
+    ".run.ckpt": "checkpoints/last.ckpt",
+    ".metrics.json": "metrics.json",
+    ".history.csv": "history.csv",
+}
+"""Files of a run, which are read as parts of it."""
+SUFFIXES = (*_TEXTS, ".json", ".npz", ".example.npz", ".sdf", *_RUN)
 
 
+@lru_cache(maxsize=1)
+def _run() -> TemporaryDirectory[str]:
+    """The folder of a small run that is finished; it is there until the process ends."""
+    import incidence as inc
+    from incidence.train import train
+
+    folder = TemporaryDirectory(prefix="attacked-run-")
+    path = inc.Structure(3, {"{i j}": [[0, 1], [1, 2]]})
+    examples = [
+        inc.Example(path, {"i": torch.full((3, 1), float(n)), "{i j}": torch.ones(2, 1)}, torch.tensor([float(n)])) for n in range(8)
+    ]
+    inc.collate(examples).save(Path(folder.name, "data.npz"))
+    small = {"model": "i, {i j}", "epochs": 1, "batch_size": 4, "hidden": 2, "depth": 1}
+    with redirect_stderr(StringIO()):
+        train({**small, "data": str(Path(folder.name, "data.npz")), "out": str(Path(folder.name, "run"))})
+    return folder
+
+
+def _read_run(path: Path) -> None:
+    """Opens a run that has the file in the place of its own, and reads what is in it."""
+    from incidence.train import checkpoint
+    from incidence.train.folder import RunFolder
+
+    suffix = "".join(path.suffixes)
+    with TemporaryDirectory() as name:
+        run = Path(name)
+        (run / "checkpoints").mkdir()
+        for other in _RUN.values():
+            (run / other).symlink_to(path.absolute() if other == _RUN[suffix] else Path(_run().name, "run", other))
+        folder = RunFolder.open(run)
+        if suffix == ".run.ckpt":
+            folder.read_spec().assert_same(checkpoint.read(folder.last, checkpoint.RESUMABLE)["incidence"], "another model")
+        elif suffix in (".metrics.json", ".history.csv"):
+            model = copy(_model())
+            model.folder = folder
+            assert isinstance(model.metrics, dict)
+            assert isinstance(model.history, list)
+        else:
+            _model_of(folder)
+
+
+def _model_of(folder: Any) -> Any:
+    from incidence.train.model import Model
+
+    return Model(folder)
+
+
+@lru_cache(maxsize=1)
+def _model() -> Any:
+    from incidence.train.folder import RunFolder
+
+    return _model_of(RunFolder.open(Path(_run().name, "run")))
+
+
+@lru_cache(maxsize=1)
 def samples() -> dict[str, bytes]:
     """The bytes of a sound file of every kind, by suffix."""
-    import torch
     from rdkit import Chem
 
     import incidence as inc
@@ -43,7 +112,7 @@ def samples() -> dict[str, bytes]:
         write_hif(hypergraph, folder / "a.json")
         write_sdf([Molecule("m", Chem.MolFromSmiles("CCO"), {"SOL": "1.5"})] * 2, folder / "a.sdf")
         found |= {suffix: (folder / f"a{suffix}").read_bytes() for suffix in (".npz", ".example.npz", ".json", ".sdf")}
-    return found
+    return found | {suffix: Path(_run().name, "run", name).read_bytes() for suffix, name in _RUN.items()}
 
 
 def read(path: Path) -> None:
@@ -62,5 +131,6 @@ def read(path: Path) -> None:
         **dict.fromkeys((".edges", ".g6"), lambda p: list(reader("graph").read(p, []))),
         **dict.fromkeys((".sdf", ".xyz", ".smi"), lambda p: list(reader("molecule").read(p, []))),
         ".csv": lambda p: inc.data.load(p, "y"),
+        **dict.fromkeys(_RUN, _read_run),
     }
     doors[suffix](path)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -32,28 +33,52 @@ class WarmTests:
     """A process that has loaded what tests need, other than the project, and forks for every run of tests of the project in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        paths = os.pathsep.join(map(str, (folder / "src", folder, Path(__file__).parents[1])))
-        own = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "XDG_CACHE_HOME": str(folder / ".cache")}
+        self._folder = folder
+        self._server = self._started()
+
+    def _started(self) -> subprocess.Popen[str]:
+        paths = os.pathsep.join(map(str, (self._folder / "src", self._folder, Path(__file__).parents[1])))
+        own = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "XDG_CACHE_HOME": str(self._folder / ".cache")}
         command = [sys.executable, "-m", "attacks.warm"]
-        self._server = subprocess.Popen(
-            command, cwd=folder, env={**os.environ, **own}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        return subprocess.Popen(
+            command,
+            cwd=self._folder,
+            env={**os.environ, **own},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
 
     def __enter__(self) -> WarmTests:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        assert self._server.stdin is not None
-        self._server.stdin.close()
-        self._server.wait()
+        self._end()
+
+    def _end(self) -> None:
+        self._server.kill()
+        self._server.communicate()
 
     def run(self, tests: list[str], seconds: float) -> Outcome:
         """Runs tests until one fails. What does not end within the time has failed, and so has what dies or cannot be loaded."""
+        for _ in range(3):
+            answer = self._asked(json.dumps([tests, seconds]) + "\n")
+            if answer:
+                return Outcome(*json.loads(answer))
+            self._end()  # some tests have ended the server itself
+            self._server = self._started()
+        return Outcome(True, "the process of tests ended three times")
+
+    def _asked(self, line: str) -> str:
         assert self._server.stdin is not None
         assert self._server.stdout is not None
-        self._server.stdin.write(json.dumps([tests, seconds]) + "\n")
-        self._server.stdin.flush()
-        return Outcome(*json.loads(self._server.stdout.readline()))
+        try:
+            self._server.stdin.write(line)
+            self._server.stdin.flush()
+            return self._server.stdout.readline()
+        except OSError:
+            return ""
 
 
 def _serve() -> None:
@@ -65,11 +90,11 @@ def _serve() -> None:
     torch.set_num_threads(1)
     for line in sys.stdin:
         tests, seconds = json.loads(line)
-        with tempfile.TemporaryFile("w+") as said:
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
             code = _forked(tests, seconds, said.fileno())
             said.seek(0)
             failed = [line for line in said.read().splitlines() if line.startswith(("FAILED", "ERROR"))]
-        by = failed[0].partition(" - ")[0] if failed else f"exit code {code}"
+        by = failed[0].partition(" - ")[0] if failed else "no end" if code == -signal.SIGKILL else f"exit code {code}"
         print(json.dumps([code not in (0, _NO_TESTS), by]), flush=True)
 
 
@@ -78,6 +103,7 @@ def _forked(tests: list[str], seconds: float, said: int) -> int:
     child = os.fork()
     if not child:
         os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what is asked next is for the server alone
         os.dup2(said, 1)
         os.dup2(said, 2)
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
@@ -91,7 +117,8 @@ def _forked(tests: list[str], seconds: float, said: int) -> int:
         if done:
             return os.waitstatus_to_exitcode(status)
         if time.monotonic() > until:
-            os.killpg(child, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
         time.sleep(0.02)
 
 

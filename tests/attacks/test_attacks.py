@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from attacks.calls import Call, Calls, chosen, watch
 from attacks.fuzz import mangle, verdict
 from attacks.journal import Journal
 from attacks.kill import same_bits
@@ -12,6 +13,7 @@ from attacks.mutants import mutants_of
 from attacks.mutate import all_mutants, equivalents, stages
 from attacks.properties import PROPERTIES
 from attacks.samples import SUFFIXES, samples
+from attacks.warm import WarmTests
 
 ROOT = Path(__file__).parents[2]
 
@@ -62,11 +64,70 @@ def test_operators_and_numbers_of_c_are_mutants_and_comments_are_not():
     assert [(m.old, m.new, m.line) for m in mutants_of("a.c", source)] == [("+", "-", 3), ("1", "2", 3)]
 
 
-def test_tests_named_after_a_module_are_asked_first_and_all_are_asked():
-    nearest, *others = stages("src/incidence/algebra/orbit.py")
-    assert nearest == ["src/incidence/algebra/orbit.py", "tests/algebra/test_orbit.py"]
-    asked = {test for stage in (nearest, *others) for test in stage}
-    assert asked >= {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
+CALLED = """
+{"test": "tests/nn/test_linear.py::far", "seconds": 0.1, "lines": {"src/incidence/algebra/orbit.py": [1, 3]}}
+{"test": "tests/algebra/test_maps.py::near", "seconds": 0.3, "lines": {"src/incidence/algebra/orbit.py": [3]}}
+{"test": "tests/algebra/test_orbit.py::slow", "seconds": 20, "lines": {"src/incidence/algebra/orbit.py": [3]}}
+{"test": "tests/algebra/test_orbit.py::own", "seconds": 0.2, "lines": {"src/incidence/algebra/orbit.py": [3]}}
+{"test": "tests/algebra/test_orbit.py::other", "seconds": 0.1, "lines": {"src/incidence/algebra/orbit.py": [1]}}
+{"test": "tests/kernels/test_native.py::compiled", "seconds": 1, "lines": {"src/incidence/kernels/native.py": [7]}}
+{"watched": {"tests/nn/test_linear.py": "abc"}}
+"""
+
+
+@pytest.fixture
+def calls(tmp_path):
+    (tmp_path / "calls.jsonl").write_text(CALLED.strip())
+    return Calls(tmp_path / "calls.jsonl")
+
+
+def test_tests_named_after_a_module_that_call_the_function_are_asked_first_and_then_others_that_do(calls):
+    source = b"def f():\n    pass\ndef g():\n    return 1\n"
+    [mutant] = [m for m in mutants_of("src/incidence/algebra/orbit.py", source) if m.line == 4]
+    first, others = stages(mutant, calls, source)
+    assert [call.test.partition("::")[2] for call in first] == ["own"]
+    assert [call.test.partition("::")[2] for call in others] == ["slow", "near", "far"]
+
+
+def test_what_lies_outside_of_functions_is_shown_to_all_tests_of_the_file_and_c_to_those_that_call_it(calls):
+    assert len(calls.of("src/incidence/algebra/orbit.py", b"x = 1\ndef f():\n    pass\n", 1)) == 5
+    assert [call.test for call in calls.of("src/incidence/kernels/native.c", b"", 1)] == ["tests/kernels/test_native.py::compiled"]
+    assert calls.watched == {"tests/nn/test_linear.py": "abc"}
+
+
+def test_tests_are_chosen_up_to_a_time_and_one_in_any_case():
+    some = [Call(str(n), 1.0, {}) for n in range(5)]
+    assert [len(chosen(some, seconds)) for seconds in (0.5, 1, 3, 100)] == [1, 1, 3, 5]
+    assert chosen([], 5) == []
+
+
+def test_what_a_test_calls_is_written_down_while_it_runs(tmp_path):
+    for name, text in {
+        "src/own/__init__.py": "def f():\n    return 1\n\n\ndef g():\n    return 2\n",
+        "test_a.py": "import own\n\ndef test_f():\n    assert own.f() == 1\n\ndef test_none():\n    assert True\n",
+        "pyproject.toml": "[tool.pytest.ini_options]\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "attacks").symlink_to(ROOT / "attacks")
+    found = watch(tmp_path / "calls.jsonl", ["test_a.py"], tmp_path, jobs=0)
+    assert [call.test for call in found.of("src/own/__init__.py", b"def f():\n    return 1\n\n\ndef g():\n    return 2\n", 2)] == [
+        "test_a.py::test_f"
+    ]
+    assert len(found) == 2
+    written = (tmp_path / "calls.jsonl").read_bytes()
+    watch(tmp_path / "calls.jsonl", ["test_a.py"], tmp_path, jobs=0)
+    assert (tmp_path / "calls.jsonl").read_bytes() == written  # nothing has changed, so nothing is run again
+
+
+@pytest.mark.slow
+def test_a_server_of_tests_that_is_killed_is_started_again(tmp_path):
+    (tmp_path / "test_a.py").write_text("def test_one():\n    assert True\n\ndef test_two():\n    assert False\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    with WarmTests(tmp_path) as tests:
+        assert tests.run(["test_a.py::test_one"], 60) == (False, "exit code 0")
+        tests._server.kill()
+        assert tests.run(["test_a.py"], 60) == (True, "FAILED test_a.py::test_two")
 
 
 def test_every_mutant_without_a_difference_has_a_reason_below_it(tmp_path):

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import logging
 import sys
 
 import numpy as np
@@ -260,3 +261,12 @@ def test_a_scene_is_not_one_mesh():
 def test_repair_mends_faces_but_not_files():
     with pytest.raises(IncidenceError, match="names point 9"):
         geometry.mesh((T, [[0, 1, 9]]), repair=True)
+
+
+def test_what_a_library_logs_of_a_damaged_file_is_not_shown_beside_the_sentence(tmp_path, caplog):
+    path = tmp_path / "a.stl"
+    path.write_bytes(FACET.replace(b"normal 0 0 1", b"normal 0 x 1") + b"endsolid\n")
+    caplog.set_level("DEBUG", logger="trimesh")
+    assert geometry.mesh(path).num_nodes == 3  # normals are of no interest
+    assert not caplog.records
+    assert not logging.getLogger("trimesh.util").disabled

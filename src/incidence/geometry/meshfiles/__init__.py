@@ -8,9 +8,11 @@ has triangles and no nodes, is left to trimesh.
 from __future__ import annotations
 
 import gzip
+import logging
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from os.path import exists, isdir, isfile
 from pathlib import Path
@@ -26,11 +28,22 @@ from incidence.limits import assert_unpacked
 __all__ = ["FORMATS", "Soup", "read_soup"]
 
 
+@contextmanager
+def _without_log(name: str) -> Iterator[None]:
+    """Keeps a library from telling what went wrong inside of it: an error says so in a sentence."""
+    log = logging.getLogger(name)
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
 def read_stl(data: bytes, name: str) -> Soup:
     """Points and triangles of an STL file, text or binary, by trimesh: equal corners are one node, numbered as they first appear."""
     trimesh = need("trimesh", "reading an STL file", "mesh")
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _without_log("trimesh.util"):
             warnings.simplefilter("error")  # where text is no number, numpy warns and drops the rest of the file
             found = trimesh.load_mesh(BytesIO(data), file_type="stl", process=False)
             corners = np.array(found.vertices, dtype=np.float64)[np.array(found.faces).ravel()]
