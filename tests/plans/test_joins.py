@@ -10,6 +10,7 @@ from incidence.plans.join_plan import JoinPlan
 from incidence.plans.joining import build_join_plan
 from incidence.plans.products import groups_of, join_plan_of
 from incidence.structure import Structure, collate, pack
+from tests.nn.product_definition import product_by_definition
 from tests.nn.product_texts import TEXTS
 from tests.structure.random_structures import random_structure
 
@@ -177,6 +178,15 @@ def test_where_all_entries_are_there_arrays_are_multiplied(text, monkeypatch):
     sparse = collate(list(s))
     assert not join_plan_of(sparse, ProductText(text)).is_dense
     torch.testing.assert_close(einsum(text, *xs, sparse), found)
+
+
+def test_an_array_is_added_up_where_an_entry_of_the_output_reads_it_twice(monkeypatch):
+    monkeypatch.undo()
+    text = "i k m, k l m -> {i k} {k l}"  # equal edges are read twice, disjoint ones never: as many reads as entries
+    s = Structure.complete(4, ["i j k", "{i j} {k l}"])
+    assert join_plan_of(s, ProductText(text)).is_dense
+    xs = [torch.randn(64, 2, dtype=torch.float64) for _ in range(2)]
+    torch.testing.assert_close(einsum(text, *xs, s), product_by_definition(text, xs, s))
 
 
 def test_few_entries_and_structures_of_very_different_size_are_joined(monkeypatch):

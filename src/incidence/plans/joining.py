@@ -246,9 +246,11 @@ def _reading(number: int, table: Table) -> Table:
 def _composed(first: _Join | DenseStep, then: _Join) -> _Join | DenseStep | None:
     """Two steps in one, where every sum of the first is used at most once by the second, its only factor; None if they stay two."""
     if isinstance(first, DenseStep):
-        is_reordered = then.sign is None and len(then.targets) == len(then.target_home) == len(first.places)
-        order = then.factors[0].rows[then.targets.argsort()] if is_reordered else None
-        return None if order is None else replace(first, places=first.places[order])
+        targets, order = then.targets.sort()
+        is_each_once = len(targets) == len(then.target_home) == len(first.places) and bool((targets.diff() == 1).all())
+        if then.sign is not None or not is_each_once:
+            return None
+        return replace(first, places=first.places[then.factors[0].rows[order]])
     place = torch.full((len(first.target_home),), -1, device=first.targets.device)
     place[then.factors[0].rows] = torch.arange(len(then.targets), device=place.device)
     rows = place[first.targets]
