@@ -92,3 +92,15 @@ def test_tracing_without_a_plan_says_what_to_do():
     compiled = torch.compile(lambda x, s: einsum("(i j) -> i", x, s), fullgraph=True, backend="aot_eager")
     with pytest.raises(IncidenceError, match=r"^call layer\.plan\(structure\), or net\.plan\(structure\), before tracing"):
         compiled(torch.ones(2, 1), s)
+
+
+def test_values_that_a_compiled_graph_was_not_planned_for_are_refused():
+    s = Structure(3, {"(i j)": [[0, 1], [1, 2]]})
+    plan_einsum("(i j), j -> i", s)
+    plan_softmax("(i j)", "j", s)
+    product = torch.compile(lambda x, y, s: einsum("(i j), j -> i", x, y, s), fullgraph=True, backend="aot_eager")
+    with pytest.raises(IncidenceError, match=r"features must have shape \[3, channels\], a row for each entry; got \[2, 4\]"):
+        product(torch.ones(2, 4), torch.ones(2, 4), s)
+    shares = torch.compile(lambda x, s: softmax(x, "(i j)", "j", s), fullgraph=True, backend="aot_eager")
+    with pytest.raises(IncidenceError, match=r"features must have shape \[2, channels\], a row for each entry; got \[3, 4\]"):
+        shares(torch.ones(3, 4), s)

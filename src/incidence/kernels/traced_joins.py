@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from incidence.errors import IncidenceError
 from incidence.kernels.dense_joins import multiply_arrays
 from incidence.kernels.joins import run_join
 from incidence.kernels.softmax import run_softmax
@@ -52,8 +53,18 @@ def _restored(lists: Sequence[Tensor], num_factors: int, role: int) -> RoleLists
     return RoleLists(ptr, tuple(columns[:num_factors]), columns[num_factors] if len(columns) > num_factors else None)
 
 
+def _assert_rows(xs: Sequence[Tensor], lists: Sequence[Tensor], role: int) -> None:
+    """Refuses factors that a step was not planned for: lists are followed without a look at how long a factor is."""
+    width = len(lists) // (len(xs) + 1)
+    counts = [lists[other * width].shape[0] - 1 for other in range(len(xs) + 1) if other != role]
+    for x, count in zip(xs, counts, strict=True):
+        if x.shape[0] != count:
+            raise IncidenceError(f"features must have shape [{count}, channels], a row for each entry; got {list(x.shape)}.")
+
+
 @torch.library.custom_op(f"incidence::join_{_VERSION}", mutates_args=())
 def _join(xs: list[Tensor], lists: list[Tensor], role: int, shape: list[int]) -> Tensor:
+    _assert_rows(xs, lists, role)
     return run_join(_restored(lists, len(xs), role), xs, shape)
 
 
@@ -130,6 +141,7 @@ def _traced_arrays(lists: list[Tensor], xs: list[Tensor], kind: str, shape: Sequ
 
 @torch.library.custom_op(f"incidence::softmax_{_VERSION}", mutates_args=())
 def _softmax(x: Tensor, lists: list[Tensor]) -> Tensor:
+    _assert_rows([x], lists, 0)
     return run_softmax(x, _restored(lists, 1, 0), _restored(lists, 1, 1))
 
 

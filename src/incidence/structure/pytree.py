@@ -25,7 +25,10 @@ class Flat:
     spec: str
 
 
-NO_PLAN = "call layer.plan(structure), or net.plan(structure), before tracing: the lists cannot be made while a graph is recorded."
+NO_PLAN = (
+    "call layer.plan(structure), or net.plan(structure), before tracing: the lists cannot be made while a graph is recorded. For "
+    "products and softmax outside of layers there is incidence.nn.functional.plan_einsum(text, structure), and plan_softmax."
+)
 
 
 def flat_of(structure: Structure, key: str) -> Flat | None:
