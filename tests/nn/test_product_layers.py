@@ -182,6 +182,7 @@ def test_layers_say_what_they_are():
         (lambda: Product("{i j}, j -> i", 3, 4, limit=5)((torch.ones(3, 3),) * 2, TRIANGLE), "in too many ways: 6 combinations"),
         (lambda: Attention("{i j}", "j", 3, 4), "has 2 keys"),
         (lambda: Attention("(i j)", "k", 3, 4), "`k` is not in"),
+        (lambda: Attention("(i j)", ["j"], 3, 4), "over= is the letters to sum over as text"),
         (lambda: Attention("(i j)", "j", 3, 5, heads=2), "out_channels must be a multiple of heads, 2; got 5"),
         (lambda: Attention("(i j)", "j", 3, 4, heads=0), "heads is a number"),
         (lambda: Attention("(i j)", "j", 3, 4, dropout=2), "dropout is a probability"),

@@ -12,7 +12,6 @@ from incidence.errors import IncidenceError
 __all__ = ["key_faces"]
 
 
-@lru_cache(maxsize=256)
 def key_faces(text: str, over: str) -> tuple[Face, ...]:
     """What is left of the faces of a pattern without some letters: what entries that belong together have in common.
 
@@ -23,6 +22,13 @@ def key_faces(text: str, over: str) -> tuple[Face, ...]:
         >>> [[letter.name for letter in face.letters] for face in key_faces("(i j)", "j")]
         [['i']]
     """
+    if not isinstance(over, str):
+        raise IncidenceError(f"over= is the letters to sum over as text, such as 'j' or 'i j'; got {over!r}.")
+    return _key_faces(text, over)
+
+
+@lru_cache(maxsize=256)
+def _key_faces(text: str, over: str) -> tuple[Face, ...]:
     pattern = Pattern(text)
     letters = _letters_over(pattern, over)
     if pattern.is_open:

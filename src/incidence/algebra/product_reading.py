@@ -84,8 +84,8 @@ class ProductExplanation:
         yield from lines(f"{self.map.dimension:,} product{'s' * (self.map.dimension != 1)}{many}.")
         beyond, joins = self.map.num_beyond_entrywise, self.map.num_joins
         yield from lines(
-            f"{beyond:,} of them sum over a node that two operands share; the others multiply pooled operands entry by entry. "
-            f"{joins:,} need{'s' * (joins == 1)} a join."
+            f"{beyond:,} of them sum{'s' * (beyond == 1)} over a node that two operands share; the others multiply pooled operands entry "
+            f"by entry. {joins:,} need{'s' * (joins == 1)} a join."
         )
         if self.nodes:
             yield from lines(f"Exact dimension: {'; '.join(f'{self.map.dimension_at(n):,} at {_told(n)}' for n in self.nodes)}.")

@@ -130,6 +130,9 @@ def _parsed(text: str) -> tuple[tuple[Pattern, ...], Pattern]:
     if "->" not in text:
         hint = "write `operands -> output`, for example `i j, j k -> i k`; an output without letters adds up everything: `i j -> `"
         raise PatternError(text, len(text), "a product needs an arrow", hint)
+    if "*" in text:
+        hint = "commas separate the operands of a product, `i j, j k -> i k`; `*` those of a multilinear map, with letters of their own"
+        raise PatternError(text, text.index("*"), "a `*` in a product", hint)
     sides = parse(text, is_map=True, may_repeat=True)
     if len(sides[1]) > 1:
         place = text.index(",", text.index("->"))

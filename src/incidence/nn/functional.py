@@ -160,8 +160,6 @@ def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
         flat = flat_of(structure, f"softmax {pattern} over {over}")
         return unplanned(x, *x.shape) if flat is None else traced_softmax(flat, x)
     assert_structure(structure, "structure=", 'softmax(x, "(i j)", over="j", structure=s)')
-    if not isinstance(over, str):
-        raise IncidenceError(f"over= is the letters to sum over as text, such as 'j' or 'i j'; got {over!r}.")
     plan = groups_of(structure, pattern, over)
     assert_rows(f"the features of `{pattern}`", x, plan.num_rows[0], structure)
     return softmax_of_groups(x, cast("JoinStep", plan.steps[0]))
