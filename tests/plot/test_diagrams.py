@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import incidence as inc
+from incidence.algebra import ProductText
 from incidence.algebra.basis import orbit_to_pool
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.plot.theme import DARK, LIGHT
@@ -45,6 +46,46 @@ def test_the_nodes_of_a_slot_and_its_wire_have_the_name_of_the_formula():
     picture = inc.plot.operation(inc.EquivariantMap("(i j) -> (i j)").operations[4])  # y[(j i)] = x[(i j)]
     assert [shape.hint for shape in picture.scene.of("input slot")] == ["i", "j"]
     assert [shape.hint for shape in picture.scene.of("output slot")] == ["j", "i"]
+
+
+PRODUCTS = [
+    "i j, j k -> i k",
+    "(i j), (j k), (i k) -> ",
+    "<i j>, j -> i",
+    "i, j -> (i j)",
+    "i, i -> i j",
+    "u:user m:movie, m:movie -> u:user",
+]
+
+
+@pytest.mark.parametrize("text", PRODUCTS)
+def test_the_diagram_of_a_product_has_one_knot_for_every_letter_and_a_slot_for_every_place(text):
+    product = ProductText(text)
+    scene = inc.plot.operation(product).scene
+    knots = {part: len(scene.of(part)) for part in ("matched", "summed", "copied")}
+    matched = len(product.letters) - len(product.summed) - len(product.copied)
+    assert knots == {"matched": matched, "summed": len(product.summed), "copied": len(product.copied)}
+    names = [letter.name for pattern in product.operands for face in pattern.faces for letter in face.letters]
+    assert [shape.hint for shape in scene.of("input slot")] == names
+    assert [shape.text for shape in scene.of("operand")] == [f"x{k + 1}" for k in range(len(product.operands))]
+
+
+def test_the_wires_of_a_letter_that_two_operands_share_meet_in_one_place():
+    scene = inc.plot.operation(ProductText("i j, j k -> i k")).scene
+    assert len({shape.points[-1] for shape in scene.of("wire") if shape.hint == "j"}) == 1
+    assert [shape.hint for shape in scene.of("wire")].count("j") == 2
+
+
+def test_the_products_of_a_map_have_the_numbers_and_formulas_of_explain():
+    picture, told = inc.plot.operations("{i j} * i -> i"), inc.explain("{i j} * i -> i").data()["products"]
+    assert words(picture, "formula") == [f"{p['number']}  {p['formula'].replace('sum_', 'Σ')}" for p in told]
+    assert words(picture, "pair") == ["2 nodes", "3 nodes", "4 nodes"]
+    assert words(inc.plot.operations("{i j} * i -> i", which=[2]), "formula") == words(picture, "formula")[2:3]
+
+
+def test_of_a_layer_of_products_only_its_own_are_drawn():
+    layer = inc.nn.Multilinear("i * i -> i", 1, 1, products=lambda product: not product.summed)
+    assert len(words(inc.plot.operations(layer), "formula")) == len(layer.products) == 1
 
 
 def test_operations_have_the_numbers_formulas_and_blocks_of_explain():
@@ -198,7 +239,7 @@ def test_pictures_of_the_algebra_need_neither_torch_nor_numpy_nor_matplotlib():
 @pytest.mark.parametrize(
     ("draw", "said"),
     [
-        (lambda: inc.plot.operation("i -> i"), r"draws an Operation, as in .*operations\[0\]; got str"),
+        (lambda: inc.plot.operation("i -> i"), r"draws a ProductText, or an Operation, as in .*operations\[0\]; got str"),
         (lambda: inc.plot.operations("i -> i", which=[2]), "are numbered 0 to 1; got 2"),
         (lambda: inc.plot.operations(3), "a map is an EquivariantMap or its text; got int"),
         (lambda: inc.plot.orbits(3), "draws a Pattern or its text; got int"),

@@ -19,13 +19,14 @@ __all__ = ["plot_flags"]
 
 _ABOUT = """\
 Draws a picture and writes it to a file (.svg, .pdf or .png): of a map, its
-operations; of a pattern, its orbits; of a structure or file, what it looks like;
+operations, or products; of a pattern, its orbits; of a structure or file, what it looks like;
 of a run, its network.
 """
 _EXAMPLES = """\
 examples:
   incidence plot "i j -> i j" --out fifteen.svg            the operations of a map
   incidence plot "i j -> i j" --as sharing --nodes 4       its matrix, weight by weight
+  incidence plot "i j * i j -> i j" --most 12              products of two matrices
   incidence plot "{i j} {i k}"                             the orbits of a pattern
   incidence plot "soccer ball" --values size               a named object; faces by their size
   incidence plot cube --as poset                           its faces by rank
@@ -195,6 +196,7 @@ def _curves(subject: Subject, given: argparse.Namespace) -> Any:
 
 _WAYS: Mapping[str, Mapping[str, Callable[[Subject, argparse.Namespace], Any]]] = {
     "map": {"operations": _operations, "sharing": _sharing, "plan": _plan},
+    "products": {"operations": _operations},
     "pattern": {"orbits": _orbits},
     "structure": {"structure": _structure, "poset": _poset},
     "run": {"network": _network, "curves": _curves},

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from incidence.algebra.maps import EquivariantMap
+from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 
@@ -25,8 +26,8 @@ class Subject(NamedTuple):
     """What is to be drawn.
 
     Attributes:
-        kind: `map`, `pattern`, `structure` or `run`.
-        value: The map, the pattern, the structure or example, or the run.
+        kind: `map`, `products`, `pattern`, `structure` or `run`.
+        value: The map, linear or multilinear, the pattern, the structure or example, or the run.
         name: What a file with its picture is called.
         layout: Coordinates of the nodes, where they are known.
     """
@@ -59,7 +60,7 @@ def subject_of(text: str, open_run: Callable[[Path], OpenRun], rows: Sequence[in
         IncidenceError: It is none of what can be drawn, or it cannot be read.
     """
     if "->" in text:
-        return Subject("map", EquivariantMap(text), "map")
+        return Subject("products", MultilinearMap(text), "products") if "*" in text else Subject("map", EquivariantMap(text), "map")
     if text.startswith(SMILES):
         return Subject("structure", _molecule(text.removeprefix(SMILES)), "molecule")
     path = Path(text).expanduser()

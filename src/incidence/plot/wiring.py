@@ -1,7 +1,7 @@
 """One operation as wires: the faces of the input at the left, those of the output at the right, a knot for every node between them.
 
 A node of both is *matched* (a dot), one of the input alone is *summed* over (a sigma), one of the output alone is *copied* along (a ring).
-Standard library only.
+A product has several inputs, one below the other, and a node that two of them share has one knot. Standard library only.
 """
 
 from __future__ import annotations
@@ -9,22 +9,82 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
+from typing import NamedTuple
 
+from incidence.algebra.grammar import Kind
 from incidence.algebra.maps import Operation
-from incidence.algebra.orbit import Orbit
-from incidence.algebra.reading import Reading, read
+from incidence.algebra.pattern import Pattern
+from incidence.algebra.product_reading import read_product
+from incidence.algebra.products import ProductText
+from incidence.algebra.reading import read
 from incidence.plot.colours import text_on
 from incidence.plot.scene import Circle, Path, Point, Shape, Style, Text, arrow_head
 from incidence.plot.theme import Theme
 
-__all__ = ["COPIED", "MATCHED", "SUMMED", "key_of_roles", "tile", "wires"]
+__all__ = ["COPIED", "MATCHED", "SUMMED", "WiredTensor", "Wiring", "key_of_roles", "tile", "wires", "wiring_of"]
 
 _SLOT, _PITCH, _BETWEEN = 6.5, 16.0, 5.0  # radius of a slot; from slot to slot; between faces
+_FACTORS = 15.0  # between the operands of a product
 _WIDE = 96.0  # from the input to the output
 MATCHED, SUMMED, COPIED = 0, 1, 2  # places in the palette
 
 _KNOTS = {MATCHED: 0.5, SUMMED: 0.36, COPIED: 0.64}  # how far to the right the knot of a node is
 _LEAST = {MATCHED: 8.0, SUMMED: 13.0, COPIED: 9.0}  # from knot to knot
+
+
+class WiredTensor(NamedTuple):
+    """One tensor of a diagram: the kinds of its faces and whether each is open, and the names of the nodes in every face."""
+
+    kinds: Sequence[tuple[Kind, bool]]
+    faces: Sequence[Sequence[str]]
+
+    @property
+    def names(self) -> list[str]:
+        """The nodes, as often as they stand there."""
+        return [name for face in self.faces for name in face]
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a diagram shows; a name is one node throughout.
+
+    Attributes:
+        inputs, output: The tensors.
+        formula, words: What stands below.
+    """
+
+    inputs: tuple[WiredTensor, ...]
+    output: WiredTensor
+    formula: str
+    words: str
+
+    @property
+    def roles(self) -> dict[str, int]:
+        """What becomes of every node."""
+        ordered = [name for tensor in self.inputs for name in tensor.names]
+        x, y = set(ordered), set(self.output.names)
+        return {n: MATCHED if n in x & y else SUMMED if n in x else COPIED for n in dict.fromkeys([*ordered, *self.output.names])}
+
+
+def wiring_of(what: Operation | ProductText) -> Wiring:
+    """What the diagram of an operation or of a product shows.
+
+    Example:
+        >>> wiring_of(ProductText("i j, j k -> i k")).roles  # 0: match, 1: sum over, 2: copy along
+        {'i': 0, 'j': 1, 'k': 0}
+    """
+    if isinstance(what, Operation):
+        told = read(what)
+        return Wiring(
+            (WiredTensor(what.source.orbit.kinds, told.x),), WiredTensor(what.target.orbit.kinds, told.y), told.formula, told.words
+        )
+    *inputs, output = map(_tensor, what.tensors)
+    return Wiring(tuple(inputs), output, *read_product(what))
+
+
+def _tensor(pattern: Pattern) -> WiredTensor:
+    faces = pattern.faces
+    return WiredTensor([(face.kind, face.is_open) for face in faces], [[letter.name for letter in face.letters] for face in faces])
 
 
 @dataclass(frozen=True)
@@ -33,19 +93,13 @@ class _Side:
 
     slots: dict[str, list[Point]]
     shapes: list[Shape]
-    height: float
 
 
-def wires(operation: Operation, theme: Theme) -> list[Shape]:
-    """The diagram of an operation, its middle at height 0, the input at x = 0."""
-    reading = read(operation)
-    roles = roles_of(reading)
+def wires(wiring: Wiring, theme: Theme) -> list[Shape]:
+    """The diagram, its middle at height 0, the input at x = 0."""
+    roles = wiring.roles
     sides = [
-        _side(orbit, faces, roles, x, part, theme)
-        for orbit, faces, x, part in (
-            (operation.source.orbit, reading.x, 0.0, "input"),
-            (operation.target.orbit, reading.y, _WIDE, "output"),
-        )
+        _side(tensors, roles, x, part, theme) for tensors, x, part in ((wiring.inputs, 0.0, "input"), ((wiring.output,), _WIDE, "output"))
     ]
     flow = Style(stroke=theme.pale, width=5.0)
     tip = Style(fill=theme.pale)
@@ -60,33 +114,49 @@ def wires(operation: Operation, theme: Theme) -> list[Shape]:
     return shapes + sides[0].shapes + sides[1].shapes
 
 
-def roles_of(reading: Reading) -> dict[str, int]:
-    """What becomes of every node."""
-    x, y = ({name for face in faces for name in face} for faces in (reading.x, reading.y))
-    ordered = dict.fromkeys(name for face in reading.x + reading.y for name in face)
-    return {name: MATCHED if name in x & y else SUMMED if name in x else COPIED for name in ordered}
+def _side(tensors: Sequence[WiredTensor], roles: dict[str, int], x: float, part: str, theme: Theme) -> _Side:
+    """The tensors of a side one below the other, about height 0."""
+    side = _Side({}, [])
+    top = -(sum(map(_height, tensors)) + _FACTORS * (len(tensors) - 1)) / 2
+    for number, tensor in enumerate(tensors):
+        high = _height(tensor)
+        _place(tensor, roles, (x, top), part, theme, side)
+        if len(tensors) > 1:
+            place = x - _SLOT - 16, top + high / 2 + 2.6
+            side.shapes.append(Text(*place, f"x{number + 1}", 7.5, "middle", is_code=True, style=Style(fill=theme.faint), part="operand"))
+        if number:
+            middle = x, top - _FACTORS / 2 + 3
+            side.shapes.append(Text(*middle, "\u00d7", 9, "middle", style=Style(fill=theme.faint), part="times"))
+        top += high + _FACTORS
+    return side
 
 
-def _side(orbit: Orbit, faces: Sequence[Sequence[str]], roles: dict[str, int], x: float, part: str, theme: Theme) -> _Side:
-    counts = [max(1, len(names) + is_open) for names, (_, is_open) in zip(faces, orbit.kinds, strict=True)] or [1]
-    height = _PITCH * sum(counts) + _BETWEEN * (len(counts) - 1)
-    top = -height / 2
-    slots: dict[str, list[Point]] = {}
-    shapes: list[Shape] = [] if orbit.kinds else [_scalar(x, part, theme)]
-    for (kind, is_open), names in zip(orbit.kinds, faces, strict=True):
-        own = max(1, len(names) + is_open)
+def _counts(tensor: WiredTensor) -> list[int]:
+    """How many places every face has, at least one; a tensor without faces has the place of its one value."""
+    return [max(1, len(names) + is_open) for names, (_, is_open) in zip(tensor.faces, tensor.kinds, strict=True)] or [1]
+
+
+def _height(tensor: WiredTensor) -> float:
+    counts = _counts(tensor)
+    return _PITCH * sum(counts) + _BETWEEN * (len(counts) - 1)
+
+
+def _place(tensor: WiredTensor, roles: dict[str, int], corner: Point, part: str, theme: Theme, side: _Side) -> None:
+    """Draws a tensor from a place downwards."""
+    x, top = corner
+    if not tensor.kinds:
+        side.shapes.append(_scalar(x, top + _PITCH / 2, part, theme))
+    for (kind, is_open), names, own in zip(tensor.kinds, tensor.faces, _counts(tensor), strict=False):
         if len(names) > 1 or is_open:
-            shapes += _frame(
-                x, top, own * _PITCH, not kind.is_ordered, not kind.is_distinct, kind.is_oriented or kind.is_ordered, part, theme
-            )
+            has_order = kind.is_oriented or kind.is_ordered
+            side.shapes.extend(_frame(x, top, own * _PITCH, not kind.is_ordered, not kind.is_distinct, has_order, part, theme))
         for k, name in enumerate(names):
             place = (x, top + _PITCH * (k + 0.5))
-            slots.setdefault(name, []).append(place)
-            shapes += _slot(name, place, theme.palette[roles[name]], part, theme)
+            side.slots.setdefault(name, []).append(place)
+            side.shapes.extend(_slot(name, place, theme.palette[roles[name]], part, theme))
         if is_open:
-            shapes += _dots(x, top + _PITCH * (len(names) + 0.5), part, theme)
+            side.shapes.extend(_dots(x, top + _PITCH * (len(names) + 0.5), part, theme))
         top += own * _PITCH + _BETWEEN
-    return _Side(slots, shapes, height)
 
 
 def _slot(name: str, place: Point, colour: str, part: str, theme: Theme) -> list[Shape]:
@@ -99,10 +169,10 @@ def _slot(name: str, place: Point, colour: str, part: str, theme: Theme) -> list
     ]
 
 
-def _scalar(x: float, part: str, theme: Theme) -> Shape:
+def _scalar(x: float, y: float, part: str, theme: Theme) -> Shape:
     """The one value of a structure: a small square."""
     s = 4.5
-    corners = ((x - s, -s), (x + s, -s), (x + s, s), (x - s, s))
+    corners = ((x - s, y - s), (x + s, y - s), (x + s, y + s), (x - s, y + s))
     return Path(corners, is_closed=True, style=Style(fill=theme.faint), part=f"{part} scalar", hint="one value")
 
 
@@ -210,19 +280,19 @@ def key_of_roles(theme: Theme) -> list[Shape]:
     return shapes
 
 
-def tile(operation: Operation, number: int | None, theme: Theme, width: float = 156.0) -> tuple[float, list[Shape]]:
-    """The diagram of an operation with its number, formula and words below: its height, and shapes from (0, 0) to (width, height)."""
-    reading = read(operation)
-    drawn = wires(operation, theme)
+def tile(what: Operation | ProductText, number: int | None, theme: Theme, width: float = 156.0) -> tuple[float, list[Shape]]:
+    """The diagram of an operation or a product with its number, formula and words below: its height, and shapes from (0, 0) on."""
+    wiring = wiring_of(what)
+    drawn = wires(wiring, theme)
     ys = [y for shape in drawn for _, y in shape.points_around()]
     high = max(ys) - min(ys)
     shapes = [shape.moved((width - _WIDE) / 2, -min(ys)) for shape in drawn]
     y = high + 13
     head = "" if number is None else f"{number}  "
-    for k, line in enumerate(_lines(head + _spoken(reading.formula), int(width / 4.6), "   ")):
+    for k, line in enumerate(_lines(head + _spoken(wiring.formula), int(width / 4.6), "   ")):
         shapes.append(Text(0, y, line, 7.5, is_code=True, style=Style(fill=theme.ink), part="formula" if not k else "formula more"))
         y += 9.5
-    for line in _lines(reading.words, int(width / 3.7), ""):
+    for line in _lines(wiring.words, int(width / 3.7), ""):
         shapes.append(Text(0, y, line, 6.5, style=Style(fill=theme.faint), part="words"))
         y += 8.5
     return y - 4, shapes
