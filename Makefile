@@ -1,6 +1,6 @@
-.PHONY: run test leaner fmt lint type contract docs bench all
+.PHONY: run test leaner fmt lint type contract docs explore browser bench all
 run:
 	./run
-test leaner fmt lint type contract docs bench:
+test leaner fmt lint type contract docs explore browser bench:
 	./run $@
-all: fmt lint type contract test leaner docs
+all: fmt lint type contract test leaner docs browser

@@ -14,7 +14,7 @@ from incidence.plot.picture import Picture
 from incidence.plot.scene import Circle, Path, Point, Scene, Shape, Style, Text, arrow_head, text_width
 from incidence.plot.theme import Theme, theme_of
 
-__all__ = ["orbits"]
+__all__ = ["facts", "one_entry", "orbits"]
 
 _NODE = 8.0  # radius of a node
 _TILE, _GAP = 128.0, 18.0
@@ -59,19 +59,20 @@ def orbits(what: Pattern | str, *, columns: int = 4, theme: str | Theme = "light
 def _tile(orbit: Orbit, theme: Theme) -> tuple[float, list[Shape]]:
     """One orbit: its height, and shapes from (0, 0) on."""
     shapes = _coloured_text(orbit, theme)
-    drawn = _entry(orbit, theme)
+    drawn = one_entry(orbit, theme)
     corners = [point for shape in drawn for point in shape.points_around()] or [(0.0, 0.0)]
     low, high = min(y for _, y in corners), max(y for _, y in corners)
     left, right = min(x for x, _ in corners), max(x for x, _ in corners)
     shapes += [shape.moved(_TILE / 2 - (left + right) / 2, 8 - low) for shape in drawn]
     y = high - low + 22
-    for k, line in enumerate(_facts(orbit)):
+    for k, line in enumerate(facts(orbit)):
         shapes.append(Text(0, y, line, 7, style=Style(fill=theme.faint), part="facts" if k else "orbit"))
         y += 9
     return y - 4, shapes
 
 
-def _facts(orbit: Orbit) -> list[str]:
+def facts(orbit: Orbit) -> list[str]:
+    """How many nodes an orbit has, and which can be exchanged."""
     nodes = f"{orbit.size} node{'s' * (orbit.size != 1)}" + " and more" * orbit.is_open
     alike = [names for c, names in zip(orbit.classes, orbit.node_names, strict=True) if (c.size or 0) > 1]
     odd = " (changes the sign)" * any(c.is_odd and (c.size or 0) > 1 for c in orbit.classes)
@@ -90,7 +91,8 @@ def _coloured_text(orbit: Orbit, theme: Theme) -> list[Shape]:
     return shapes or [Text(x, 0, "one value", 9, is_code=True, style=Style(fill=theme.ink), part="face")]
 
 
-def _entry(orbit: Orbit, theme: Theme) -> list[Shape]:
+def one_entry(orbit: Orbit, theme: Theme) -> list[Shape]:
+    """An entry of an orbit: its nodes, and around them its faces."""
     names = [name for own in orbit.node_names for name in own]
     faces = orbit.names_by_face(orbit.node_names)
     in_reading = list(dict.fromkeys(name for face in faces for name in face))
