@@ -4,6 +4,7 @@
 ./run bench learn [TASK ...] --folder DATA     what is learned, with the protocols of the literature
 ./run bench train --data csl --folder DATA     any command of `incidence`, with those data sets
 ./run bench nodes [SET ...] --folder DATA      labels of nodes, beside GCN
+./run bench ratings [SET ...] --folder DATA    ratings, beside damped means
 ./run bench scale | algebra
 """
 
@@ -15,7 +16,7 @@ from importlib import import_module
 
 __all__ = ["MEASURES", "main"]
 
-MEASURES = ("learn", "nodes", "scale", "algebra")
+MEASURES = ("learn", "nodes", "ratings", "scale", "algebra")
 _COMMANDS = ("train", "predict", "evaluate")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from textwrap import shorten
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from unicodedata import category
 
 import torch
@@ -16,6 +16,9 @@ from incidence.data.readers import assert_alike
 from incidence.errors import IncidenceError, shown
 from incidence.structure.example import Example
 from incidence.structure.examples import pack
+
+if TYPE_CHECKING:
+    from incidence.data.completion import Completion
 
 __all__ = ["METRICS", "DataSet", "Parts", "Split", "Task", "assert_task", "sound"]
 
@@ -32,12 +35,14 @@ class Task:
         names: What the numbers are called, or the classes.
         at: The pattern whose entries have a value each; empty for one of the whole structure.
         unit: Of the numbers.
+        ranks: Of two classes, the ranks at which hits are counted, as for links; the metrics are then those of ranking.
     """
 
     kind: Literal["regression", "classification"]
     names: tuple[str, ...]
     at: str = ""
     unit: str = ""
+    ranks: tuple[int, ...] = ()
 
     @property
     def out_channels(self) -> int:
@@ -101,6 +106,8 @@ class DataSet:
             the entries of the target.
         columns: What else the data tells of each of them, as text by column: predictions stand beside it.
         passed_over: What could not be read, and why; it is left out.
+        completion: Of data in which some entries are known and others asked for, such as ratings: what makes the examples of its parts. The
+            only example is then the one in which everything is known and asked for, and `columns` name the rows.
     """
 
     name: str
@@ -116,6 +123,7 @@ class DataSet:
     names: Sequence[str] = ()
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     passed_over: tuple[str, ...] = ()
+    completion: Completion | None = None
 
     def __repr__(self) -> str:
         """A line, however large the data is."""
@@ -172,11 +180,17 @@ class DataSet:
     def parts(self, split: Split | int = 0) -> Parts:
         """The three parts of a split, or of the split of that number, packed together so that a plan is made once."""
         split = self.split(split) if isinstance(split, int) else split
+        if self.completion is not None:
+            return self.completion.parts(split)
         if self.is_transductive:
             [example] = self.examples
             return Parts(*([self.task.only(example, rows)] if len(rows) else [] for rows in split))
         packed = pack(list(self.examples))
         return Parts(*([packed[k] for k in rows.tolist()] for rows in split))
+
+    def order(self, split: Split) -> Split:
+        """The rows of every part, in the order in which its examples have them."""
+        return split if self.completion is None else self.completion.order(split)
 
     def others(self, split: Split) -> Tensor:
         """The rows that belong to no part, such as those that have no target."""
@@ -187,6 +201,8 @@ class DataSet:
     def rest(self, split: Split) -> list[Example]:
         """The examples that belong to no part; of data that is learned within, the only one with the targets of no part."""
         rows = self.others(split)
+        if self.completion is not None:
+            return [self.completion.rest(split, rows)] if len(rows) else []
         if self.is_transductive:
             return [self.task.only(self.examples[0], rows)] if len(rows) else []
         return [self.examples[k] for k in rows.tolist()]
@@ -199,12 +215,16 @@ class DataSet:
     @property
     def label_columns(self) -> list[str]:
         """What a row of predictions is called by: the columns of `label`."""
+        if self.completion is not None:
+            return list(self.columns)
         is_entry = bool(self.task.at) and not (self.is_transductive and self.names)
         return [*(["name"] if self.names else ["example"]), *(["entry"] if is_entry else []), *self.columns]
 
     def label(self, example: int, entry: int = 0) -> list[object]:
         """What a prediction for an example, or for an entry of it, is called by: its name or number, and what else the data tells."""
         row = entry if self.is_transductive else example
+        if self.completion is not None:
+            return [texts[row] for texts in self.columns.values()]
         is_entry = bool(self.task.at) and not (self.is_transductive and self.names)
         name = self.names[row] if self.names else example
         return [name, *([entry] if is_entry else []), *(texts[row] for texts in self.columns.values())]

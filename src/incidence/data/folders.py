@@ -139,10 +139,10 @@ def _tables(asked: Asked) -> DataSet:
 
 
 def _table_files(asked: Asked) -> list[Path]:
-    """The tables of a folder, or a file that is one by its name, or because there is a table of nodes for it."""
+    """The tables of a folder, or a file that is one by its name, or because of what is said about its columns or stands beside it."""
     if asked.path.is_dir():
         return _files(asked.path, SUFFIXES)
-    return [asked.path] if is_table(asked.path) or "nodes" in asked.options else []
+    return [asked.path] if is_table(asked.path) or {"nodes", "keys", "tables"} & asked.options.keys() else []
 
 
 def _saved(asked: Asked) -> DataSet:

@@ -20,9 +20,9 @@ from incidence.geometry.convert.exchange import once
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 
-__all__ = ["GraphTable", "edge_columns", "from_node_tables", "labelled", "read_graph"]
+__all__ = ["IDS", "GraphTable", "edge_columns", "from_node_tables", "labelled", "read_graph"]
 
-_IDS = ("id", "node", "node_id", "nodeid", "name", "index", "paper", "user")
+IDS = ("id", "node", "node_id", "nodeid", "name", "index", "paper", "user")
 _ENDS = (
     ("source", "target"), ("src", "dst"), ("from", "to"), ("head", "tail"), ("u", "v"), ("i", "j"), ("node1", "node2"), ("a", "b"),
     ("id1", "id2"), ("source_id", "target_id"), ("sender", "receiver"),
@@ -83,7 +83,7 @@ def read_graph(edges: Table, nodes: Table | None, used: Sequence[str] = (), dire
 
 
 def _key(nodes: Table) -> str:
-    return str(find_column(nodes, _IDS, 0))
+    return str(find_column(nodes, IDS, 0))
 
 
 def _names(edges: Table, ends: Sequence[str], nodes: Table | None) -> list[str]:

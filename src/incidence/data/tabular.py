@@ -12,9 +12,10 @@ from incidence.data.dataset import DataSet
 from incidence.data.molecules.reader import read_records
 from incidence.data.molecules.records import smiles_records
 from incidence.data.molecules.smiles import find_smiles, is_known, is_molecule, smiles_column
-from incidence.data.node_tables import from_node_tables
+from incidence.data.node_tables import edge_columns, from_node_tables
+from incidence.data.rating_tables import find_keys, find_rating, from_rating_tables
 from incidence.data.readers import Read, as_float, assert_options, reader
-from incidence.data.tables import Table, is_frame, read_table, table_of
+from incidence.data.tables import Table, is_frame, listed, read_table, table_of
 from incidence.data.targets import wanted_names
 from incidence.errors import IncidenceError
 
@@ -23,6 +24,10 @@ __all__ = ["from_frames", "from_tables", "read_any", "read_rows"]
 
 _NODES, _EDGES = ("nodes", "node", "vertices"), ("edges", "edge", "links", "graph")
 """What people call the two tables of a graph."""
+_MAIN = ("ratings", "rating", "scores", "reviews", "interactions")
+"""What people call a table of ratings."""
+_TOLD = {"keys", "tables"}
+"""Options that only ratings have."""
 
 
 def read_any(path: Path, smiles: str | None = None) -> Table:
@@ -54,27 +59,66 @@ def from_tables(tables: Mapping[str, Table], asked: Asked) -> DataSet:
         IncidenceError: It is not clear what they have; the message says what was looked for.
     """
     given = asked.options.get("nodes")
-    if given is not None:
-        beside = [given] if isinstance(given, (str, PathLike)) or is_frame(given) else list(given)
-        tables = {**tables, **{f"nodes {k}": _beside(one) for k, one in enumerate(beside)}}
+    tables = {**tables, **{f"nodes {k}": table for k, table in enumerate(_beside(given, "nodes").values())}}
     nodes = next((table for name, table in tables.items() if name.lower() in _NODES or name == "nodes 0"), None)
     edges = next((table for name, table in tables.items() if name.lower() in _EDGES or (given is not None and table is not nodes)), None)
     if nodes is not None and edges is not None and len(tables) == 2:
         return from_node_tables(edges, nodes, asked)
-    if len(tables) == 1:
+    if len(tables) == 1 and not _TOLD & asked.options.keys():
         [table] = tables.values()
         if asked.options.get("smiles") is not None or find_smiles(table):
             return _molecules(table, asked)
-    raise IncidenceError(f"{asked.source}: what the tables have is not clear.")
+    main = _ratings(tables, asked)
+    if main is None:
+        raise IncidenceError(_unclear(tables, asked))
+    others = {name: table for name, table in tables.items() if table is not main}
+    return from_rating_tables(main, {**others, **_beside(asked.options.get("tables"), "tables")}, asked)
 
 
-def _beside(what: Any) -> Table:
-    """A table of nodes: a path or a data frame."""
+def _ratings(tables: Mapping[str, Table], asked: Asked) -> Table | None:
+    """The table of ratings: the only one, or the one that is called so, if its columns are clear or others say that it is one."""
+    found = list(tables.values()) if len(tables) == 1 else [table for name, table in tables.items() if name.lower() in _MAIN]
+    if len(found) != 1:
+        return None
+    [table] = found
+    if len(tables) > 1 or _TOLD & asked.options.keys():
+        return table
+    rating = find_rating(table, asked.target) if len(asked.target) < 2 else None
+    are_edges = edge_columns(table) is not None and not asked.target
+    return None if rating is None or are_edges or find_keys(table, rating) is None else table
+
+
+def _unclear(tables: Mapping[str, Table], asked: Asked) -> str:
+    """What to say where tables are nothing that is known."""
+    if len(tables) > 1:
+        have = ", ".join(tables)
+        return (
+            f"{asked.source}: what the tables {have} have is not clear: a graph is `edges` and `nodes`; ratings are `ratings` and others."
+        )
+    [table] = tables.values()
+    edges = " It may be a list of edges: give --nodes nodes.csv for labels of nodes, or --task links." if len(table.columns) > 1 else ""
+    return (
+        f"{asked.source}: what the columns {listed(table.columns)} have is not clear. Looked for were molecules (a column of SMILES), and "
+        f"ratings (two columns of names and a number: say --target, and --keys if need be).{edges}"
+    )
+
+
+def _beside(what: Any, word: str) -> dict[str, Table]:
+    """Tables that stand beside the main one: paths or data frames, or a dict of them."""
+    if what is None:
+        return {}
+    if isinstance(what, Mapping):
+        return {str(name): _one_beside(one, str(name)) for name, one in what.items()}
+    several = [what] if isinstance(what, (str, PathLike)) or is_frame(what) else list(what)
+    return {f"{word} {k}" if is_frame(one) else Path(one).name.partition(".")[0]: _one_beside(one, word) for k, one in enumerate(several)}
+
+
+def _one_beside(what: Any, word: str) -> Table:
     if is_frame(what):
-        return table_of(what, "the DataFrame of nodes")
+        return table_of(what, f"the DataFrame of {word}")
     path = Path(what).expanduser()
     if not path.is_file():
-        raise IncidenceError(f"there is no file {path} of nodes.")
+        raise IncidenceError(f"there is no file {path} of {word}.")
     return read_table(path)
 
 

@@ -13,6 +13,7 @@ from incidence.algebra.choice import Choice, carried
 from incidence.algebra.maps import EquivariantMap, Operation
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, PatternError
+from incidence.models.asked import AskedHead, nodes_of
 from incidence.models.entries import PerTensor, Pick, RowScale
 from incidence.models.reach import reach_of
 from incidence.models.terms import AttentionTerm, ProductTerm, Sum, as_texts
@@ -80,6 +81,8 @@ class IncidenceNet(nn.Module):
             `explain` prints for the map of the hidden tensors to themselves.
         ends: `layer`: the network starts with a complete layer, and so do heads of entries; `entry`: with a linear map of every entry on
             its own, which has a fraction of the weights where there are many features. The hidden tensors are then those of the inputs.
+            `query`: it starts so, and the entries of the output, which is an input as well, are asked for: no layer reads them, and their
+            head has the hidden values of their nodes, the products of these, and the features of the asked entries.
         hops: How often nodes take over the mean of their surroundings before the heads; see `nn.Diffusion`.
         in_dropout: Of the features.
         scale: `columns`: features come in as they are, or as `Predictor` scales their columns; `rows`: every row is divided by the sum of
@@ -129,7 +132,7 @@ class IncidenceNet(nn.Module):
             raise IncidenceError(f"depth, head_depth and hops count layers, from 0; got {depth}, {head_depth} and {hops}.")
         if not all(0 <= p <= 1 for p in (dropout, head_dropout or 0.0, in_dropout)):
             raise IncidenceError(f"dropout is a probability, from 0 to 1; got {dropout}, {head_dropout} and {in_dropout}.")
-        _assert_among("ends", ends, ("layer", "entry"))
+        _assert_among("ends", ends, ("layer", "entry", "query"))
         _assert_among("scale", scale, ("columns", "rows"))
         self.scale = scale
         self._input_keys = [(key_of(p), str(p)) for p in self.map.inputs]  # made here, as tracing cannot make them
@@ -137,7 +140,10 @@ class IncidenceNet(nn.Module):
         self.in_channels: list[int] = per_tensor(self.map.inputs, in_channels, "in_channels")
         widths = per_tensor(self.map.outputs, out_channels, "out_channels")
         self.out_channels = [as_channels(width, "out_channels", 1) for width in widths]
-        self.through = through if through is not None else side(self.map.inputs)
+        self._asked = self._find_asked() if ends == "query" else ()
+        self._asked_keys = [key_of(p) for p in self._asked]
+        told = [p for p in self.map.inputs if p not in self._asked]
+        self.through = through if through is not None else side(told)
         self.operations = operations
         inner = EquivariantMap(f"{self.through} -> {self.through}", max_overlap)
         self.products, self.attention = as_texts(products, "products"), as_texts(attention, "attention")
@@ -147,20 +153,41 @@ class IncidenceNet(nn.Module):
             there = ", ".join(f"`{p}`" for p in dict.fromkeys((*inner.inputs, *self.map.outputs)))
             raise IncidenceError(f"activation has `{strange[0]}`, and the network has {there}.")
         before = [*([RowScale()] if scale == "rows" else []), *([Dropout(in_dropout)] if in_dropout else [])]
-        first = self._entry_maps() if ends == "entry" else self._style.layer(f"{side(self.map.inputs)} -> {self.through}", in_channels)
+        self._hidden_key = key_of(inner.inputs[0])
+        first = self._entry_maps(told) if ends != "layer" else self._style.layer(f"{side(self.map.inputs)} -> {self.through}", in_channels)
         self.encoder = Sequential(*before, first, *self._style.after(self.through))
         blocks = [Residual(self._style.block(self.through, self._terms(hidden, heads))) for _ in range(depth)]
         self.blocks = Sequential(*blocks, *([Diffusion(self.through, hops)] if hops else []))
         head = readout, head_depth, dropout if head_dropout is None else head_dropout
         outputs = zip(self.map.outputs, self.out_channels, strict=True)
         direct = inner.inputs if ends == "entry" else ()
-        self.heads = nn.ModuleList(self._style.head(self.through, p, width, *head, is_direct=p in direct) for p, width in outputs)
+        self.heads = nn.ModuleList(
+            self._asked_head(p, width, head[-1])
+            if p in self._asked
+            else self._style.head(self.through, p, width, *head, is_direct=p in direct)
+            for p, width in outputs
+        )
 
-    def _entry_maps(self) -> PerTensor:
+    def _find_asked(self) -> tuple[Pattern, ...]:
+        """The outputs whose entries are asked for."""
+        strange = next((p for p in self.map.outputs if p not in self.map.inputs or not p.faces), None)
+        if strange is not None:
+            raise IncidenceError(f"with ends='query' the outputs are inputs, too, whose entries are asked for; `{strange}` is none.")
+        return self.map.outputs
+
+    def _entry_maps(self, told: Sequence[Pattern]) -> PerTensor:
         """Linear maps of every entry, from the inputs to the hidden tensors, which are the same."""
-        if set(EquivariantMap(f"{self.through} -> ").inputs) != set(self.map.inputs):
-            raise IncidenceError(f"with ends='entry' the hidden tensors are those of the inputs; got `{self.through}` for `{self.map}`.")
-        return PerTensor(side(self.map.inputs), self.in_channels, self._style.hidden, self._style.bias)
+        if set(EquivariantMap(f"{self.through} -> ").inputs) != set(told):
+            raise IncidenceError(
+                f"with ends='entry' or 'query' the hidden tensors are those of the inputs; got `{self.through}` for `{self.map}`."
+            )
+        widths = [self.in_channels[self.map.inputs.index(p)] for p in told]
+        return PerTensor(side(told), widths, self._style.hidden, self._style.bias)
+
+    def _asked_head(self, asked: Pattern, channels: int, dropout: float) -> AskedHead:
+        layer = self._style.layer(f"{side(nodes_of(self.through, asked))} -> {asked}")
+        after = Sequential(*self._style.after(side((asked,))))
+        return AskedHead(layer, after, self.in_channels[self.map.inputs.index(asked)], channels, dropout)
 
     _repr_html_ = html_of
 
@@ -178,10 +205,14 @@ class IncidenceNet(nn.Module):
             structure: That of the features.
         """
         x, structure = taken_apart(x, structure)
+        asked: dict[str, Tensor] = {}
         if isinstance(x, Mapping):
-            xs = self.select(x)
-            x = xs[0] if len(xs) == 1 else {key: value for (key, _), value in zip(self._input_keys, xs, strict=True)}
+            every = dict(zip((key for key, _ in self._input_keys), self.select(x), strict=True))
+            asked = {key: every.pop(key) for key in self._asked_keys}
+            x = every if len(every) > 1 else next(iter(every.values()))
         hidden = self.blocks(self.encoder(x, structure), structure)
+        if asked:
+            hidden = {**(hidden if isinstance(hidden, dict) else {self._hidden_key: hidden}), **asked}
         ys = [head(hidden, structure) for head in self.heads]
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
 

@@ -28,19 +28,24 @@ class Predictor(nn.Module):
         net: The network.
         is_regression: Whether its outputs are numbers with scales, rather than scores of classes.
         clamp: How many deviations a feature may be off.
+        offset: The tensor whose first feature, in the units of the target, is what is expected: the network adds to that, and predictions
+            stay within the range of the training targets. Empty for none.
     """
 
-    def __init__(self, net: IncidenceNet, is_regression: bool = True, clamp: float = 6.0) -> None:
+    def __init__(self, net: IncidenceNet, is_regression: bool = True, clamp: float = 6.0, offset: str = "") -> None:
         super().__init__()
-        self.net, self.is_regression, self.clamp = net, is_regression, clamp
+        self.net, self.is_regression, self.clamp, self.offset = net, is_regression, clamp, offset
         for number, width in enumerate(net.in_channels):
             self.register_buffer(f"shift_{number}", torch.zeros(width))
             self.register_buffer(f"scale_{number}", torch.ones(width))
         self.register_buffer("target_shift", torch.zeros(net.out_channels[0]))
         self.register_buffer("target_scale", torch.ones(net.out_channels[0]))
+        if offset:
+            self.register_buffer("target_range", torch.tensor([-torch.finfo().max, torch.finfo().max]))
 
     target_shift: Tensor
     target_scale: Tensor
+    target_range: Tensor
 
     @torch.no_grad()
     def fit_scales(self, features: Sequence[Mapping[str, Tensor]], targets: Iterable[Tensor] = ()) -> Predictor:
@@ -50,6 +55,9 @@ class Predictor(nn.Module):
         rows = [t.reshape(-1, len(self.target_shift)) for t in targets] if self.is_regression else []
         if rows:
             self._set("target_{}", torch.cat(rows), self.net.map.outputs[0].is_oriented, keeps_constants=False)
+            if self.offset:
+                known = torch.cat(rows)[~torch.cat(rows).isnan()]
+                self.target_range.copy_(torch.stack([known.min(), known.max()]))
         return self
 
     def _set(self, name: str, rows: Tensor, is_signed: bool, keeps_constants: bool) -> None:
@@ -84,7 +92,7 @@ class Predictor(nn.Module):
         """
         x, structure = taken_apart(features, structure)
         y: Tensor = self.net(self.standardise(x), structure)
-        return y
+        return y + self.scaled(x[self.offset][:, :1]) if self.offset else y
 
     def scaled(self, target: Tensor) -> Tensor:
         """Targets on the scale of the network."""
@@ -94,7 +102,10 @@ class Predictor(nn.Module):
     def predict(self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Tensor:
         """Numbers in their units, or probabilities of classes; shape (rows, out_channels)."""
         y = self.forward(features, structure)
-        return y * self.target_scale + self.target_shift if self.is_regression else y.softmax(-1)
+        if not self.is_regression:
+            return y.softmax(-1)
+        y = y * self.target_scale + self.target_shift
+        return y.clamp(*self.target_range.unbind()) if self.offset else y
 
     def calibrate(self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Predictor:
         """Scales the weights of the network to a first batch."""

@@ -43,6 +43,7 @@ _HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
 _ONE = {"aggr": "mean", "operations": "local", "ends": "entry"}  # nothing is pooled over a structure of which only parts are known
 _NODES = {**_ONE, "norm": "layer", "hidden": 64, "depth": 4, "dropout": 0.2}
 _DIFFUSION = {**_ONE, "norm": "none", "hidden": 64, "depth": 0, "hops": 2, "dropout": 0.5, "in_dropout": 0.5}
+_COMPLETION = {**_ONE, "ends": "query", "norm": "layer", "hidden": 32, "depth": 2, "dropout": 0.1}
 _PAIRS = {**_GRAPH, "hidden": 16}
 _PPGN = {"through": "i j", "products": ("i j, j k -> i k",)}
 _LOCAL = {"through": "near=i j", "products": ("near=i j, near=j k -> near=i k",)}
@@ -68,6 +69,7 @@ PRESETS: dict[str, Preset] = {
     "hypergraph": Preset("i, {i ...}", "hypergraphs: nodes and hyperedges of any size", settings=_HYPERGRAPH),
     "nodes": Preset(None, "entries of one large structure with many labels: no pooling over all of it", settings=_NODES),
     "diffusion": Preset(None, "the same with few labels: every entry on its own, then averages over neighbours", settings=_DIFFUSION),
+    "completion": Preset(None, "entries that are asked for, given others: ratings, links", settings=_COMPLETION),
     "relational": Preset(None, "tables with keys, or anything else: all tensors that have features"),
 }
 """The networks that have a name: what they read, for whom they are, and their settings."""

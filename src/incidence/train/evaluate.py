@@ -17,9 +17,9 @@ from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.train.folder import apart, csv_text
-from incidence.train.ranking import AUC
+from incidence.train.ranking import AUC, Hits
 
-__all__ = ["BLIND", "HIGHER", "PARTS", "Evaluation", "Scored", "evaluate", "metrics_of", "number", "update"]
+__all__ = ["BLIND", "HIGHER", "PARTS", "Evaluation", "Scored", "blind_words", "evaluate", "metrics_of", "number", "update"]
 
 PARTS: tuple[str, ...] = ("test", "validation", "train")
 """The first that is there counts."""
@@ -30,7 +30,7 @@ BLIND = {
     "mae": "the median of the training data",
 }
 """What the baseline says, by metric."""
-HIGHER = frozenset({"accuracy", "auc"})
+HIGHER = frozenset({"accuracy", "auc", "hits@10", "hits@50"})
 """Metrics that are better the higher they are."""
 
 
@@ -41,6 +41,10 @@ def number(value: float, metric: str) -> str:
 
 def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollection:
     """The metrics of a task, by name; those of all processes together if they are shared."""
+    if task.ranks:
+        ranked: dict[str, Any] = {"auc": AUC(sync_on_compute=is_shared)}
+        ranked |= {f"hits@{rank}": Hits(rank, sync_on_compute=is_shared) for rank in task.ranks}
+        return torchmetrics.MetricCollection(ranked, compute_groups=False)
     if task.kind == "classification":
         count, kinds = max(2, len(task.names)), torchmetrics.classification
         found: dict[str, Any] = {"accuracy": kinds.MulticlassAccuracy(num_classes=count, average="micro", sync_on_compute=is_shared)}
@@ -131,7 +135,7 @@ def evaluate(predictor: Predictor, data: DataSet, split: Split, parts: Parts, ba
     predictor.eval()
     trained = next(part for part in parts if part)  # for other data than the model was trained on, all that there is
     score = partial(_scored, predictor, data, _targets(trained, data.task), batch_size)
-    found = zip(Split._fields, parts, split, strict=True)
+    found = zip(Split._fields, parts, data.order(split), strict=True)
     left = data.rest(split)
     other = score(left, data.others(split)) if left else None
     return Evaluation(data, {name: score(examples, rows) for name, examples, rows in found if examples}, other)
@@ -142,13 +146,40 @@ def _scored(predictor: Predictor, data: DataSet, trained: Tensor, batch_size: in
     task, target = data.task, _targets(examples, data.task)
     batches = (collate(examples[k : k + batch_size]) for k in range(0, len(examples), batch_size))
     predicted = torch.cat([predictor.predict(batch.features, batch.structure) for batch in batches])  # (rows, out_channels)
-    numbers = [0] if data.is_transductive else rows.tolist()
-    places = [(k, n) for k, e in zip(numbers, examples, strict=True) for n in range(len(task.rows(e)) if task.at else 1)]
-    if task.at:
+    places = _places(data, examples, rows)
+    if task.at and data.completion is None:
         kept = rows if data.is_transductive else task.is_known(target).reshape(len(target), -1).any(1).nonzero()[:, 0]
         predicted, target, places = predicted[kept], target[kept], [places[k] for k in kept.tolist()]
-    blind = {m: _score(task, _baseline(task, trained, len(target), m), target)[m] for m in map(str, metrics_of(task))}
+    blind = {metric: _blind_score(data, trained, examples, target, metric) for metric in map(str, metrics_of(task))}
     return Scored(predicted, target, _score(task, predicted, target), blind, places)
+
+
+def _places(data: DataSet, examples: Sequence[Example], rows: Tensor) -> list[tuple[int, int]]:
+    """The example and the entry of every row that is predicted; where rows are asked for, the entries are those rows alone."""
+    if data.completion is not None:
+        return [(0, row) for row in rows.tolist()]
+    numbers = [0] if data.is_transductive else rows.tolist()
+    return [(k, n) for k, e in zip(numbers, examples, strict=True) for n in range(len(data.task.rows(e)) if data.task.at else 1)]
+
+
+def _blind_score(data: DataSet, trained: Tensor, examples: Sequence[Example], target: Tensor, metric: str) -> float:
+    """The metric of the baseline; where there are several, of the one that is best."""
+    if data.completion is None:
+        guesses = [_baseline(data.task, trained, len(target), metric)]
+    else:
+        found = [data.completion.baseline(example) for example in examples]
+        columns = [torch.cat([one[name] for one in found]) for name in data.completion.baselines]  # (rows,) each
+        guesses = [torch.stack([-x, x], 1) if data.task.kind == "classification" else x[:, None] for x in columns]
+    scores = [_score(data.task, guess, target)[metric] for guess in guesses]
+    return max(scores) if metric in HIGHER else min(scores)
+
+
+def blind_words(data: DataSet, metric: str) -> str:
+    """What the baseline of a metric is called."""
+    if data.completion is None:
+        return BLIND.get(metric, "the baseline")
+    names = list(data.completion.baselines)
+    return names[0] if len(names) == 1 else f"the best of {', '.join(names[:-1])} and {names[-1]}"
 
 
 def _targets(examples: Sequence[Example], task: Task) -> Tensor:

@@ -12,7 +12,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 import incidence
+from incidence.data.completion import Completion
+from incidence.data.completion_file import read_completion, write_completion
 from incidence.data.dataset import Task
 from incidence.errors import IncidenceError, shown
 from incidence.files import whole_file
@@ -30,8 +32,9 @@ from incidence.train.config import Config, read_config
 
 __all__ = ["ModelSpec", "RunFolder", "apart", "csv_text", "disk_trouble", "not_finite", "short", "write"]
 
-_HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
+_HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|npz|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
 _FORMAT = 1
+_LATER = {"offset": ""}  # what descriptions did not always have
 _FORMULA = ("=", "+", "-", "@")  # what a formula begins with, in one spreadsheet or another
 
 
@@ -50,6 +53,7 @@ class ModelSpec:
         reader: What reads files for it, with `reader_options`.
         lift: What adds tensors to what was read, with `lift_options`.
         fingerprint: Of the data.
+        offset: The tensor whose first feature the network adds to; empty for none.
     """
 
     format: int = _FORMAT
@@ -64,6 +68,12 @@ class ModelSpec:
     lift: str
     lift_options: Mapping[str, Any]
     fingerprint: str
+    offset: str = ""
+
+    @property
+    def is_completion(self) -> bool:
+        """Whether it completes what it knows, which is kept beside it: ratings, links."""
+        return self.reader in ("ratings", "links")
 
     def plain(self) -> dict[str, Any]:
         """The values as a file has them: no tuples, and nothing that JSON does not know."""
@@ -89,11 +99,13 @@ class ModelSpec:
     def _make(self) -> Predictor:
         settings = {key: tuple(v) if isinstance(v, list) else v for key, v in self.settings.items()}
         net = make(self.model, self.in_channels, self.task.out_channels, self.task.at, **settings)
-        return Predictor(net, is_regression=self.task.kind == "regression")
+        return Predictor(net, is_regression=self.task.kind == "regression", offset=self.offset)
 
     def assert_same(self, other: Any, what: str) -> None:
         """Refuses to go on with a model that was described in another way."""
-        other = dict(other) if isinstance(other, Mapping) else {}
+        other = {**_LATER, **other} if isinstance(other, Mapping) else {}
+        if isinstance(other.get("task"), Mapping):
+            other["task"] = {"ranks": [], **other["task"]}
         if isinstance(other.get("settings"), Mapping):  # those that have come since are at their defaults, which change nothing
             other["settings"] = {**json.loads(json.dumps(settings_of("i", {}))), **other["settings"]}
         for key, value in self.plain().items():
@@ -110,6 +122,7 @@ class RunFolder:
         self.checkpoints, self.weights, self.metrics = path / "checkpoints", path / "model.safetensors", path / "metrics.json"
         self.last, self.best = self.checkpoints / "last.ckpt", self.checkpoints / "best.ckpt"
         self.predictions, self.logs, self.plots = path / "predictions.csv", path / "logs", path / "plots"
+        self.known = path / "known.npz"
         self.history, self.report, self.log = path / "history.csv", path / "report.html", path / "log.txt"
 
     @staticmethod
@@ -199,9 +212,11 @@ class RunFolder:
                 f"{self.spec} has format {shown(found['format'])}; this version reads format {_FORMAT}. Update the library."
             )
         try:
-            task = Task(**{**found["task"], "names": tuple(found["task"]["names"])})
+            told: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found["task"].items()}
+            task = Task(**told)
             Config(**found["settings"])  # says what is out of bounds
-            return ModelSpec(**{**{f.name: found[f.name] for f in fields(ModelSpec)}, "task": task})
+            known = {f.name: found[f.name] for f in fields(ModelSpec) if f.name in found or f.default is MISSING}
+            return ModelSpec(**{**known, "task": task})
         except IncidenceError as error:
             raise IncidenceError(f"{self.spec} is no description of a model, or is damaged: {error}") from None
         except (LookupError, TypeError) as error:
@@ -218,6 +233,21 @@ class RunFolder:
         if wrong is not None:
             raise IncidenceError(f"{self.weights} was not written: {wrong} has values that are no finite numbers. Start a new run.")
         write(self.weights, save(state, metadata={"incidence": json.dumps(spec.plain())}))
+
+    def save_known(self, completion: Completion) -> None:
+        """Writes what the model knows when it predicts: all facts of its data."""
+        try:
+            write_completion(completion, self.known)
+        except OSError as error:
+            raise IncidenceError(disk_trouble(self.known, error)) from error
+
+    def load_known(self) -> Completion:
+        """What the model knows when it predicts.
+
+        Raises:
+            IncidenceError: The file is not there, or damaged.
+        """
+        return read_completion(self.known)
 
     def load(self) -> tuple[Predictor, ModelSpec]:
         """The finished model, ready to predict.

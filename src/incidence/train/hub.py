@@ -29,7 +29,7 @@ model.predict(...)  # files, folders, data frames, graphs of PyG or examples
 ```
 """
 _OPTIONS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
-_FILES = ("config.yaml", "model.json", "model.safetensors", "metrics.json")
+_FILES = ("config.yaml", "model.json", "model.safetensors", "metrics.json", "known.npz")
 
 
 class HubModel(ModelHubMixin, Model, library_name="incidence", tags=["incidence"], model_card_template=_CARD):  # type: ignore[misc]
@@ -39,14 +39,19 @@ class HubModel(ModelHubMixin, Model, library_name="incidence", tags=["incidence"
     """
 
     def _save_pretrained(self, save_directory: Path) -> None:
-        """Writes the model as a folder of a run. Of the data its name stays, but no path."""
+        """Writes the model as a folder of a run. Of the data its name stays, but no path.
+
+        A model of ratings or links keeps what it knows, without which it could predict nothing.
+        """
         folder, name = RunFolder(save_directory), Path(self.spec.data).name
         spec = replace(self.spec, data=name)
         write(folder.spec, json.dumps(spec.plain(), indent=1) + "\n")
-        write(folder.config, self.config.replace(data=name, folder=None).to_yaml())
+        write(folder.config, self.config.replace(data=name, folder=None, nodes=None, tables=None).to_yaml())
         if self.metrics:
             write(folder.metrics, json.dumps({**self.metrics, "data": name}, indent=1) + "\n")
         folder.save_weights(self.predictor, spec)
+        if spec.is_completion:
+            folder.save_known(self.folder.load_known())
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **options: Any) -> HubModel:

@@ -19,7 +19,7 @@ from incidence.notebook import html_of
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate
 from incidence.train.folder import ModelSpec, RunFolder
-from incidence.train.prediction import Predictions, assert_asked, evaluate_run, predict_reads
+from incidence.train.prediction import Predictions, assert_asked, evaluate_run, predict_asked, predict_reads
 from incidence.train.sources import lifted
 
 __all__ = ["Model", "load"]
@@ -89,7 +89,8 @@ class Model:
 
         Args:
             what: The name of a data set; a file, a folder of files, or a list of them; for models of molecules also SMILES; a data frame;
-                graphs of PyG; an `Example` or a list of them; a `DataSet`.
+                graphs of PyG; an `Example` or a list of them; a `DataSet`. A model of ratings or links takes tables of the pairs that
+                are asked for.
 
         Returns:
             A prediction for each example, and what was passed over because it could not be read or does not fit the model.
@@ -98,10 +99,13 @@ class Model:
             IncidenceError: There is nothing that it can predict for.
         """
         errors: list[IncidenceError] = []
-        found = predict_reads(self.predictor, self.spec, what, errors)
+        if self.spec.is_completion:
+            task, found = replace(self.spec.task, at=""), predict_asked(self.predictor, self.folder, what, errors)
+        else:
+            task, found = self.spec.task, predict_reads(self.predictor, self.spec, what, errors)
         if not found:
             raise errors[0] if errors else IncidenceError("there is nothing to predict for.")
-        return Predictions(self.spec.task, found, errors)
+        return Predictions(task, found, errors)
 
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
         """The metrics on every part of its own data, or of other data; where that tells no parts, all of it is for testing.

@@ -22,7 +22,7 @@ from incidence.algebra.layers import Layer, Network
 from incidence.algebra.reading import read
 from incidence.plot.theme import DARK, LIGHT, Theme
 from incidence.train.cards import Card, cards
-from incidence.train.evaluate import BLIND, HIGHER, PARTS, Scored, number
+from incidence.train.evaluate import HIGHER, PARTS, Scored, blind_words, number
 from incidence.train.run import Run
 
 __all__ = ["figures_of", "headline", "page_text", "shown_part"]
@@ -121,7 +121,7 @@ def headline(run: Run) -> tuple[str, str, str]:
     unit = f" {data.task.unit}" if data.task.unit and metric in ("rmse", "mae") else ""
     told = f"{number(ours, metric)}{unit}" if metric in ("rmse", "mae") else number(ours, metric)
     rows = f"{len(scored.target):,} {'rows' if data.task.at else 'examples'} of the {part} part"
-    against = f"against {number(blind, metric)}{unit} for {BLIND.get(metric, 'the baseline')}"
+    against = f"against {number(blind, metric)}{unit} for {blind_words(data, metric)}"
     if metric in HIGHER:
         right = f" {round(ours * len(scored.target)):,} of them are right." if metric == "accuracy" else ""
         return told, f"{metric} on the {part} part", f"On {rows}, {against}.{right}"

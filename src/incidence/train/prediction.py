@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -16,12 +17,13 @@ from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
+from incidence.train.asking import answers
 from incidence.train.evaluate import Evaluation, evaluate
 from incidence.train.folder import ModelSpec, RunFolder, apart, csv_text, write
 from incidence.train.prepare import prepare
 from incidence.train.sources import reads_of
 
-__all__ = ["Prediction", "Predictions", "assert_asked", "evaluate_run", "predict", "predict_reads", "table"]
+__all__ = ["Prediction", "Predictions", "assert_asked", "evaluate_run", "predict", "predict_asked", "predict_reads", "table"]
 
 _TOGETHER = 64
 _PARTING = {"split": 0, "data_seed": 0, "validation": None, "data_options": None}
@@ -110,8 +112,17 @@ def predict(run: Path, files: Iterable[Path | str], errors: list[IncidenceError]
     Raises:
         IncidenceError: The run has no model.
     """
-    predictor, spec = RunFolder.open(run).load()
+    folder = RunFolder.open(run)
+    predictor, spec = folder.load()
+    if spec.is_completion:
+        return replace(spec.task, at=""), predict_asked(predictor, folder, list(files), errors)
     return spec.task, predict_reads(predictor, spec, list(files), errors)
+
+
+def predict_asked(predictor: Predictor, folder: RunFolder, what: Any, errors: list[IncidenceError]) -> list[Prediction]:
+    """Predictions for pairs or sets that are asked for by name, a row each, by a model that completes what it knows."""
+    found = answers(predictor, folder.load_known(), what, errors)
+    return [Prediction(answer.name, [answer.row], [""], answer.properties) for answer in found]
 
 
 def predict_reads(predictor: Predictor, spec: ModelSpec, what: Any, errors: list[IncidenceError]) -> list[Prediction]:

@@ -26,7 +26,7 @@ from incidence.train.recipes import recipe_within, with_metric
 __all__ = ["Prepared", "new_predictor", "prepare"]
 
 _TOGETHER = 1024
-_LAYOUT = ("smiles", "nodes")
+_LAYOUT = ("smiles", "nodes", "keys", "tables")
 """Options that say what the user's own tables have."""
 
 
@@ -57,6 +57,7 @@ class Prepared:
             in_channels={key: x.shape[1] for key, x in data.examples[0].features.items()},
             task=data.task,
             metric=data.metric,
+            offset=data.task.at if data.completion is not None and data.task.kind == "regression" else "",
             reader=data.reader,
             reader_options=dict(data.reader_options),
             lift=self.lift,
@@ -76,8 +77,9 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
         data = load(config.data, config.target, folder=config.folder, reader=config.reader, task=config.task, **of_data, **parts)
     else:
         data = load(data, **parts)
-    if config.task is not None and config.task != data.task.kind:
-        has = f"the targets of {config.data!r} are for {data.task.kind}"
+    kind = "links" if data.task.ranks else data.task.kind
+    if config.task is not None and config.task != kind:
+        has = f"the targets of {config.data!r} are for {kind}"
         raise IncidenceError(f"the task is {config.task}, and {has}: leave out --task, or change the data.")
     if config.metric is not None:
         data = with_metric(data, config.metric)
@@ -99,8 +101,9 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
     if config.data in DATA_SETS or not paths["data"].exists():
         del paths["data"]
     absolute: dict[str, Any] = {key: str(path.resolve()) for key, path in paths.items()}
-    if config.nodes is not None:
-        absolute["nodes"] = tuple(str(Path(path).expanduser().resolve()) for path in config.nodes)
+    for key, paths_of_tables in (("nodes", config.nodes), ("tables", config.tables)):
+        if paths_of_tables is not None:
+            absolute[key] = tuple(str(Path(path).expanduser().resolve()) for path in paths_of_tables)
     config = config.replace(**settings_of(config.model or "", config.settings()), **absolute)
     return Prepared(config, data, data.parts(split), lift, lift_options)
 

@@ -19,6 +19,7 @@ _FEW = {
     "model": "diffusion", "epochs": 200, "lr": 1e-2, "optimizer": "adam", "weight_decay": 5e-4, "warmup": 0.0, "schedule": "constant",
     "clip": 0.0,
 }  # fmt: skip
+_COMPLETION = {"model": "completion", "epochs": 40, "batch_size": 1, "lr": 5e-3, "weight_decay": 1e-2}
 _WATCHED = {"keep": "best", "patience": 100}
 """With a validation part."""
 
@@ -32,6 +33,8 @@ def recipe_within(data: DataSet, split: Split) -> Mapping[str, Any]:
     """
     if not data.is_transductive:
         return {}
+    if data.completion is not None:
+        return {**_COMPLETION, **(_WATCHED if len(split.validation) else {})}
     features = data.examples[0].features
     is_few = len(split.train) < max((x.shape[1] for x in features.values()), default=0)
     scale = "rows" if any(map(_are_counts, features.values())) else "columns"

@@ -8,12 +8,17 @@ import sys
 
 from incidence import plot
 from incidence.errors import IncidenceError
-from incidence.train.evaluate import BLIND, HIGHER, number
+from incidence.train.evaluate import HIGHER, blind_words, number
 from incidence.train.folder import disk_trouble, write
 from incidence.train.page import figures_of, page_text, shown_part
 from incidence.train.run import Run
 
 __all__ = ["page", "summary", "tell"]
+
+_AGAIN = ("data", "folder", "target", "task", "smiles", "nodes", "keys", "tables")
+"""Options that say what the data is."""
+_WHAT = {"mesh": "mesh.obj", "graph": "graph.edges", "example": "examples.npz", "ratings": "pairs.csv", "links": "pairs.csv"}
+"""What there might be to predict, by reader."""
 
 
 def tell(run: Run, is_json: bool = False) -> str:
@@ -32,7 +37,7 @@ def summary(run: Run) -> str:
     metric = data.metric
     unit = f" {data.task.unit}" if data.task.unit and metric not in HIGHER else ""
     ours, blind = (number(found[metric], metric) for found in (scored.metrics, scored.baseline))
-    lines = [f"{data.name}: {part} {metric} {ours}{unit}, against {blind} for {BLIND[metric]}", ""]
+    lines = [f"{data.name}: {part} {metric} {ours}{unit}, against {blind} for {blind_words(data, metric)}", ""]
     if data.task.kind == "regression":
         measured = scored.target.reshape(scored.predicted.shape)
         lines += [plot.scatter(measured[:, 0].tolist(), scored.predicted[:, 0].tolist(), x_name="measured", y_name="predicted"), ""]
@@ -52,11 +57,11 @@ def summary(run: Run) -> str:
 def _next(run: Run) -> list[str]:
     """Commands that work as they stand; the command line shows them as it was called."""
     config = run.prepared.config
-    suffix = {"mesh": "mesh.obj", "graph": "graph.edges", "example": "examples.npz"}.get(run.prepared.data.reader, "molecules.sdf")
-    data = {"data": config.data, "folder": config.folder, "target": config.target}
-    again = " ".join(f"--{key} {shlex.quote(value)}" for key, value in data.items() if value is not None)
+    data = {key: getattr(config, key) for key in _AGAIN}
+    several = {key: [value] if isinstance(value, str) else value for key, value in data.items() if value is not None}
+    again = " ".join(f"--{key} {' '.join(map(shlex.quote, values))}" for key, values in several.items())
     return [
-        f"incidence predict {shlex.quote(str(run.folder.path))} {suffix}",
+        f"incidence predict {shlex.quote(str(run.folder.path))} {_WHAT.get(run.prepared.data.reader, 'molecules.sdf')}",
         f"incidence train {again} --seed {config.seed + 1}",
         "incidence train --help           your own data, other models, several processes",
     ]

@@ -221,6 +221,8 @@ class _Job:
         about = {"data": config.data, "seconds": seconds, "epochs": len(self.history.rows)}
         predictor = self.predictor.cpu().eval()
         folder.save_weights(predictor, self.prepared.spec)
+        if data.completion is not None:
+            folder.save_known(data.completion)
         evaluation = evaluate(predictor, data, data.split(config.split), self.prepared.parts, config.batch_size)
         metrics = {**about, "parameters": sum(p.numel() for p in predictor.parameters()), **evaluation.metrics()}
         write(folder.metrics, json.dumps(metrics, indent=1, allow_nan=False) + "\n")

@@ -1,0 +1,236 @@
+"""Ratings from tables: a row for each pair with its number, and further tables with features of either, or with edges between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from incidence.data.building import Asked, splits_of
+from incidence.data.columns import as_features, find_column
+from incidence.data.completion import FOLDS, QUERY, Completion
+from incidence.data.dataset import DataSet
+from incidence.data.node_tables import IDS, edge_columns
+from incidence.data.ratings import Ratings
+from incidence.data.readers import as_float
+from incidence.data.tables import Table, listed
+from incidence.data.targets import is_missing, is_split, read_parts, read_targets
+from incidence.errors import IncidenceError
+from incidence.structure.example import Example
+from incidence.structure.structure import Structure
+
+__all__ = ["find_keys", "find_rating", "from_rating_tables", "numbered"]
+
+_RATINGS = ("rating", "ratings", "score", "stars", "value", "target", "y")
+"""What people call a rating."""
+_KEYS = (
+    ("user", "userid", "uid", "customer", "customerid", "reviewer", "reviewerid", "person", "rater"),
+    ("item", "itemid", "movie", "movieid", "film", "filmid", "book", "bookid", "isbn", "track", "trackid", "song", "artist", "product",
+     "productid", "asin", "business", "iid"),
+)  # fmt: skip
+"""What people call who rates, and what is rated."""
+_LETTERS = "abcdefghklmn"
+_OPTIONS = ("keys", "tables", "folds")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]", "", name.lower())
+
+
+def find_rating(table: Table, asked: Sequence[str] = ()) -> str | None:
+    """The column of the numbers: the one asked for, or the one that is called so; None if neither is there."""
+    if asked:
+        return table.named(asked[0])
+    found = find_column(table, _RATINGS)
+    return found if found is not None and _are_numbers(table[found]) else None
+
+
+def find_keys(table: Table, rating: str, asked: Sequence[str] = ()) -> tuple[str, ...] | None:
+    """The columns that say what a number belongs to: those asked for, those that are called so, or the two that are left.
+
+    A column of numbers that are not whole is none, nor is one that tells the part. None if it is not clear.
+    """
+    if asked:
+        return tuple(table.named(name) for name in asked)
+    free = [name for name in table.columns if name != rating and not is_split(name) and not _are_measured(table[name])]
+    called = [next((name for name in free if _plain(name) in words), None) for words in _KEYS]
+    if None not in called:
+        return tuple(str(name) for name in called)
+    is_clear = len(free) == 2 and any(len(set(table[name])) < len(table) for name in free)
+    return (free[0], free[1]) if is_clear else None
+
+
+def _are_numbers(texts: Sequence[str]) -> bool:
+    return all(is_missing(text) or as_float(text) is not None for text in texts)
+
+
+def _are_measured(texts: Sequence[str]) -> bool:
+    """Whether texts are numbers that name nothing, as some are not whole."""
+    return _are_numbers(texts) and any(not is_missing(text) and not float(text).is_integer() for text in texts)
+
+
+def from_rating_tables(table: Table, others: Mapping[str, Table], asked: Asked) -> DataSet:
+    """Numbers of pairs, to be completed: some are known and others asked for; parts by a column `split`.
+
+    Raises:
+        IncidenceError: It is not clear which columns have the keys and the number, or what another table belongs to.
+    """
+    unknown = next((key for key in asked.options if key not in _OPTIONS), None)
+    if unknown is not None:
+        raise IncidenceError(f"a table of ratings has no option `{unknown}`: it takes {', '.join(_OPTIONS)}.")
+    rating, keys = _columns(table, asked)
+    if asked.task == "classification":
+        raise IncidenceError(
+            f"{table.source}: ratings are numbers, so leave out --task; for pairs that are there or not, use --task links."
+        )
+    kept, passed_over = _once(table, keys)
+    sorts = dict(zip(_sorts(keys), keys, strict=True))
+    names = {sort: numbered(kept[key]) for sort, key in sorts.items()}
+    beside = [(sort_of(name, other, names, sorts), other) for name, other in others.items()]
+    for (sort, columns), other in beside:
+        names[sort] = numbered([*names[sort], *(text for column in columns for text in other[column])])
+    index = places(kept, sorts, names)
+    order = torch.tensor(_sorted(index), dtype=torch.long)
+    kept, index = kept.only(order.tolist()), index[:, order]
+    task, target = read_targets(kept.source, {rating: kept[rating]}, "regression")
+    context = _context(names, beside)
+    pattern = " ".join(f"{letter}:{sort}" for letter, sort in zip(_LETTERS, sorts, strict=False))
+    completion = Ratings(
+        context=context, rows=Completion.store(context.structure, pattern, index), values=target[:, :0], target=target,
+        is_fact=~target[:, 0].isnan(), names=names, keys=keys, folds=int(asked.options.get("folds", FOLDS)),
+    )  # fmt: skip
+    own = {name: list(texts) for name, texts in kept.columns.items() if name != rating and not is_split(name)}
+    counts = " and ".join(f"{len(found):,} of {sorts[sort]}" for sort, found in names.items())
+    return DataSet(
+        asked.name, [completion.whole()], type(task)(task.kind, task.names, at=f"{QUERY}={pattern}"), splits_of(read_parts(kept)),
+        reader="ratings", about=f"Your own data: {len(kept):,} rows, {counts}.", is_transductive=True, metric="rmse",
+        columns={**{key: own.pop(key) for key in keys}, **own}, passed_over=tuple(passed_over), completion=completion,
+    )  # fmt: skip
+
+
+def _columns(table: Table, asked: Asked) -> tuple[str, tuple[str, ...]]:
+    given = asked.options.get("keys") or ()
+    wanted = [given] if isinstance(given, str) else list(given)
+    rating = find_rating(table, asked.target)
+    if rating is None or len(asked.target) > 1:
+        raise IncidenceError(f"{table.source}: which of {listed(table.columns)} has the number to predict is not clear: say --target.")
+    keys = find_keys(table, rating, wanted)
+    if keys is None or len(keys) < 2 or rating in keys or len(set(keys)) < len(keys):
+        raise IncidenceError(
+            f"{table.source}: which columns of {listed(table.columns)} name what a number of `{rating}` belongs to is not clear: say two, "
+            f"as in --keys user movie."
+        )
+    return rating, keys
+
+
+def _once(table: Table, keys: Sequence[str]) -> tuple[Table, list[str]]:
+    """The rows without those that lack a key or come again, and what is wrong with these."""
+    first: dict[tuple[str, ...], int] = {}
+    wrong = []
+    for row, pair in enumerate(zip(*(table[key] for key in keys), strict=True)):
+        lacking = next((key for key, text in zip(keys, pair, strict=True) if not text), None)
+        if lacking is not None or first.setdefault(pair, row) != row:
+            why = f"has no `{lacking}`" if lacking else f"is there already, in {table.places[first[pair]]}"
+            wrong.append(f"{table.source}, {table.places[row]}: the row {why}.")
+    if len(wrong) > len(first):
+        raise IncidenceError(f"{len(wrong)} of {len(table)} rows cannot be used, so columns are hardly what they seem. {wrong[0]}")
+    return table.only(sorted(first.values())), wrong
+
+
+def _sorts(keys: Sequence[str]) -> list[str]:
+    """A sort for each column, which must be an identifier."""
+    names = [re.sub(r"\W", "_", key.strip(), flags=re.ASCII) for key in keys]
+    good = [re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.strip("_") for name in names]
+    return [name if ok and names.index(name) == k else f"key{k + 1}" for k, (name, ok) in enumerate(zip(names, good, strict=True))]
+
+
+def numbered(texts: Sequence[str]) -> list[str]:
+    """Different names, by number if they are numbers, else as they come."""
+    different = dict.fromkeys(text for text in texts if text)
+    return sorted(different, key=int) if all(text.isdecimal() for text in different) else list(different)
+
+
+def places(table: Table, sorts: Mapping[str, str], names: Mapping[str, Sequence[str]]) -> Tensor:
+    """The nodes of every row, shape [letters, rows]."""
+    found = []
+    for sort, key in sorts.items():
+        number = {name: k for k, name in enumerate(names[sort])}
+        found.append([number[text] for text in table[key]])
+    return torch.tensor(found, dtype=torch.long)
+
+
+def _sorted(index: Tensor) -> list[int]:
+    """Rows by their first key, then the next: the order in which structures are fastest."""
+    rows: list[list[int]] = index.T.tolist()
+    return sorted(range(len(rows)), key=rows.__getitem__)
+
+
+def sort_of(name: str, table: Table, names: Mapping[str, Sequence[str]], sorts: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """What a further table belongs to: a sort, and the column that names its nodes, or the two that do if it has edges.
+
+    By the names of its columns, then by its own name, then by what is in it.
+
+    Raises:
+        IncidenceError: It is not clear.
+    """
+    ids = find_column(table, IDS, 0)
+    ends = edge_columns(table)
+    for sort, key in sorts.items():
+        called = [
+            column for column in table.columns if _plain(column).rstrip("0123456789ab") in (_plain(key), _plain(key).removesuffix("id"))
+        ]
+        if len(called) == 1:
+            return sort, (called[0],)
+        if len(called) == 2:
+            return sort, (called[0], called[1])
+    of_name = [sort for sort, key in sorts.items() if _plain(key).removesuffix("id") in _plain(name)]
+    fits = [sort for sort in (of_name or sorts) if ids is not None and 2 * sum(t in set(names[sort]) for t in table[ids]) >= len(table)]
+    if len(fits) == 1 and ids is not None:
+        is_graph = ends is not None or (len(table.columns) == 2 and len(set(table[ids])) < len(table))
+        return fits[0], (ends or tuple(list(table.columns)[:2])) if is_graph else (ids,)
+    raise IncidenceError(
+        f"{table.source}: what the table tells about is not clear: name a column as the ratings do ({', '.join(sorts.values())}); it has "
+        f"{listed(table.columns)}."
+    )
+
+
+def _context(names: Mapping[str, Sequence[str]], beside: Sequence[tuple[tuple[str, tuple[str, ...]], Table]]) -> Example:
+    """Nodes with the features that tables give, and edges that tables have."""
+    index: dict[str, Tensor] = {}
+    letters, others = dict(zip(names, _LETTERS, strict=False)), dict(zip(names, _LETTERS[len(names) :], strict=False))
+    features = {f"{letters[sort]}:{sort}": torch.zeros(len(found), 0) for sort, found in names.items()}
+    for (sort, columns), table in beside:
+        if len(columns) == 1:
+            key = f"{letters[sort]}:{sort}"
+            features[key] = torch.cat([features[key], _of_nodes(table, columns[0], names[sort])], dim=1)
+        else:
+            text = f"{{{letters[sort]}:{sort} {others[sort]}:{sort}}}"
+            if text in index:
+                raise IncidenceError(f"{table.source}: there is another table of edges between `{sort}` already: join them.")
+            index[text] = _edges(table, columns, names[sort])
+            features[text] = torch.ones(index[text].shape[1], 1)
+    counts = {sort: len(found) for sort, found in names.items()}
+    return Example(Structure(counts, index), features)
+
+
+def _of_nodes(table: Table, key: str, names: Sequence[str]) -> Tensor:
+    """The features of nodes, [nodes, channels]; those that have no row get the mean of the others."""
+    if len(set(table[key])) < len(table):
+        again = next(k for k, name in enumerate(table[key]) if name in table[key][:k])
+        raise IncidenceError(f"{table.source}, {table.places[again]}: `{key}` {table[key][again]!r} has a row already.")
+    x, _ = as_features(table, [name for name in table.columns if name != key and not is_split(name)])
+    row = {name: k for k, name in enumerate(table[key])}
+    made = x.mean(0, keepdim=True).repeat(len(names), 1)
+    known = [k for k, name in enumerate(names) if name in row]
+    made[known] = x[[row[names[k]] for k in known]]
+    return made
+
+
+def _edges(table: Table, columns: Sequence[str], names: Sequence[str]) -> Tensor:
+    """Edges between nodes of one sort, each once and without loops, [2, edges]."""
+    number = {name: k for k, name in enumerate(names)}
+    ends = zip(*([number[text] for text in table[column]] for column in columns), strict=True)
+    pairs = sorted({(min(pair), max(pair)) for pair in ends if pair[0] != pair[1]})
+    return torch.tensor(pairs, dtype=torch.long).view(-1, 2).T.contiguous()

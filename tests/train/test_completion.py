@@ -1,0 +1,121 @@
+"""Runs that complete what is known: ratings from a table to predictions for pairs, beside their baseline."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+import torch
+
+import incidence as inc
+from incidence.cli import main
+from incidence.errors import IncidenceError
+from incidence.train import resume, train
+
+
+@pytest.fixture(scope="module")
+def rated(tmp_path_factory):
+    """Users like movies of their own kind: what no mean of users or movies can tell."""
+    folder = tmp_path_factory.mktemp("rated")
+    generator = torch.Generator().manual_seed(0)
+    rows = [f"u{u},m{m},{4 if (u + m) % 2 else 2}\n" for u in range(24) for m in range(16) if torch.rand(1, generator=generator) < 0.5]
+    (folder / "ratings.csv").write_text("user,movie,rating\n" + "".join(rows))
+    (folder / "users.csv").write_text("user,kind\n" + "".join(f"u{u},{'ab'[u % 2]}\n" for u in range(24)))
+    (folder / "films.csv").write_text("movie,kind\n" + "".join(f"m{m},{'ab'[m % 2]}\n" for m in range(16)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(rated):
+    words = [
+        "train",
+        "--data",
+        str(rated / "ratings.csv"),
+        "--target",
+        "rating",
+        "--tables",
+        str(rated / "users.csv"),
+        str(rated / "films.csv"),
+    ]
+    assert main([*words, "--out", str(rated / "run"), "--hidden", "8", "--depth", "1", "--epochs", "8", "--lr", "0.02"]) == 0
+    return rated / "run"
+
+
+def test_a_network_beats_the_means_of_users_and_movies(run):
+    metrics = json.loads((run / "metrics.json").read_text())["test"]
+    assert metrics["baseline"]["rmse"] > 0.8
+    assert metrics["rmse"] < 0.6 * metrics["baseline"]["rmse"]
+    page = (run / "report.html").read_text()
+    assert "for the damped means of user and movie" in page
+    log = (run / "log.txt").read_text()
+    assert "for the damped means of user and movie" in log
+    assert f"incidence predict {run} pairs.csv" in log
+    assert "--tables" in log
+
+
+def test_predictions_name_users_and_movies(run):
+    rows = list(csv.DictReader((run / "predictions.csv").read_text().splitlines()))
+    assert list(rows[0]) == ["part", "user", "movie", "target rating", "predicted rating"]
+    known = {(row[0], row[1]): row[2] for row in csv.reader((run.parent / "ratings.csv").read_text().splitlines())}
+    assert len(rows) == len(known) - 1
+    assert all(known[row["user"], row["movie"]] == row["target rating"] for row in rows)
+
+
+def test_new_pairs_are_predicted_wherever_the_folder_is(run, tmp_path, capsys):
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for name in ("config.yaml", "model.json", "model.safetensors", "known.npz"):
+        (moved / name).write_bytes((run / name).read_bytes())
+    (tmp_path / "pairs.csv").write_text("movie,user,note\nm1,u2,a\nm1,u3,b\nm2,zoe,c\n")
+    with pytest.warns(UserWarning, match=r"1 of `user` not in the data of the model \(zoe\): predicted as if nothing were known"):
+        assert main(["predict", str(moved), str(tmp_path / "pairs.csv")]) == 0
+    found = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(found.out)))
+    assert [(row["user"], row["movie"], row["note"]) for row in rows] == [("u2", "m1", "a"), ("u3", "m1", "b"), ("zoe", "m2", "c")]
+    liked, other, new = (float(row["rating"]) for row in rows)
+    assert 2 <= other < 2.7 < new < 3.3 < liked <= 4
+
+
+def test_a_model_predicts_for_frames_and_says_what_it_needs(run):
+    pandas = pytest.importorskip("pandas")
+    model = inc.load(run)
+    found = model.predict(pandas.DataFrame({"user": ["u2"], "movie": ["m1"]}))
+    assert (found.values.shape, found.task.names) == ((1, 1), ("rating",))
+    with pytest.raises(IncidenceError, match="has no column `movie`; it has: user, film"):
+        model.predict(pandas.DataFrame({"user": ["u2"], "film": ["m1"]}))
+    with pytest.raises(
+        IncidenceError, match=r"there is no file .*; this model predicts for rows of a table with the columns user and movie"
+    ):
+        model.predict("CCO")
+    with pytest.raises(
+        IncidenceError, match="predicts for rows of tables with the columns user and movie: give paths or data frames; got int"
+    ):
+        model.predict([3])
+    with pytest.raises(IncidenceError, match="row 0: an entry has at least two nodes; got u2 "):
+        model.predict(pandas.DataFrame({"user": ["u2"], "movie": [""]}))
+
+
+def test_a_run_is_measured_again_and_goes_on(run, capsys):
+    assert main(["evaluate", str(run), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["test"] == json.loads((run / "metrics.json").read_text())["test"]
+    assert resume(run, epochs=9) is not None
+    assert len((run / "history.csv").read_text().splitlines()) == 1 + 9
+
+
+def test_a_folder_without_what_the_model_knows_is_told(run, tmp_path):
+    for name in ("config.yaml", "model.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((run / name).read_bytes())
+    with pytest.raises(IncidenceError, match=r"there is no file .*known\.npz"):
+        inc.load(tmp_path).predict("pairs.csv")
+
+
+def test_rows_without_a_rating_are_predicted(tmp_path):
+    (tmp_path / "ratings.csv").write_text(
+        "user,movie,rating\n" + "".join(f"u{k % 4},m{k // 4},{'' if k == 7 else k % 3}\n" for k in range(20))
+    )
+    found = train({"data": str(tmp_path / "ratings.csv"), "out": str(tmp_path / "run"), "epochs": 1, "hidden": 4, "depth": 1})
+    rows = list(csv.DictReader(io.StringIO(found.evaluation.table())))
+    assert [(row["user"], row["movie"], row["target rating"]) for row in rows if row["part"] == "other"] == [("u3", "m1", "")]
