@@ -217,7 +217,7 @@ def test_tensors_are_a_model_of_their_own():
         ({"hops": -2}, "count layers, from 0; got 3, 1 and -2"),
         ({"dropout": 2.0}, "dropout is a probability, from 0 to 1; got 2.0"),
         ({"in_dropout": -1.0}, "dropout is a probability, from 0 to 1; got 0.1, None and -1.0"),
-        ({"ends": "middle"}, "ends is one of layer, entry; got 'middle'"),
+        ({"ends": "middle"}, "ends is one of layer, entry, query; got 'middle'"),
         ({"scale": "none"}, "scale is one of columns, rows; got 'none'"),
         ({"ends": "entry", "through": "i j"}, "with ends='entry' the hidden tensors are those of the inputs; got `i j`"),
         ({"out_channels": 0}, "out_channels is a number of channels, at least 1; got 0"),

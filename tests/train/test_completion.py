@@ -75,7 +75,7 @@ def test_new_pairs_are_predicted_wherever_the_folder_is(run, tmp_path, capsys):
     rows = list(csv.DictReader(io.StringIO(found.out)))
     assert [(row["user"], row["movie"], row["note"]) for row in rows] == [("u2", "m1", "a"), ("u3", "m1", "b"), ("zoe", "m2", "c")]
     liked, other, new = (float(row["rating"]) for row in rows)
-    assert 2 <= other < 2.7 < new < 3.3 < liked <= 4
+    assert 2 <= other < 2.4 < new < 3.6 < liked <= 4  # nothing is known of what zoe likes
 
 
 def test_a_model_predicts_for_frames_and_says_what_it_needs(run):

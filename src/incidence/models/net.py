@@ -178,9 +178,8 @@ class IncidenceNet(nn.Module):
     def _entry_maps(self, told: Sequence[Pattern]) -> PerTensor:
         """Linear maps of every entry, from the inputs to the hidden tensors, which are the same."""
         if set(EquivariantMap(f"{self.through} -> ").inputs) != set(told):
-            raise IncidenceError(
-                f"with ends='entry' or 'query' the hidden tensors are those of the inputs; got `{self.through}` for `{self.map}`."
-            )
+            ends = "query" if self._asked else "entry"
+            raise IncidenceError(f"with ends={ends!r} the hidden tensors are those of the inputs; got `{self.through}` for `{self.map}`.")
         widths = [self.in_channels[self.map.inputs.index(p)] for p in told]
         return PerTensor(side(told), widths, self._style.hidden, self._style.bias)
 
