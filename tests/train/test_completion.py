@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import warnings
 
 import pytest
 import torch
@@ -69,9 +70,11 @@ def test_new_pairs_are_predicted_wherever_the_folder_is(run, tmp_path, capsys):
     for name in ("config.yaml", "model.json", "model.safetensors", "known.npz"):
         (moved / name).write_bytes((run / name).read_bytes())
     (tmp_path / "pairs.csv").write_text("movie,user,note\nm1,u2,a\nm1,u3,b\nm2,zoe,c\n")
-    with pytest.warns(UserWarning, match=r"1 of `user` not in the data of the model \(zoe\): predicted as if nothing were known"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")  # which the command shows in its own words
         assert main(["predict", str(moved), str(tmp_path / "pairs.csv")]) == 0
     found = capsys.readouterr()
+    assert "1 of `user` not in the data of the model (zoe): predicted as if nothing were known about them." in found.err
     rows = list(csv.DictReader(io.StringIO(found.out)))
     assert [(row["user"], row["movie"], row["note"]) for row in rows] == [("u2", "m1", "a"), ("u3", "m1", "b"), ("zoe", "m2", "c")]
     liked, other, new = (float(row["rating"]) for row in rows)
