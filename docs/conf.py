@@ -20,6 +20,7 @@ extensions = [
     "docs.extensions.answers",
     "docs.extensions.pictures",
     "docs.extensions.reference",
+    "docs.extensions.notebooks",
 ]
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3

@@ -46,7 +46,7 @@ PICTURES: dict[str, Callable[[], inc.plot.Picture]] = {
     "allset": lambda: of_maps("i -> {i ...}", "{i ...} -> i", which=(1, 1)),
     "toluene": of_guide("csv"),
     "club": of_guide("nodes"),
-    "vases": of_guide("segmentation", "given"),
+    "vases": of_guide("segmentation", "picture_of_parts"),
     "found": of_guide("segmentation"),
 }
 

@@ -27,7 +27,7 @@ _EASY = 2_000  # steps of the search before pynauty is asked: a second or less
 
 
 def automorphisms(structure: Structure, engine: str = "auto") -> Group:
-    r"""The group $\mathrm{Aut}(X) = \{g : g.S = S \text{ for the entries } S \text{ of every tensor}\}$ of a structure.
+    r"""The group $\mathrm{Aut}(X)$ of a structure X: the relabellings that keep the entries of every tensor.
 
     Presence counts, not values; the order of entries does not. Nodes keep their sort.
 

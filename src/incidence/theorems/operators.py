@@ -38,7 +38,11 @@ def nine_operators() -> dict[str, tuple[str, ...]]:
 
 
 def multiplication_rule(source: int, middle: int, target: int, first: int, second: int) -> dict[int, Polynomial]:
-    r"""$W^{m' \to m''}_j W^{m \to m'}_i = \sum_k \binom{N-i-j}{m'-i-j+k} \binom{m-k}{i-k} \binom{m''-k}{j-k} W^{m \to m''}_k$.
+    r"""The product of two operators as a sum of operators, the paper's multiplication rule.
+
+    $$W^{m' \to m''}_j W^{m \to m'}_i = \sum_k c_k W^{m \to m''}_k$$
+
+    $$c_k = \binom{N-i-j}{m'-i-j+k} \binom{m-k}{i-k} \binom{m''-k}{j-k}$$
 
     Args:
         source: m, the size of the input faces.
