@@ -21,13 +21,13 @@ def project(tmp_path: Path) -> Path:
     """A copy of the script beside programs that say where they run, with what words."""
     folder = tmp_path / "the project"
     (folder / ".venv" / "bin").mkdir(parents=True)
-    for name in ("run", "pyproject.toml", "constraints.txt"):
+    for name in ("run", "pyproject.toml", "constraints.txt", "locked.txt"):
         shutil.copy(PROJECT / name, folder)
     for name in ("incidence", "python", "mypy"):
         program = folder / ".venv" / "bin" / name
         program.write_text('#!/bin/sh\necho "$(pwd): $*"\n')
         program.chmod(0o755)
-    stamp = subprocess.check_output(["bash", "-c", "cat pyproject.toml constraints.txt run | cksum"], cwd=folder, text=True)
+    stamp = subprocess.check_output(["bash", "-c", "cat pyproject.toml constraints.txt locked.txt run | cksum"], cwd=folder, text=True)
     (folder / ".venv" / "stamp").write_text(f"{folder} {stamp}")
     return folder
 
@@ -52,7 +52,8 @@ PIP = """#!/bin/sh
 case "$*" in
   *dry-run* | *"import torch"*) exit 1 ;;  # it is neither at hand nor there
   *index-url*) exit ${NO_BUILD:-0} ;;
-  *"pip install"*"[dev]"*)
+  *"pip install"*"-e .") ;;
+  *"pip install"*"--require-hashes --no-deps -r locked.txt")
     echo "WARNING: of the machine" >&2
     [ -z "$FAIL" ] || echo "ERROR: no b" >&2
     printf 'Requirement already satisfied: a\\nCollecting b>=2 (from a)\\nInstalling collected packages: b, c\\n'

@@ -71,9 +71,9 @@ class Model:
         """What the run measured in the end, as in `metrics.json`; nothing if the file is gone."""
         try:
             found: dict[str, Any] = json.loads(self.folder.metrics.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
-        return found
+        return found if isinstance(found, dict) else {}
 
     @property
     def history(self) -> list[dict[str, float]]:
@@ -81,7 +81,7 @@ class Model:
         try:
             rows = list(csv.DictReader(self.folder.history.read_text(encoding="utf-8").splitlines()))
             return [{key: float(value) for key, value in row.items() if value} for row in rows]
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError, csv.Error):  # a row with more cells than there are columns has a list for them
             return []
 
     def predict(self, what: Any) -> Predictions:
