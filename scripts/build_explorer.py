@@ -28,15 +28,15 @@ EXAMPLES = {
     "i j -> i j": "A matrix",
     "i -> i": "A set",
     "(i j) -> i": "Edges to nodes",
-    "{i j} -> {i j}": "Undirected edges",
-    "i, {i j}, {i j k} -> i, {i j}, {i j k}": "Nodes, edges, triangles",
+    "{i j} -> {i j}": "Edges",
+    "i, {i j}, {i j k} -> i, {i j}, {i j k}": "Complexes",
     "<i j> -> i, <i j>, <i j k>": "Flows",
     "i {i j} -> i {i j}": "Incidences",
     "u:user m:movie -> u:user m:movie": "Ratings",
     "{i ...} -> {i ...}": "Hyperedges",
     "i j -> ": "A readout",
     "i j k -> i j k": "Triples",
-    "i j * i j -> i j": "Products of matrices",
+    "i j * i j -> i j": "Products",
     "{i j} * {i j} -> {i j}": "Products of edges",
 }
 

@@ -48,6 +48,14 @@ def test_jobs_run_where_their_paths_are(project, words, place, said):
     assert found == f"{(project.parent / place).resolve()}: {said}\n"
 
 
+def test_the_explorer_is_built_and_served_at_an_address_that_is_told(project):
+    done = subprocess.run(
+        [project / "run", "explore"], cwd=project.parent, capture_output=True, text=True, env={**os.environ, "PORT": "8123"}
+    )
+    assert done.stdout == f"{project}: scripts/build_explorer.py build/docs/explorer\n"
+    assert "open http://localhost:8123/explorer/" in done.stderr
+
+
 PIP = """#!/bin/sh
 case "$*" in
   *dry-run* | *"import torch"*) exit 1 ;;  # it is neither at hand nor there

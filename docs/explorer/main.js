@@ -6,7 +6,7 @@ import { Matrix } from "./matrix.js";
 import { Operations } from "./operations.js";
 import { Structure } from "./structure.js";
 
-const PAGE = 24; // operations in an answer, as in explorer.py
+const PAGE = 12; // operations in an answer, as in explorer.py
 const PAUSE = 50; // milliseconds without a key after which the map is looked at
 const CLOSING = { "": "", "(": ")", "{": "}", "[": "]", "<": ">" };
 const ENGINE = {
@@ -288,7 +288,8 @@ function lightPlace({ row, column, weight }) {
 
 function lightNothing() {
   matrix.light(null);
-  at("matrix-caption").textContent = "Outputs are rows, inputs columns. Point at a place, or at an operation.";
+  const bars = shown.summary.is_oriented ? " A bar is a negative sign." : "";
+  at("matrix-caption").textContent = `Outputs are rows, inputs columns.${bars} Point at a place, or at an operation.`;
 }
 
 // Where an operation is not 0: [row, column, factor], from the weights it is made of.
@@ -412,6 +413,10 @@ function listen() {
     Object.assign(state, { overlap: Number(target.value), operation: null, row: null });
     writeAddress(false);
     show();
+  });
+  at("help").addEventListener("click", () => {
+    at("grammar").hidden = !at("grammar").hidden;
+    at("help").setAttribute("aria-expanded", !at("grammar").hidden);
   });
   at("link").addEventListener("click", () => copy(location.href, at("link")));
   at("fewer").addEventListener("click", () => set({ nodes: shown.entries.num_nodes - 1, row: null }));

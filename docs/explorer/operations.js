@@ -4,6 +4,7 @@ import { drawing, formula, html } from "./dom.js";
 
 const NEAR = "700px";
 const KEPT = 200; // operations that stay on the page, wherever the window is
+const PART = 12; // operations that come and go together: whole rows, be there one, two, three or four in a row
 
 export class Operations {
   #cards = new Map(); // those that are there, by number
@@ -21,9 +22,9 @@ export class Operations {
     this.#observer = new IntersectionObserver((seen) => seen.forEach((one) => this.#look(one)), { rootMargin: NEAR });
     this.#cards.clear();
     this.count = blocks.reduce((sum, block) => sum + block.count, 0);
-    const parts = blocks.flatMap((block) => this.#parts(block, pageSize));
-    this.box.replaceChildren(...parts);
-    for (const part of this.box.querySelectorAll('.part[data-page="0"]')) this.#fill(part, firstPage);
+    this.pageSize = pageSize;
+    this.box.replaceChildren(...blocks.flatMap((block) => this.#parts(block)));
+    for (const part of this.box.querySelectorAll(".part")) if (part.dataset.stop <= pageSize) this.#fill(part, firstPage);
     this.#reserve();
     for (const part of this.box.querySelectorAll(".part")) this.#observer.observe(part);
   }
@@ -46,15 +47,12 @@ export class Operations {
     return card;
   }
 
-  // A heading, and its operations in parts that lie in one page each.
-  #parts({ heading, start, count }, pageSize) {
+  // A heading, and its operations in parts.
+  #parts({ heading, start, count }) {
     const told = `${count.toLocaleString("en")} operation${count === 1 ? "" : "s"}`;
     const elements = [html("h3", {}, html("code", {}, heading), html("span", { class: "faint" }, told))];
-    for (let first = start; first < start + count; ) {
-      const page = Math.floor(first / pageSize);
-      const stop = Math.min(start + count, (page + 1) * pageSize);
-      elements.push(html("div", { class: "part", role: "presentation", "data-page": page, "data-start": first, "data-stop": stop }));
-      first = stop;
+    for (let first = start; first < start + count; first += PART) {
+      elements.push(html("div", { class: "part", "data-start": first, "data-stop": Math.min(start + count, first + PART) }));
     }
     return elements;
   }
@@ -76,20 +74,19 @@ export class Operations {
   }
 
   async #load(target) {
-    if (target.childElementCount) return;
-    let page;
+    if (target.querySelector(".operation")) return;
+    const [first, last] = [target.dataset.start, target.dataset.stop - 1].map((number) => Math.floor(number / this.pageSize));
     try {
-      page = await this.fetchPage(Number(target.dataset.page));
+      const pages = await Promise.all([...new Set([first, last])].map((page) => this.fetchPage(page)));
+      if (target.isNear && target.isConnected && !target.childElementCount) this.#fill(target, pages.flat());
     } catch (error) {
       if (target.isConnected) target.replaceChildren(html("p", { class: "faint" }, error.message));
-      return;
     }
-    if (target.isNear && target.isConnected && !target.childElementCount) this.#fill(target, page);
   }
 
-  #fill(part, page) {
+  #fill(part, operations) {
     const { start, stop } = part.dataset;
-    part.append(...page.filter(({ number }) => number >= start && number < stop).map((operation) => this.#card(operation)));
+    part.append(...operations.filter(({ number }) => number >= start && number < stop).map((operation) => this.#card(operation)));
     part.style.minHeight = "";
   }
 
@@ -104,7 +101,7 @@ export class Operations {
     const { number, words } = operation;
     const card = html(
       "button",
-      { class: "operation", type: "button", role: "option", "data-number": number, "aria-posinset": number + 1, "aria-setsize": this.count },
+      { class: "operation", type: "button", "data-number": number, "aria-label": `${number}: ${words}` },
       html("span", { class: "number" }, String(number)),
       drawing(operation.svg),
       formula(operation.formula, operation.roles),
@@ -121,7 +118,7 @@ export class Operations {
   }
 
   #markCard(card, number, chosen, lit) {
-    card.setAttribute("aria-selected", number === chosen);
+    card.setAttribute("aria-pressed", number === chosen);
     card.classList.toggle("lit", Boolean(lit) && number in lit);
     card.tabIndex = number === (chosen ?? this.#first()) ? 0 : -1; // one stop for the whole list; arrows go on from there
   }

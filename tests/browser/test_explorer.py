@@ -115,7 +115,7 @@ def test_a_link_leads_to_the_same_map_nodes_operation_and_entry(browser, page, a
     other.wait_for_selector("#structure .strong.writes", state="attached")
     other.wait_for_selector("svg.matrix.lit")
     assert (other.inner_text("#row"), strong(other, "reads"), lit(other)) == wanted
-    assert other.get_attribute("[data-number='13']", "aria-selected") == "true"
+    assert other.get_attribute("[data-number='13']", "aria-pressed") == "true"
     other.close()
 
 
@@ -263,7 +263,7 @@ def test_arrow_keys_go_from_operation_to_operation(page, address):
         page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.dataset.number") == "3"
     page.keyboard.press("Enter")
-    page.wait_for_selector("[data-number='3'][aria-selected=true]")
+    page.wait_for_selector("[data-number='3'][aria-pressed=true]")
     assert parse_qs(urlparse(page.url).fragment)["op"] == ["3"]
 
 
@@ -274,7 +274,7 @@ def test_nothing_is_wider_than_a_phone(browser, bare_address, text):
     phone = browser.new_page(viewport={"width": 400, "height": 800}, has_touch=True, is_mobile=True)
     opens(phone, bare_address, text, op=3)
     phone.wait_for_selector("#structure .strong.writes", state="attached")
-    phone.click("details summary")
+    phone.click("#help")
     wide = phone.locator("body *").evaluate_all(
         "all => all.filter(one => one.getBoundingClientRect().right > 401).map(one => one.outerHTML.slice(0, 80))"
     )

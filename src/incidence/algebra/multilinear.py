@@ -103,10 +103,19 @@ class MultilinearMap:
         Raises:
             TooLargeError: There are too many to list.
         """
-        return tuple(self._product(orbit) for orbit in self._joint.orbits if orbit.has_bias)
+        return tuple(map(self.product_of, self.orbits))
 
-    def _product(self, orbit: Orbit) -> ProductText:
-        """An orbit as a text, with letters in order of appearance."""
+    @cached_property
+    def orbits(self) -> tuple[Orbit, ...]:
+        """The orbits of the joint pattern that the products are, in their order: found sooner than their texts are written.
+
+        Raises:
+            TooLargeError: There are too many to list.
+        """
+        return tuple(orbit for orbit in self._joint.orbits if orbit.has_bias)
+
+    def product_of(self, orbit: Orbit) -> ProductText:
+        """One of the orbits as a text, with letters in order of appearance."""
         nodes = [c for c in orbit.classes for _ in range(c.size or 0)]
         names: dict[int, str] = {}  # of nodes, as they are met
         words: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isfinite
 
 from incidence.plot.scene import Path, Shape, Style, Text
@@ -99,6 +100,7 @@ def shaded(colour: str, light: float) -> str:
     return between((colour, "#000000"), 1 - light) if light < 1 else between((colour, "#ffffff"), min(light - 1, 1))
 
 
+@lru_cache(maxsize=256)
 def text_on(colour: str) -> str:
     """Black or white, whichever is read better on a colour."""
     red, green, blue = (int(colour[c : c + 2], 16) / 255 for c in (1, 3, 5))

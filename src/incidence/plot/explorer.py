@@ -31,7 +31,7 @@ from incidence.plot.wiring import Wiring, wires, wiring_of
 
 __all__ = ["PAGE", "css", "reply", "requests"]
 
-PAGE = 24
+PAGE = 12
 """How many operations an answer has."""
 
 MOST_LISTED = 10_000  # operations that can be scrolled to
@@ -62,7 +62,7 @@ def reply(request: str) -> str:
         return json.dumps({"error": str(error)}, ensure_ascii=False)
 
 
-def requests(text: str, most_pages: int = 3) -> Iterator[str]:
+def requests(text: str, most_pages: int = 6) -> Iterator[str]:
     """All that a page asks about a map when it is shown, its first operations are looked at and pointed at."""
     m = _read(text, 1)
     summary = _summary(m)
@@ -139,7 +139,7 @@ def _headings(m: Map) -> Iterator[tuple[str, int, int]]:
         yield from ((pair_heading(m, pair), pair.start, pair.count) for pair in m.iter_pairs())
         return
     start = 0
-    for size, same in groupby(m.products, key=lambda p: len(p.letters)):
+    for size, same in groupby(m.orbits, key=lambda orbit: orbit.size):
         count = sum(1 for _ in same)
         yield f"{size} node{'s' * (size != 1)}", start, count
         start += count
@@ -147,9 +147,9 @@ def _headings(m: Map) -> Iterator[tuple[str, int, int]]:
 
 def _operations(m: Map, page: int) -> list[dict[str, Any]]:
     """One page of operations: pictures, formulas and words."""
-    listed = m.products if isinstance(m, MultilinearMap) else m.operations
-    chosen: Iterable[Operation | ProductText] = listed[page * PAGE : (page + 1) * PAGE]
-    return [_operation(number, wiring_of(what)) for number, what in enumerate(chosen, page * PAGE)]
+    part = slice(page * PAGE, (page + 1) * PAGE)
+    chosen: Iterable[Operation | ProductText] = map(m.product_of, m.orbits[part]) if isinstance(m, MultilinearMap) else m.operations[part]
+    return [_operation(number, wiring_of(what)) for number, what in enumerate(chosen, part.start)]
 
 
 def _operation(number: int, wiring: Wiring) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _most_nodes(m: Map, at_most: int) -> int:
         rows, *columns = (sum(num_complete(p, counts) for p in side) for side in (m.outputs, *([p] for p in _operands(m))))
         if isinstance(m, EquivariantMap):
             return rows * sum(columns) <= _MOST_PLACES
-        return bool(n ** max(len(p.letters) for p in m.products) <= _MOST_TERMS)
+        return bool(n ** max(m.enough_nodes.values(), default=0) <= _MOST_TERMS)
 
     return max(takewhile(fits, range(1, at_most + 1)), default=0)
 
@@ -228,7 +228,7 @@ def _terms(m: Map, number: int, num_nodes: int = 0) -> Any:
     """Where an operation is not 0: of a map the weights that make it up, with factors; of a product, rows and the columns it multiplies."""
     if isinstance(m, EquivariantMap):
         return pool_to_orbit(m, number)
-    return [list(term) for term in sorted(set(_multiplied(m, m.products[number], num_nodes)))]
+    return [list(term) for term in sorted(set(_multiplied(m, m.product_of(m.orbits[number]), num_nodes)))]
 
 
 def _multiplied(m: MultilinearMap, text: ProductText, num_nodes: int) -> Iterator[tuple[int, ...]]:
@@ -280,10 +280,11 @@ def css() -> str:
         >>> css().splitlines()[1]
         '  --paper: #ffffff;'
     """
-    rules = []
-    for selector, theme in ((":root", LIGHT), (":root[data-theme=dark]", DARK)):
-        rules += [f"{selector} {{", *(f"  --{name}: {colour};" for name, colour in _named(theme).items()), "}"]
-    return "\n".join(rules) + "\n"
+    light, dark = (
+        " {\n" + "".join(f"  --{name}: {colour};\n" for name, colour in _named(theme).items()) + "}\n" for theme in (LIGHT, DARK)
+    )
+    unless_told = f"@media (prefers-color-scheme: dark) {{\n:root:not([data-theme]){dark}}}\n"
+    return f":root{light}:root[data-theme=dark]{dark}{unless_told}"
 
 
 _ANSWERS: dict[str, Callable[..., Any]] = {"summary": _summary, "operations": _operations, "entries": _entries, "terms": _terms}
