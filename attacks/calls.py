@@ -9,7 +9,6 @@ import ast
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,9 +19,12 @@ from typing import Any
 
 import pytest
 
+from attacks.warm import WarmTests
+
 __all__ = ["Call", "Calls", "chosen", "span_of", "watch"]
 
 _FILE = "INCIDENCE_CALLS"
+_MOST_SECONDS = 3600
 _C_BY = ("src/incidence/kernels/native.py", "src/incidence/kernels/native_joins.py")
 """What calls the code in C."""
 
@@ -112,20 +114,20 @@ def _append(path: Path, record: dict[str, Any]) -> None:
         file.write(f"{json.dumps(record)}\n".encode())
 
 
-def watch(path: Path, files: Sequence[str], folder: Path, jobs: int) -> Calls:
-    """What tests call: those of the files that are new or have changed are run and watched, and added to what is known."""
-    digests = {name: hashlib.blake2b((folder / name).read_bytes(), digest_size=8).hexdigest() for name in files}
+def watch(path: Path, files: Sequence[str], folder: Path, tests: WarmTests) -> None:
+    """Runs the tests of files that are new or have changed, one file at a time, and writes down what they call.
+
+    Raises:
+        SystemExit: A test fails.
+    """
     watched = Calls(path).watched
-    left = [name for name in files if watched.get(name) != digests[name]]
-    if left:
-        paths = os.pathsep.join(map(str, (folder / "src", folder)))
-        own = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", _FILE: str(path.resolve())}
-        command = [sys.executable, "-m", "pytest", "-n", str(jobs), "-p", "attacks.calls", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
-        done = subprocess.run([*command, *left], cwd=folder, env={**os.environ, **own}, capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(f"tests fail before anything is broken, mend them first:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        _append(path, {"watched": {name: digests[name] for name in left}})
-    return Calls(path)
+    for name in files:
+        digest = hashlib.blake2b((folder / name).read_bytes(), digest_size=8).hexdigest()
+        if watched.get(name) != digest:
+            found = tests.run(["-p", "attacks.calls", name], _MOST_SECONDS)
+            if found.has_failed:
+                raise SystemExit(f"tests fail before anything is broken ({found.by}): mend them first.")
+            _append(path, {"watched": {name: digest}})
 
 
 def chosen(calls: Sequence[Call], seconds: float) -> list[Call]:

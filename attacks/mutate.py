@@ -30,13 +30,11 @@ from attacks.journal import Journal
 from attacks.mutants import Mutant, mutants_of
 from attacks.warm import WarmTests
 
-__all__ = ["all_mutants", "equivalents", "main", "stages", "survivors", "test_files"]
+__all__ = ["all_mutants", "equivalents", "files_of_tests", "main", "stages", "survivors"]
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("algebra", "kernels", "nn", "plans", "structure")
 _EQUIVALENTS = Path(__file__).with_name("equivalents.txt")
-_LEFT_OUT = ("attacks", "benchmarks", "data", "geometry", "plot", "theorems", "train")
-"""Rooms whose tests are about something else."""
 _NEAREST, _OTHERS = 15, 100  # seconds of tests, as long as they took when they were watched
 _LEAST, _TIMES = 60, 10  # seconds that any tests may take, and how many times as long as they took before
 
@@ -73,14 +71,11 @@ def stages(mutant: Mutant, calls: Calls, source: bytes) -> list[list[Call]]:
     return [stage for stage in (nearest, chosen(found[len(nearest) :], _OTHERS)) if stage]
 
 
-def test_files(folder: Path) -> list[str]:
-    """The files whose tests are asked: those of the packages and of what is built on them, but not long runs of whole networks."""
-    files = [
-        *(folder / "tests").glob("*/test_*.py"),
-        *(path for name in PACKAGES for path in (folder / "src/incidence" / name).rglob("*.py")),
-    ]
-    names = [str(path.relative_to(folder)) for path in files]
-    return sorted(name for name in names if name.split("/")[1] not in _LEFT_OUT)
+def files_of_tests(package: str, folder: Path) -> list[str]:
+    """The files whose tests are asked about a package: its own, and those of layers, which everything below comes together in."""
+    rooms = dict.fromkeys((package, "nn") if package != "algebra" else (package,))
+    files = [path for room in rooms for path in sorted((folder / "tests" / room).glob("test_*.py"))]
+    return [str(path.relative_to(folder)) for path in (*sorted((folder / "src/incidence" / package).rglob("*.py")), *files)]
 
 
 def survivors(journal: Journal) -> list[str]:
@@ -175,15 +170,6 @@ def main(words: Sequence[str]) -> int:
     return int(bool(survivors(journal)))
 
 
-def _assert_sound(mutants: Sequence[Mutant], copy: Path, tests: WarmTests, calls: Calls) -> None:
-    """Refuses to begin where tests that are picked out fail without any mutant."""
-    for mutant in mutants[:3]:
-        for some in stages(mutant, calls, (copy / mutant.path).read_bytes())[:1]:
-            found = tests.run([call.test for call in some], _LEAST + _TIMES * _NEAREST)
-            if found.has_failed:
-                raise SystemExit(f"tests fail before anything is broken ({found.by}): mend them first.")
-
-
 def _try_all(mutants: Sequence[Mutant], journal: Journal, jobs: int) -> None:
     free: Queue[tuple[Path, WarmTests]] = Queue()
     one_at_a_time = Lock()
@@ -191,7 +177,7 @@ def _try_all(mutants: Sequence[Mutant], journal: Journal, jobs: int) -> None:
     def one(mutant: Mutant) -> None:
         copy, tests = free.get()
         try:
-            record = _try(mutant, copy, tests, calls)
+            record = _try(mutant, copy, tests, calls)  # of its package
         finally:
             free.put((copy, tests))
         with one_at_a_time:
@@ -199,11 +185,15 @@ def _try_all(mutants: Sequence[Mutant], journal: Journal, jobs: int) -> None:
             what = mutant.key.partition(" ")[2]
             print(f"{record['outcome']:<9}{record['seconds']:>7} s  {mutant.path}:{mutant.line} {what}", file=sys.stderr, flush=True)
 
+    path = journal.path.with_name(journal.path.name.replace("mutants", "calls"))
     with ExitStack() as opened, ThreadPoolExecutor(jobs) as pool:
-        copies = [opened.enter_context(_copy()) for _ in range(jobs)]
-        calls = watch(journal.path.with_name(journal.path.name.replace("mutants", "calls")), test_files(copies[0]), copies[0], jobs)
-        for copy in copies:
-            free.put((copy, opened.enter_context(WarmTests(copy))))
-        copy, tests = free.queue[0]
-        _assert_sound(mutants, copy, tests, calls)
-        list(pool.map(one, mutants))
+        for _ in range(jobs):
+            copy = opened.enter_context(_copy())
+            free.put((copy, opened.enter_context(WarmTests(copy, INCIDENCE_CALLS=str(path)))))
+        for package in PACKAGES:
+            own = [mutant for mutant in mutants if mutant.path.split("/")[2] == package]
+            if own:
+                copy, tests = free.queue[0]
+                watch(path, files_of_tests(package, copy), copy, tests)
+                calls = Calls(path)
+                list(pool.map(one, own))

@@ -32,8 +32,8 @@ class Outcome(NamedTuple):
 class WarmTests:
     """A process that has loaded what tests need, other than the project, and forks for every run of tests of the project in a folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self._folder, self._environment = folder, environment
         self._server = self._started()
 
     def _started(self) -> subprocess.Popen[str]:
@@ -43,7 +43,7 @@ class WarmTests:
         return subprocess.Popen(
             command,
             cwd=self._folder,
-            env={**os.environ, **own},
+            env={**os.environ, **own, **self._environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

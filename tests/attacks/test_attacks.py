@@ -10,7 +10,7 @@ from attacks.fuzz import mangle, verdict
 from attacks.journal import Journal
 from attacks.kill import same_bits
 from attacks.mutants import mutants_of
-from attacks.mutate import all_mutants, equivalents, stages
+from attacks.mutate import all_mutants, equivalents, files_of_tests, stages
 from attacks.properties import PROPERTIES
 from attacks.samples import SUFFIXES, samples
 from attacks.warm import WarmTests
@@ -101,6 +101,7 @@ def test_tests_are_chosen_up_to_a_time_and_one_in_any_case():
     assert chosen([], 5) == []
 
 
+@pytest.mark.slow
 def test_what_a_test_calls_is_written_down_while_it_runs(tmp_path):
     for name, text in {
         "src/own/__init__.py": "def f():\n    return 1\n\n\ndef g():\n    return 2\n",
@@ -109,15 +110,20 @@ def test_what_a_test_calls_is_written_down_while_it_runs(tmp_path):
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    (tmp_path / "attacks").symlink_to(ROOT / "attacks")
-    found = watch(tmp_path / "calls.jsonl", ["test_a.py"], tmp_path, jobs=0)
+    path = tmp_path / "calls.jsonl"
+    with WarmTests(tmp_path, INCIDENCE_CALLS=str(path)) as tests:
+        watch(path, ["test_a.py"], tmp_path, tests)
+        written = path.read_bytes()
+        watch(path, ["test_a.py"], tmp_path, tests)
+        assert path.read_bytes() == written  # nothing has changed, so nothing is run again
+        (tmp_path / "test_b.py").write_text("def test_no():\n    assert False\n")
+        with pytest.raises(SystemExit, match=r"tests fail before anything is broken \(FAILED test_b\.py::test_no\)"):
+            watch(path, ["test_b.py"], tmp_path, tests)
+    found = Calls(path)
     assert [call.test for call in found.of("src/own/__init__.py", b"def f():\n    return 1\n\n\ndef g():\n    return 2\n", 2)] == [
         "test_a.py::test_f"
     ]
-    assert len(found) == 2
-    written = (tmp_path / "calls.jsonl").read_bytes()
-    watch(tmp_path / "calls.jsonl", ["test_a.py"], tmp_path, jobs=0)
-    assert (tmp_path / "calls.jsonl").read_bytes() == written  # nothing has changed, so nothing is run again
+    assert len(found) == 3
 
 
 @pytest.mark.slow
@@ -128,6 +134,14 @@ def test_a_server_of_tests_that_is_killed_is_started_again(tmp_path):
         assert tests.run(["test_a.py::test_one"], 60) == (False, "exit code 0")
         tests._server.kill()
         assert tests.run(["test_a.py"], 60) == (True, "FAILED test_a.py::test_two")
+
+
+def test_the_tests_of_a_package_and_of_layers_are_asked_about_it():
+    assert {"src/incidence/plans/plan.py", "tests/plans/test_plan.py", "tests/nn/test_linear.py"} <= set(
+        found := files_of_tests("plans", ROOT)
+    )
+    assert not any(name.startswith("tests/algebra") for name in found)
+    assert all((ROOT / name).is_file() for name in found)
 
 
 def test_every_mutant_without_a_difference_has_a_reason_below_it(tmp_path):
