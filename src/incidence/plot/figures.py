@@ -97,6 +97,7 @@ def curves(rows: Sequence[Mapping[str, float]]) -> Any:
             axis.plot([e for e, _ in shown], [v for _, v in shown], color=(_INK, _PALE)[number % 2], label=name.replace("_", " "))
         is_log = panel is losses and all(row[n] > 0 for row in rows for n in panel if n in row)
         axis.set(xlabel="epoch", yscale="log" if is_log else "linear")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         if is_log:
             axis.yaxis.set(major_locator=need("matplotlib.ticker", "a plot", "plot").LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}")
             axis.yaxis.set_minor_formatter("")
