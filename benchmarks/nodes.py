@@ -4,8 +4,8 @@
 
 Citation graphs are the cliques of co-citation or co-authorship, with 140 labels and no validation part: both networks train for 200
 epochs and the last one counts. The heterophilous graphs have parts for training, validation and testing; for both networks the epoch
-counts that is best on the validation part. Every seed has the split of its number. GCN has two layers of 16 channels, dropout 0.5, Adam with a rate of 0.01
-and a decay of 5e-4 of its first layer (Kipf and Welling 2017), and rows of features that add up to 1.
+counts that is best on the validation part. Every seed has the split of its number. GCN has two layers of 16 channels, dropout 0.5, Adam
+with a rate of 0.01 and a decay of 5e-4 of its first layer (Kipf and Welling 2017), and rows of features that add up to 1.
 """
 
 from __future__ import annotations
