@@ -122,3 +122,55 @@ def test_rows_without_a_rating_are_predicted(tmp_path):
     found = train({"data": str(tmp_path / "ratings.csv"), "out": str(tmp_path / "run"), "epochs": 1, "hidden": 4, "depth": 1})
     rows = list(csv.DictReader(io.StringIO(found.evaluation.table())))
     assert [(row["user"], row["movie"], row["target rating"]) for row in rows if row["part"] == "other"] == [("u3", "m1", "")]
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory):
+    """Nodes of one kind are joined, and the kind is a column."""
+    folder = tmp_path_factory.mktemp("linked")
+    generator = torch.Generator().manual_seed(0)
+    pairs = [(a, b) for a in range(40) for b in range(a) if a % 2 == b % 2 and torch.rand(1, generator=generator) < 0.4]
+    (folder / "edges.csv").write_text("source,target\n" + "".join(f"n{a},n{b}\n" for a, b in pairs))
+    (folder / "nodes.csv").write_text("id,kind\n" + "".join(f"n{k},{'ab'[k % 2]}\n" for k in range(40)))
+    words = ["train", "--data", str(folder / "edges.csv"), "--nodes", str(folder / "nodes.csv"), "--task", "links"]
+    assert main([*words, "--out", str(folder / "run"), "--hidden", "8", "--depth", "1", "--epochs", "6", "--lr", "0.02"]) == 0
+    return folder / "run"
+
+
+def test_links_are_learned_and_their_floor_is_told(linked):
+    metrics = json.loads((linked / "metrics.json").read_text())["test"]
+    assert set(metrics) == {"auc", "hits@10", "hits@50", "baseline"}
+    assert metrics["auc"] > 0.75  # half of the absent pairs are of one kind, too
+    log = (linked / "log.txt").read_text()
+    assert "for the best of common neighbours, Adamic and Adar and preferential attachment" in log
+    assert "--task links" in log
+
+
+def test_probabilities_of_new_links_do_not_depend_on_the_order_of_their_ends(linked, tmp_path, capsys):
+    (tmp_path / "pairs.csv").write_text("source,target\nn2,n4\nn4,n2\nn2,n5\n")
+    assert main(["predict", str(linked), str(tmp_path / "pairs.csv")]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    one, other, apart = (float(row["p(present)"]) for row in rows)
+    assert one == pytest.approx(other, abs=1e-5)
+    assert apart < 0.5 < one
+    (tmp_path / "loop.csv").write_text("n2,n2\n")
+    with pytest.raises(IncidenceError, match="line 1: an entry has different nodes; got n2 n2"):
+        inc.load(linked).predict(tmp_path / "loop.csv")
+
+
+def test_the_metric_may_be_hits(linked):
+    model = inc.load(linked)
+    assert model.evaluate().parts["test"].metrics["hits@50"] == json.loads((linked / "metrics.json").read_text())["test"]["hits@50"]
+    assert "test auc" in repr(model)
+
+
+def test_sets_are_asked_for_as_words_or_columns(tmp_path):
+    lines = [" ".join(f"v{(k + j) % 20}" for j in range(2 + k % 2)) for k in range(20)]
+    (tmp_path / "sets.txt").write_text("\n".join(lines))
+    options = {"data": str(tmp_path / "sets.txt"), "task": "links", "out": str(tmp_path / "run"), "epochs": 1, "hidden": 4, "depth": 1}
+    assert train(options) is not None
+    (tmp_path / "words.csv").write_text("nodes\nv0 v1 v2\nv0 v5\n")
+    (tmp_path / "columns.csv").write_text("one,two,three\nv0,v1,v2\nv0,v5,\n")
+    model = inc.load(tmp_path / "run")
+    one, two = (model.predict(tmp_path / f"{name}.csv").values for name in ("words", "columns"))
+    torch.testing.assert_close(one, two)

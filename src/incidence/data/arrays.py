@@ -21,7 +21,7 @@ from incidence.geometry.convert.exchange import once
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 
-__all__ = ["from_arrays", "has_arrays"]
+__all__ = ["from_arrays", "graph_of_arrays", "has_arrays"]
 
 _KNOWN: Mapping[str, tuple[str, ...]] = {
     "edges": ("edges",),
@@ -35,14 +35,15 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
 """What people call the arrays."""
 
 
-def has_arrays(path: Path) -> bool:
-    """Whether a file has edges and labels as arrays, rather than an example that the library saved."""
+def has_arrays(path: Path, needs_labels: bool = True) -> bool:
+    """Whether a file has edges and labels, if they are needed, as arrays, rather than an example that the library saved."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = {name.removesuffix(".npy") for name in archive.namelist()}
     except (OSError, zipfile.BadZipFile):
         return False
-    return bool(names & {"edges", "edge_index"}) and bool(names & set(_KNOWN["labels"])) and "format" not in names
+    is_labelled = not needs_labels or bool(names & set(_KNOWN["labels"]))
+    return bool(names & {"edges", "edge_index"}) and is_labelled and "format" not in names
 
 
 def from_arrays(asked: Asked) -> DataSet:
@@ -57,13 +58,26 @@ def from_arrays(asked: Asked) -> DataSet:
         raise IncidenceError(f"{path} has its own labels: leave out {unused}.")
     found = _read(path)
     labels = found["labels"].reshape(-1)
-    count, features = len(labels), found.get("features")
-    if features is not None and len(features) != count:
+    example = _graph(path, found, len(labels))
+    if "features" not in found:
+        example = example.replace(features={**example.features, "i": node_features(len(labels), example.structure["{i j}"])})
+    return labelled(asked.name, example, *_task(labels, asked.task), _splits(path, found, len(labels)))
+
+
+def graph_of_arrays(path: Path) -> Example:
+    """A graph without its labels; nodes without features have no columns."""
+    found = _read(path)
+    edges = next(found[key] for key in ("edges", "edge_index") if key in found)
+    rows = next((len(found[key]) for key in ("labels", "features") if key in found), None)
+    return _graph(path, found, int(edges.max()) + 1 if rows is None and edges.numel() else rows or 0)
+
+
+def _graph(path: Path, found: Mapping[str, Tensor], count: int) -> Example:
+    features = found.get("features", torch.zeros(count, 0))
+    if len(features) != count:
         raise IncidenceError(f"{path}: there are {count} labels of nodes and {len(features)} rows of features.")
     pairs = _pairs(path, found, count)
-    x = node_features(count, pairs) if features is None else features.reshape(count, -1).float()
-    example = Example(Structure(count, {"{i j}": pairs}), {"i": x, "{i j}": torch.ones(pairs.shape[1], 1)})
-    return labelled(asked.name, example, *_task(labels, asked.task), _splits(path, found, count))
+    return Example(Structure(count, {"{i j}": pairs}), {"i": features.flatten(1).float(), "{i j}": torch.ones(pairs.shape[1], 1)})
 
 
 def _pairs(path: Path, found: Mapping[str, Tensor], count: int) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 from incidence.data.dataset import DataSet, sound
 from incidence.data.examples_file import from_examples
 from incidence.data.folders import read_folder
+from incidence.data.link_sources import load_links
 from incidence.data.pyg import PREFIX, from_pyg_data, from_pyg_name, is_pyg
 from incidence.data.readers import assert_options, options_of
 from incidence.data.tables import is_frame
@@ -83,7 +84,8 @@ def load(
         target: What is to be predicted, if there are several things: a column or a property, or several in a list or divided by commas; of
             PyG the number of a column.
         folder: Where the files of a named data set are.
-        task: `regression` or `classification`, where the values themselves do not tell.
+        task: `regression` or `classification`, where the values themselves do not tell; or `links`: which edges, or hyperedges, are there
+            (docs/links.md).
         reader: The name of the reader of files, if their suffixes do not tell.
         validation: Which share of the training data is kept apart for validation, where the data does not tell that part.
         seed: Of splits that are drawn.
@@ -127,7 +129,12 @@ def load_whole(
         assert_options(function, who, given, len(arguments))
         return function(*arguments, **given)
 
-    if isinstance(what, DataSet):
+    if task == "links":
+        unused = next((flag for flag, value in (("--target", target), ("--reader", reader)) if value is not None), None)
+        if unused is not None:
+            raise IncidenceError(f"links are asked for, and nothing else: leave out {unused}.")
+        data = load_links(what, lambda one: load_whole(one, folder=folder), seed, **options)
+    elif isinstance(what, DataSet):
         data = what
     elif isinstance(what, str) and what in DATA_SETS:
         loader = DATA_SETS[what].loader

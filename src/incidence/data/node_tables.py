@@ -53,12 +53,12 @@ def edge_columns(table: Table) -> tuple[str, str] | None:
     return next(((lower[one], lower[other]) for one, other in _ENDS if one in lower and other in lower), None)
 
 
-def read_graph(edges: Table, nodes: Table | None, used: Sequence[str] = (), directed: bool = False) -> GraphTable:
+def read_graph(edges: Table, nodes: Table | None, used: Sequence[str] = (), directed: bool = False, degrees: bool = True) -> GraphTable:
     """A graph from a table of edges and one of nodes, whose columns become features but for those that are used otherwise.
 
     The ends of an edge are the columns that are called so (`source` and `target`, `from` and `to`, ...), else the first two; a node is
     known by the column `id`, `node` or `name`, else the first. Without a table of nodes, they are those that edges have, by number if
-    they are numbers.
+    they are numbers. Nodes that have no columns get their degrees, unless these are not to be known.
 
     Raises:
         IncidenceError: There are fewer than two columns, a node has two rows, or most edges are between nodes that are not there.
@@ -70,7 +70,7 @@ def read_graph(edges: Table, nodes: Table | None, used: Sequence[str] = (), dire
     place = {name: k for k, name in enumerate(names)}
     pairs, kept, passed_over = _pairs(edges, ends, place, "no node of that name has a row" if nodes else "")
     text = "(i j)" if directed else "{i j}"
-    of_edges = as_features(edges.only(kept), [name for name in edges.columns if name not in ends])[0]
+    of_edges = as_features(edges.only(kept), [name for name in edges.columns if name not in ends and not is_split(name)])[0]
     values = {"the features": of_edges} if of_edges.shape[1] else {}
     pairs, values = once(Pattern(text), pairs, len(names), values, edges.source)
     features = {text: values.get("the features", torch.ones(pairs.shape[1], 1))}
@@ -78,7 +78,7 @@ def read_graph(edges: Table, nodes: Table | None, used: Sequence[str] = (), dire
     if nodes is not None:
         used = [*used, _key(nodes)]
         of_nodes, _ = as_features(nodes, [name for name in nodes.columns if name not in used and not is_split(name)])
-    features = {"i": of_nodes if of_nodes.shape[1] else node_features(len(names), pairs), **features}
+    features = {"i": of_nodes if of_nodes.shape[1] or not degrees else node_features(len(names), pairs), **features}
     return GraphTable(Structure(len(names), {text: pairs}), features, names, text, passed_over)
 
 

@@ -21,7 +21,7 @@ from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 
-__all__ = ["find_keys", "find_rating", "from_rating_tables", "numbered"]
+__all__ = ["find_keys", "find_rating", "from_rating_tables", "numbered", "of_nodes"]
 
 _RATINGS = ("rating", "ratings", "score", "stars", "value", "target", "y")
 """What people call a rating."""
@@ -204,7 +204,7 @@ def _context(names: Mapping[str, Sequence[str]], beside: Sequence[tuple[tuple[st
     for (sort, columns), table in beside:
         if len(columns) == 1:
             key = f"{letters[sort]}:{sort}"
-            features[key] = torch.cat([features[key], _of_nodes(table, columns[0], names[sort])], dim=1)
+            features[key] = torch.cat([features[key], of_nodes(table, columns[0], names[sort])], dim=1)
         else:
             text = f"{{{letters[sort]}:{sort} {others[sort]}:{sort}}}"
             if text in index:
@@ -215,7 +215,7 @@ def _context(names: Mapping[str, Sequence[str]], beside: Sequence[tuple[tuple[st
     return Example(Structure(counts, index), features)
 
 
-def _of_nodes(table: Table, key: str, names: Sequence[str]) -> Tensor:
+def of_nodes(table: Table, key: str, names: Sequence[str]) -> Tensor:
     """The features of nodes, [nodes, channels]; those that have no row get the mean of the others."""
     if len(set(table[key])) < len(table):
         again = next(k for k, name in enumerate(table[key]) if name in table[key][:k])

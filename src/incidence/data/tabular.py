@@ -19,10 +19,10 @@ from incidence.data.tables import Table, is_frame, listed, read_table, table_of
 from incidence.data.targets import wanted_names
 from incidence.errors import IncidenceError
 
-__all__ = ["from_frames", "from_tables", "read_any", "read_rows"]
+__all__ = ["NODES", "beside", "from_frames", "from_tables", "read_any", "read_rows"]
 
 
-_NODES, _EDGES = ("nodes", "node", "vertices"), ("edges", "edge", "links", "graph")
+NODES, _EDGES = ("nodes", "node", "vertices"), ("edges", "edge", "links", "graph")
 """What people call the two tables of a graph."""
 _MAIN = ("ratings", "rating", "scores", "reviews", "interactions")
 """What people call a table of ratings."""
@@ -59,8 +59,8 @@ def from_tables(tables: Mapping[str, Table], asked: Asked) -> DataSet:
         IncidenceError: It is not clear what they have; the message says what was looked for.
     """
     given = asked.options.get("nodes")
-    tables = {**tables, **{f"nodes {k}": table for k, table in enumerate(_beside(given, "nodes").values())}}
-    nodes = next((table for name, table in tables.items() if name.lower() in _NODES or name == "nodes 0"), None)
+    tables = {**tables, **{f"nodes {k}": table for k, table in enumerate(beside(given, "nodes").values())}}
+    nodes = next((table for name, table in tables.items() if name.lower() in NODES or name == "nodes 0"), None)
     edges = next((table for name, table in tables.items() if name.lower() in _EDGES or (given is not None and table is not nodes)), None)
     if nodes is not None and edges is not None and len(tables) == 2:
         return from_node_tables(edges, nodes, asked)
@@ -72,7 +72,7 @@ def from_tables(tables: Mapping[str, Table], asked: Asked) -> DataSet:
     if main is None:
         raise IncidenceError(_unclear(tables, asked))
     others = {name: table for name, table in tables.items() if table is not main}
-    return from_rating_tables(main, {**others, **_beside(asked.options.get("tables"), "tables")}, asked)
+    return from_rating_tables(main, {**others, **beside(asked.options.get("tables"), "tables")}, asked)
 
 
 def _ratings(tables: Mapping[str, Table], asked: Asked) -> Table | None:
@@ -103,7 +103,7 @@ def _unclear(tables: Mapping[str, Table], asked: Asked) -> str:
     )
 
 
-def _beside(what: Any, word: str) -> dict[str, Table]:
+def beside(what: Any, word: str) -> dict[str, Table]:
     """Tables that stand beside the main one: paths or data frames, or a dict of them."""
     if what is None:
         return {}

@@ -67,7 +67,8 @@ def _entries(table: Table, completion: Completion) -> list[list[str]]:
     """The names of the nodes of every row."""
     lower = {name.strip().lower(): name for name in table.columns}
     if len(completion.keys) == 1:
-        columns = [lower[completion.keys[0]]] if completion.keys[0] in lower else list(table.columns)
+        first = lower.get(completion.keys[0])
+        columns = [name for name in table.columns if first in (None, name) or name.startswith("column ")]  # sets of words, or divided
         return [[word for column in columns for word in table[column][k].split()] for k in range(len(table))]
     columns = [lower.get(key.strip().lower(), "") for key in completion.keys]
     if "" in columns and (table.has_names or len(table.columns) < len(columns)):

@@ -33,6 +33,8 @@ examples:
   incidence train                                        the data in the package
   incidence train --data meshes/ --validation 0.1        a folder for each class
   incidence train --data edges.csv --nodes nodes.csv     labels of nodes
+  incidence train --data edges.csv --task links          which edges are missing
+  incidence train --data ratings.csv --target rating     of movies by users
   incidence train --data molecules.csv --smiles smiles --target expt
   incidence train --data pyg:TUDataset/MUTAG --folder DATA
   incidence train --model "i, {i j}, ring={i ...}" --hidden 64 --depth 4
@@ -53,6 +55,8 @@ Predicts with a trained network, for what it was trained on and the like:
   examples    .npz, which the library saved
   folders     all files in them, and in folders inside, that the model reads
   data sets   by name, as in `incidence train --data NAME`
+  pairs       for models of ratings and links: .csv with a row for each, by the
+              names that their data had
 
 A file that cannot be read is named, and the rest goes on; the exit code is then
 1. The table has the names of the examples, what their files say about them, and
@@ -102,6 +106,9 @@ Your own data (--data PATH):
                               .smi and .sdf as well
   edges.csv, nodes.csv        a graph whose nodes have labels: a folder with
                               both, or --nodes nodes.csv; .npz with masks
+  ratings.csv                 user,movie,rating: --keys, if others are columns;
+                              --tables users.csv movies.csv beside it
+  edges.csv, sets.txt         links, or hyperedges, with --task links
   examples.npz                written by Example.save
 Options of a data set, a reader or a lift: --data-options labels=7"""
 _PYG = "a data set of PyG, with --folder DATA for its files"

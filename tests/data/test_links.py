@@ -1,0 +1,203 @@
+"""Links as data: what is drawn beside them is never there, what is asked for is not seen, and scores without learning are right."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import incidence as inc
+from incidence.data import Split, load
+from incidence.data.completion import ROWS, Completion
+from incidence.data.completion_file import read_completion, write_completion
+from incidence.data.links import Neighbours, absent_entries, links_of, neighbour_scores
+from incidence.errors import IncidenceError
+from incidence.train.ranking import area_under_curve
+from tests.structure.listing import entries_of
+
+
+def graph(count=12, chance=0.3, text="{i j}", seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    pairs = torch.combinations(torch.arange(count)).T
+    edges = pairs[:, torch.rand(pairs.shape[1], generator=generator) < chance]
+    return inc.Example(inc.Structure(count, {text: edges}), {text: torch.ones(edges.shape[1], 1)})
+
+
+def hypergraph():
+    sets = [[0, 1, 2], [2, 3], [3, 4, 5, 6], [0, 6], [1, 3, 5], [5, 7], [2, 7, 8]]
+    members = [[node, k] for k, own in enumerate(sets) for node in own]
+    return inc.Example(inc.Structure(9, {"{i ...}": torch.tensor(members).T}))
+
+
+def sets_of(structure, name):
+    return [tuple(sorted(node for _, node in face)) for [face] in entries_of(structure, str(structure.resolve(name)))]
+
+
+@pytest.mark.parametrize(
+    ("example", "count"),
+    [(graph(), 1), (graph(text="(i j)"), 3), (hypergraph(), 2), (graph(9, 0.9), 1)],
+    ids=["edges", "arcs", "sets", "dense"],
+)
+def test_what_is_drawn_is_different_and_never_there(example, count):
+    text = str(example.structure.patterns[0])
+    rows = Completion.store(example.structure, text, example.structure[text])
+    drawn = [tuple(entry) for entry in absent_entries(rows, count, torch.Generator().manual_seed(0))]
+    present = [tuple(p) for p in example.structure[text].T.tolist()] if text == "(i j)" else sets_of(rows, ROWS)
+    assert len(set(drawn)) == len(drawn)
+    assert not set(drawn) & set(present)
+    assert all(len(set(entry)) == len(entry) and 0 <= min(entry) <= max(entry) < example.structure.num_nodes for entry in drawn)
+    assert drawn == [tuple(entry) for entry in absent_entries(rows, count, torch.Generator().manual_seed(0))]
+    if text == "{i ...}":
+        assert sorted(map(len, drawn)) == sorted(count * [*map(len, present)])
+    elif example.structure.num_nodes == 9:  # nearly all pairs are there
+        assert len(drawn) == 36 - len(present)
+    else:
+        assert len(drawn) == count * len(present)
+
+
+@pytest.mark.parametrize("example", [graph(), hypergraph()], ids=["edges", "sets"])
+def test_links_that_are_asked_for_carry_no_message(example):
+    data = links_of("x", example, folds=4).with_parts(seed=0)
+    split, whole = data.split(), sets_of(data.examples[0].structure, "query")
+    present = {whole[k] for k in range(len(whole)) if int(data.completion.target[k])}
+    train, validation, _ = ({whole[k] for k in part.tolist()} for part in split)
+    parts = data.parts(split)
+    for part in parts.train:
+        asked, known = (set(sets_of(part.structure, name)) for name in ("query", "known"))
+        assert known == (train & present) - asked
+    assert [set(sets_of(part[0].structure, "known")) for part in parts[1:]] == [train & present, (train | validation) & present]
+    assert data.task.rows(parts.test[0]).tolist() == [int(one in present) for one in sets_of(parts.test[0].structure, "query")]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] < pair[1]), min_size=1))
+def test_scores_without_learning_are_those_of_their_definitions(edges):
+    known = torch.tensor(sorted(edges)).T
+    around = {v: {a + b - v for a, b in edges if v in (a, b)} for v in range(8)}
+    asked = list(combinations(range(8), 2))
+    found = neighbour_scores(torch.tensor(asked).T, Neighbours.of(torch.cat([known, known.flip(0)], 1), 8))
+    for (a, b), (common, adamic, attachment) in zip(asked, found.tolist(), strict=True):
+        shared = around[a] & around[b]
+        assert common == pytest.approx(math.log1p(len(shared)), abs=1e-6)
+        assert adamic == pytest.approx(sum(1 / math.log(len(around[c])) for c in shared), rel=1e-5)
+        assert attachment == pytest.approx(math.log1p(len(around[a]) * len(around[b])), abs=1e-5)
+
+
+def test_a_set_is_scored_by_the_mean_over_its_pairs():
+    data = links_of("x", hypergraph())
+    completion = data.completion
+    known = torch.arange(1, 7)
+    example = completion.example(known, torch.tensor([0]))
+    pairs = torch.tensor(list(combinations([0, 1, 2], 2))).T
+    graph_pairs = [pair for own in sets_of(example.structure, "known") for pair in combinations(own, 2)]
+    scores = neighbour_scores(pairs, Neighbours.of(torch.tensor(graph_pairs).T, 9)).mean(0)
+    torch.testing.assert_close(example.features["query={i ...}"][0], torch.cat([scores, torch.tensor([math.log(3)])]))
+    assert example.features["i"][:, 0].tolist() == pytest.approx(
+        [math.log1p(sum(v in own for own in sets_of(example.structure, "known"))) for v in range(9)]
+    )
+
+
+def test_the_area_under_the_curve_is_that_of_scikit_learn():
+    metrics = pytest.importorskip("sklearn.metrics")
+    generator = torch.Generator().manual_seed(0)
+    scores, labels = torch.randint(9, (200,), generator=generator).float(), torch.rand(200, generator=generator) < 0.3
+    assert float(area_under_curve(scores, labels)) == pytest.approx(metrics.roc_auc_score(labels.numpy(), scores.numpy()))
+
+
+EDGES = "source,target,split\nn1,n2,train\nn2,n1,train\nn2,n3,train\nn4,n3,test\nn1,n4,train\n"
+NODES = "id,size\nn1,1\nn2,2\nn3,4\nn4,8\nn5,16\nn6,32\nn7,64\n"
+
+
+def test_links_are_read_from_tables_with_their_parts(tmp_path):
+    (tmp_path / "edges.csv").write_text(EDGES)
+    (tmp_path / "nodes.csv").write_text(NODES)
+    for data in (load(tmp_path, task="links"), load(tmp_path / "edges.csv", task="links", nodes=tmp_path / "nodes.csv")):
+        assert (data.task.kind, data.task.names, data.metric) == ("classification", ("absent", "present"), "auc")
+        assert data.completion.keys == ("source", "target")
+        assert data.examples[0].features["i"][:, 0].tolist() == [1, 2, 4, 8, 16, 32, 64]
+        ends = list(zip(data.columns["source"], data.columns["target"], strict=True))
+        assert next(set(ends[k]) for k in data.split().test.tolist()) == {"n3", "n4"}
+        assert len(data.split().train) == 6
+
+
+def test_links_are_read_from_whatever_has_a_graph(tmp_path):
+    pandas, geometric = pytest.importorskip("pandas"), pytest.importorskip("torch_geometric.data")
+    example = graph()
+    edges = example.structure["{i j}"]
+    frame = pandas.DataFrame({"a": [f"v{k:02}" for k in edges[0].tolist()], "b": [f"v{k:02}" for k in edges[1].tolist()]})
+    np.savez(tmp_path / "arrays.npz", edges=edges.T.numpy())
+    example.save(tmp_path / "example.npz")
+    pyg = geometric.Data(edge_index=torch.cat([edges, edges.flip(0)], 1), num_nodes=12)
+    sources = [example, frame, tmp_path / "arrays.npz", tmp_path / "example.npz", pyg, load(example.replace(target={"i": torch.zeros(12)}))]
+    found = [load(source, task="links") for source in sources]
+    for data in found:
+        known = {tuple(sorted(p)) for p in data.examples[0].structure["known"].T.tolist()}
+        assert len(known) == edges.shape[1]
+        assert data.examples[0].features["i"].shape == (12, 1)  # degrees of what is known, and none of what is asked
+    assert {tuple(sorted(p)) for p in found[2].examples[0].structure["known"].T.tolist()} == {tuple(p) for p in edges.T.tolist()}
+
+
+def test_lines_of_different_length_are_hyperedges(tmp_path):
+    path = tmp_path / "sets.txt"
+    path.write_text("n1 n2 n3\nn2, n4\n# a comment\nn4\nn3 n2 n1\nn5 n6 n7 n1\n")
+    with pytest.warns(UserWarning, match=r"(?s)line 4: the hyperedge has one node only.*line 5: the hyperedge is there already, in line 1"):
+        data = load(path, task="links", negatives=2)
+    assert data.task.at == "query={i ...}"
+    assert data.columns["nodes"][:3] == ["n1 n2 n3", "n2 n4", "n1 n5 n6 n7"]
+    assert data.num_rows == 9
+    (tmp_path / "triples.csv").write_text("n1,n2,n3\nn2,n3,n4\nn5,n1,n2\n")
+    (tmp_path / "nodes.csv").write_text(NODES)
+    data = load(tmp_path / "triples.csv", task="links", hyperedges=True, nodes=tmp_path / "nodes.csv")
+    assert data.examples[0].features["i"][:, 0].tolist() == [1, 2, 4, 8, 16, 32, 64]
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "problem"),
+    [
+        (graph(), {"colour": 1}, "links have no option `colour`: they take nodes, directed, hyperedges, links, negatives, folds"),
+        (graph(), {"negatives": 0}, "the option `negatives` of links is a whole number, at least 1; got 0"),
+        (graph(), {"target": "x"}, "links are asked for, and nothing else: leave out --target"),
+        (graph(), {"links": "i"}, r"links are sets or tuples of different nodes, .*`i` is none\. There are `\{i j\}`"),
+        (inc.Example(inc.Structure(3)), {}, "which tensor has the links is not clear: say one of none"),
+        (3, {}, "links are those of one graph: a path, data frames, a graph of PyG or an Example; got int"),
+        ("solubility", {}, "links are predicted within one graph, and 'solubility' has 1282 examples"),
+    ],
+)
+def test_what_has_no_links_is_refused(what, options, problem):
+    with pytest.raises(IncidenceError, match=problem):
+        load(what, task="links", **options)
+
+
+def test_tables_that_are_no_single_graph_are_refused(tmp_path):
+    with pytest.raises(IncidenceError, match="links are in one table of edges, beside one of nodes; got no table"):
+        load(tmp_path, task="links")
+    (tmp_path / "sets.txt").write_text("n1\nn2\n")
+    with pytest.raises(IncidenceError, match=r"sets\.txt' has no hyperedge: a line is a set of nodes, two or more"):
+        load(tmp_path / "sets.txt", task="links", hyperedges=True)
+
+
+@pytest.mark.parametrize("example", [graph(), graph(text="(i j)"), hypergraph()], ids=["edges", "arcs", "sets"])
+def test_links_are_asked_for_by_name_in_any_order_of_a_set(example, tmp_path):
+    completion = links_of("x", example).completion
+    write_completion(completion, tmp_path / "known.npz")
+    completion = read_completion(tmp_path / "known.npz")
+    assert bool((completion.target == 1).all())
+    [first] = [completion.columns()[key][0] for key in completion.keys][:1] if len(completion.keys) == 1 else [""]
+    entry = first.split() if first else [completion.columns()[key][0] for key in completion.keys]
+    found = list(completion.ask([entry, entry[::-1], ["0", "new"]]))
+    at = [place for places, _ in found for place in places]
+    assert at == ([[2], [0, 1]] if example.structure.patterns[0] != inc.Pattern("(i j)") else [[1], [2], [0]])
+    for _, one in found:
+        assert not set(map(tuple, sets_of(one.structure, "known"))) & set(sets_of(one.structure, "query")) or "(i j)" in str(one.structure)
+
+
+def test_parts_that_are_told_are_kept():
+    data = links_of("x", graph(), parts=[2] * 3 + [0] * (graph().structure.num_entries("{i j}") - 3))
+    assert isinstance(data.split(), Split)
+    assert sum(int(data.completion.target[k]) for k in data.split().test.tolist()) == 3
+    assert len(data.split().test) == 6
