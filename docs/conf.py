@@ -21,6 +21,7 @@ extensions = [
     "docs.extensions.pictures",
     "docs.extensions.reference",
     "docs.extensions.notebooks",
+    "docs.extensions.tables",
 ]
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from docutils import nodes
@@ -16,14 +16,9 @@ from incidence.plot.theme import DARK, LIGHT, Theme, between
 __all__ = ["dark_colours", "inlined", "setup", "style_sheet"]
 
 _COLOUR = re.compile(r'"#([0-9a-f]{6})"')
-
-
-def _colours(theme: Theme) -> list[str]:
-    plain = [theme.paper, theme.ink, theme.faint, theme.line, theme.pale, theme.face]
-    return [*plain, *theme.palette]
-
-
 _STEPS = 256  # places on a scale of colours
+_NEAR = 2  # of 255: colours between two places
+_FEW = 2  # colours that no theme has; a picture with more is shaded, and keeps its colours but those of paper and ink
 
 
 @lru_cache
@@ -32,8 +27,12 @@ def dark_colours() -> dict[str, str]:
     places = [k / _STEPS for k in range(_STEPS + 1)]
     scales = [(LIGHT.sequence, DARK.sequence), (LIGHT.diverging, DARK.diverging)]
     found = {between(one, at): between(other, at) for one, other in scales for at in places}
-    found |= dict(zip(_colours(LIGHT), _colours(DARK), strict=True))
+    found |= dict(zip([*_plain(LIGHT), LIGHT.face, *LIGHT.palette], [*_plain(DARK), DARK.face, *DARK.palette], strict=True))
     return {one[1:]: other[1:] for one, other in found.items()}
+
+
+def _plain(theme: Theme) -> list[str]:
+    return [theme.paper, theme.ink, theme.faint, theme.line, theme.pale]
 
 
 def style_sheet() -> str:
@@ -43,16 +42,35 @@ def style_sheet() -> str:
     return f"{chosen} .picture{{{colours}}}\n@media (prefers-color-scheme: dark){{{by_system} .picture{{{colours}}}}}\n"
 
 
+@cache
+def _known(colour: str) -> str | None:
+    """The colour of the light theme that a colour is, or is nearly."""
+    apart = min((_apart(colour, other), other) for other in dark_colours())
+    return apart[1] if apart[0] <= _NEAR else None
+
+
+def _apart(one: str, other: str) -> int:
+    return max(abs(a - b) for a, b in zip(bytes.fromhex(one), bytes.fromhex(other), strict=True))
+
+
 def inlined(svg: str, words: str) -> str:
     """The text of an SVG file as part of a page, with `words` for those who cannot see it."""
-    known = dark_colours()
     svg = svg[svg.index("<svg") :]
-    svg = _COLOUR.sub(lambda found: f'"var(--c{found[1]},#{found[1]})"' if found[1] in known else found[0], svg)
+    colours = set(_COLOUR.findall(svg))
+    is_shaded = sum(_known(colour) is None for colour in colours) > _FEW
+    known = {colour: colour for colour in (c[1:] for c in _plain(LIGHT))} if is_shaded else {c: _known(c) for c in colours}
+    svg = _COLOUR.sub(lambda found: f'"var(--c{known[found[1]]},#{found[1]})"' if known.get(found[1]) else found[0], svg)
     head, rest = svg.split(">", 1)
+    kind = "picture" if LIGHT.paper[1:] in colours or DARK.paper[1:] in colours else "picture on-white"
     head = re.sub(r' (role|aria-label)="[^"]*"', "", head)
-    width = re.search(r'\bwidth="([\d.]+)', head)
-    style = f' style="max-width:{float(width[1]) if width else 0:.0f}pt"'
-    return f'<div class="picture">{head} role="img" aria-label="{escape(words)}"{style}>{rest}</div>'
+    return f'<div class="{kind}">{head} role="img" aria-label="{escape(words)}" style="max-width:{_width(head):.0f}pt">{rest}</div>'
+
+
+def _width(head: str) -> float:
+    """How wide a picture is, in points: as it says, or as its box is in pixels."""
+    told = re.search(r'\bwidth="([\d.]+)pt"', head)
+    box = re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+)', head)
+    return float(told[1]) if told else 0.75 * float(box[1]) if box else 400.0
 
 
 class PicturesInline(SphinxPostTransform):

@@ -1,0 +1,44 @@
+"""Wide tables on narrow screens: every cell knows the head of its column, so that a row can be read as a list."""
+
+from __future__ import annotations
+
+from docutils import nodes
+from markupsafe import escape
+from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+__all__ = ["label_cells", "setup"]
+
+_WIDE = 4  # columns
+
+
+def label_cells(table: nodes.table) -> None:
+    """Puts the head of its column before every cell that has something in it, for the style sheet to show or hide."""
+    [group] = table.findall(nodes.tgroup)
+    heads = [entry.astext() for head in group.findall(nodes.thead) for entry in head.findall(nodes.entry)]
+    if len(heads) < _WIDE:
+        return
+    table["classes"].append("wide")
+    for body in group.findall(nodes.tbody):
+        for row in body.findall(nodes.row):
+            for head, entry in zip(heads, row.children, strict=True):
+                if head and entry.children:
+                    entry.insert(0, nodes.raw("", f'<span class="head">{escape(head)}</span>', format="html"))
+
+
+class LabelledTables(SphinxPostTransform):
+    """Labels the cells of all tables of a page."""
+
+    default_priority = 310
+    formats = ("html",)
+
+    def run(self, **_: object) -> None:
+        """Labels them in place."""
+        for table in self.document.findall(nodes.table):
+            label_cells(table)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Registers the transform."""
+    app.add_post_transform(LabelledTables)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
