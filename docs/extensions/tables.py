@@ -22,14 +22,14 @@ def label_cells(table: nodes.table) -> None:
     for body in group.findall(nodes.tbody):
         for row in body.findall(nodes.row):
             for head, entry in zip(heads, row.children, strict=True):
-                if head and entry.children:
+                if head and (entry.astext().strip() or next(entry.findall(nodes.image), None) is not None):
                     entry.insert(0, nodes.raw("", f'<span class="head">{escape(head)}</span>', format="html"))
 
 
 class LabelledTables(SphinxPostTransform):
     """Labels the cells of all tables of a page."""
 
-    default_priority = 310
+    default_priority = 290  # while pictures are still pictures
     formats = ("html",)
 
     def run(self, **_: object) -> None:
