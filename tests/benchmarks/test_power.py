@@ -6,7 +6,7 @@ import torch
 
 import incidence as inc
 from benchmarks.brec import copies, judge, t_squared
-from benchmarks.separate import GRAPH, PPGN, Contestant, pairs_told_apart, told_apart
+from benchmarks.separate import GRAPH, PPGN, Contestant, batch_of, pairs_told_apart, told_apart
 
 
 def plain(graph: nx.Graph) -> inc.Example:
@@ -26,6 +26,22 @@ def test_pairs_are_told_apart_by_products_alone_and_copies_by_nothing():
     pairs = [HEXAGON, TRIANGLES, HEXAGON, TURNED]
     assert pairs_told_apart(pairs, SMALL) == [True, False]
     assert pairs_told_apart(pairs, GRAPH) == [False, False]
+
+
+def test_a_network_with_large_weights_and_waves_tells_pairs_apart_and_keeps_copies_together():
+    hashed = Contestant("ppgn", PPGN.lifts, {"hidden": 4, "depth": 2, "activation": "sin"}, gain=4.0)
+    assert pairs_told_apart([HEXAGON, TRIANGLES, HEXAGON, TURNED], hashed) == [True, False]
+
+
+def test_a_gain_multiplies_the_weights_of_blocks_and_no_bias():
+    [example] = SMALL.lifted([HEXAGON])
+    nets = []
+    for gain in (1.0, 4.0):
+        torch.manual_seed(0)
+        nets.append(Contestant("ppgn", PPGN.lifts, {"hidden": 4, "depth": 1}, gain).network(batch_of([example])))
+    for (name, one), other in zip(nets[0].named_parameters(), nets[1].parameters(), strict=True):
+        factor = 4.0 if name.startswith("blocks.") and one.ndim > 1 else 1.0
+        torch.testing.assert_close(other, factor * one)
 
 
 def test_all_pairs_of_a_set_are_counted():

@@ -177,7 +177,7 @@ def test_features_are_found_in_any_spelling():
     ("settings", "message"),
     [
         ({"norm": "group"}, "norm is one of batch, layer, none; got 'group'"),
-        ({"activation": "swish"}, "activation is one of elu, gate, gelu, none, relu, silu, softshrink, tanh; got 'swish'"),
+        ({"activation": "swish"}, "activation is one of elu, gate, gelu, none, relu, silu, sin, softshrink, tanh; got 'swish'"),
         ({"aggr": "median"}, "median"),
         ({"readout": "median"}, "median"),
         ({"in_channels": {"i": 3}}, "in_channels has no value for '{i j}'"),

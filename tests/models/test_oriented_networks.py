@@ -134,8 +134,8 @@ def test_modules_around_oriented_tensors_are_equivariant_with_signs(name):
 
 @pytest.mark.parametrize(
     ("activation", "norm"),
-    [(None, "batch"), (None, "none"), ("softshrink", "batch"), ({"<i j>": "gate", "i": "silu"}, "layer")],
-    ids=["chosen", "no norm", "soft threshold", "gates"],
+    [(None, "batch"), (None, "none"), ("softshrink", "batch"), ("sin", "none"), ({"<i j>": "gate", "i": "silu"}, "layer")],
+    ids=["chosen", "no norm", "soft threshold", "waves", "gates"],
 )
 @pytest.mark.parametrize("text", [f"{SIDE} -> ", f"{SIDE} -> <i j>", "<i j> -> i, <i j k>", "i, <i j> -> {i j}"])
 def test_networks_choose_what_is_allowed(text, activation, norm):

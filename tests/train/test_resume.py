@@ -86,6 +86,17 @@ def test_a_killed_run_ends_with_the_same_bits(kills: list[Any], numbers: Path, w
     assert [p.name for p in (path / "checkpoints").iterdir()] == ["last.ckpt"]
 
 
+@pytest.mark.parametrize("model", ["ppgn", "local-fgnn", "subgraph", "transformer"])
+def test_a_killed_run_of_products_and_attention_ends_with_the_same_bits(model: str, numbers: Path, tmp_path: Path) -> None:
+    options = {**OPTIONS, "model": model, "hidden": 4, "epochs": 2, "data": str(numbers)}
+    train({**options, "out": str(tmp_path / "whole")})
+    with pytest.MonkeyPatch.context() as patch:
+        _kill_in_step(patch, 7)
+        assert in_child(lambda: train({**options, "out": str(tmp_path / "run")})) == -signal.SIGKILL
+    resume(tmp_path / "run")
+    _assert_same_bits(tmp_path / "run", tmp_path / "whole")
+
+
 def test_resuming_a_finished_run_changes_nothing(whole: Path, tmp_path: Path) -> None:
     before = (whole / "model.safetensors").read_bytes()
     resume(whole)

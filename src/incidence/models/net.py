@@ -36,10 +36,11 @@ ACTIVATIONS: dict[str, Callable[[int], Callable[[Tensor], Tensor]]] = {
     "none": lambda channels: nn.Identity(),
     "relu": lambda channels: torch.relu,
     "silu": lambda channels: nn.functional.silu,
+    "sin": lambda channels: torch.sin,
     "softshrink": lambda channels: nn.functional.softshrink,
     "tanh": lambda channels: torch.tanh,
 }
-"""Functions of values, for so many channels. Those of oriented faces take `tanh`, `softshrink` or `gate`."""
+"""Functions of values, for so many channels. Those of oriented faces take `tanh`, `softshrink`, `sin` or `gate`."""
 
 NORMS: dict[str, Callable[[str, int], list[nn.Module]]] = {
     "batch": lambda text, channels: [BatchNorm(text, channels)],
@@ -70,8 +71,8 @@ class IncidenceNet(nn.Module):
         aggr: How layers pool: `sum`, `mean`, `max`, `min`, `std`, or a list of them.
         whole: How layers pool over the whole structure; `mean` does not grow with it. `aggr` if None.
         norm: `batch`, `layer` or `none`.
-        activation: `relu`, `gelu`, `silu`, `elu`, `tanh`, `softshrink`, `gate`, or `none` (with products, a polynomial of the features);
-            for all tensors, or a dict by tensor. If None, `relu`, and `tanh` for oriented tensors, whose activations are odd.
+        activation: `relu`, `gelu`, `silu`, `elu`, `tanh`, `softshrink`, `sin`, `gate`, or `none` (with products, a polynomial of the
+            features); for all tensors, or a dict by tensor. If None, `relu`, and `tanh` for oriented tensors, whose activations are odd.
         dropout: In blocks and heads.
         head_dropout: In heads, if it differs.
         head_depth: Hidden layers in the head of a whole structure; without any, the output is linear in its statistics.

@@ -87,7 +87,7 @@ class Config:
     aggr: tuple[str, ...] | None = _option(None, "model", "how layers pool: sum, mean, max, min, std, or several")
     whole: str | None = _option(None, "model", "how layers pool over whole structures")
     norm: str | None = _option(None, "model", "batch, layer or none", ("batch", "layer", "none"))
-    activation: str | None = _option(None, "model", "relu, gelu, silu, elu, tanh, softshrink, gate or none")
+    activation: str | None = _option(None, "model", "relu, gelu, silu, elu, tanh, softshrink, sin, gate or none")
     dropout: float | None = _option(None, "model", "in blocks", least=0, most=1)
     head_dropout: float | None = _option(None, "model", "in heads, if it differs", least=0, most=1)
     head_depth: int | None = _option(None, "model", "hidden layers in the head of a whole structure", least=0, most=_MOST_LAYERS)
