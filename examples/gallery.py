@@ -132,6 +132,7 @@ PICTURES: dict[str, str | Callable[[], inc.plot.Picture]] = {
     "molecules": "solubility --rows 400 600 800 1000 1100 1200",
     "poset": "cube --as poset",
     "operations": '"i, {i j} -> i"',
+    "products": '"(i j) * i -> i"',
     "orbits": '"{i j} {i k}"',
     "sharing": '"<i j> -> <i j>" --as sharing --nodes 4',
     "plan": '"{i j} -> {i j}" --as plan --on cycle-5',

@@ -1,6 +1,7 @@
 // The list of operations. There may be thousands: a part of it is filled when it comes near the window, and emptied when it is far.
 
 import { drawing, formula, html } from "./dom.js";
+import { plural } from "./summary.js";
 
 const NEAR = "700px";
 const KEPT = 200; // operations that stay on the page, wherever the window is
@@ -17,12 +18,13 @@ export class Operations {
   }
 
   // The first page is at hand already.
-  show({ blocks }, pageSize, firstPage) {
+  show({ blocks, kind }, pageSize, firstPage) {
     this.#observer?.disconnect();
     this.#observer = new IntersectionObserver((seen) => seen.forEach((one) => this.#look(one)), { rootMargin: NEAR });
     this.#cards.clear();
     this.count = blocks.reduce((sum, block) => sum + block.count, 0);
     this.pageSize = pageSize;
+    this.noun = kind === "products" ? "product" : "operation";
     this.box.replaceChildren(...blocks.flatMap((block) => this.#parts(block)));
     for (const part of this.box.querySelectorAll(".part")) if (part.dataset.stop <= pageSize) this.#fill(part, firstPage);
     this.#reserve();
@@ -49,7 +51,7 @@ export class Operations {
 
   // A heading, and its operations in parts.
   #parts({ heading, start, count }) {
-    const told = `${count.toLocaleString("en")} operation${count === 1 ? "" : "s"}`;
+    const told = plural(count, this.noun);
     const elements = [html("h3", {}, html("code", {}, heading), html("span", { class: "faint" }, told))];
     for (let first = start; first < start + count; first += PART) {
       elements.push(html("div", { class: "part", "data-start": first, "data-stop": Math.min(start + count, first + PART) }));

@@ -11,6 +11,8 @@ export class Structure {
   constructor(box, choose) {
     this.box = box;
     this.choose = choose;
+    this.writable = []; // the output entries that the operation drawn here writes, and the one that is shown
+    this.row = null;
   }
 
   // `inputs` and `output` say what to draw: { title, entries: [{ number, faces }], kinds, strong: Map of number -> label, isFaint(number) }.

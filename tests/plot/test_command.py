@@ -70,6 +70,11 @@ def test_what_is_named_is_drawn(words, part, count, capsys):
     assert drawn(capsys, *words, "--out", "a.svg")[part] == count
 
 
+def test_a_text_with_a_star_is_drawn_by_its_products(capsys):
+    assert main(["plot", "(i j) * i -> i"]) == 0
+    assert "3  y[i] = Σj x1[(i j)] x2[j]" in Path("products.svg").read_text()  # a sparse matrix times a vector
+
+
 @pytest.mark.parametrize(("words", "shown"), [([], 5), (["--operations", "3", "4"], 2), (["--most", "1"], 1)])
 def test_a_map_is_drawn_by_its_operations(words, shown, capsys):
     assert main(["plot", "i j -> i", *words]) == 0
