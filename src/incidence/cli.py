@@ -204,6 +204,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "evaluate": ("metrics of a run", partial(_training, "evaluate_flags")),
     "compare": ("runs side by side", partial(_training, "compare_flags")),
     "sweep": ("a run for every combination of options", partial(_training, "sweep_flags")),
+    "export": ("a trained network for other programs: ONNX, torch.export", partial(_training, "export_flags")),
     "plot": ("draw a map, a structure, a file or a run", _plotting),
     "welcome": ("a first look", lambda command: command.set_defaults(run=_welcome)),
 }

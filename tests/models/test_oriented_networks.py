@@ -246,3 +246,10 @@ def test_the_linear_part_of_mpsn_is_a_choice_of_operations(flow):
     ours = layer({"i": nodes, "<i j>": x, "<i j k>": triangles}, s) + up(x, s) @ w[4]  # and upper adjacent edges
     theirs = h.boundary.T @ nodes @ w[0] + h.down @ x @ w[1] + x @ w[2] + h.coboundary.T @ triangles @ w[3] + h.up @ x @ w[4]
     assert torch.allclose(ours, theirs)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "gate", "softshrink"])
+def test_a_network_with_oriented_tensors_has_an_outline_without_memory(activation):
+    with torch.device("meta"):
+        net = make("flows", {"i": 1, "<i j>": 2, "<i j k>": 1}, activation={"<i j>": activation})
+    assert all(p.is_meta for p in net.parameters())

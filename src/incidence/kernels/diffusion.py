@@ -11,7 +11,7 @@ from torch import Tensor
 from incidence.kernels.bags import bag_sum
 from incidence.structure.incidences import Incidences
 
-__all__ = ["Neighbourhoods", "diffuse"]
+__all__ = ["Neighbourhoods", "diffuse", "plain_diffuse"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,27 @@ def diffuse(x: Tensor, around: Neighbourhoods) -> Tensor:
     """
     y: Tensor = _Diffuse.apply(x, around, False)  # type: ignore[no-untyped-call]
     return y
+
+
+def plain_diffuse(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor) -> Tensor:
+    """`diffuse` in plain steps, for graphs that are recorded.
+
+    Args:
+        x: A row for each node.
+        nodes: The node of every pair of a node and an entry that it lies in, shape (pairs,).
+        entries: The entry of every pair, shape (pairs,).
+        sizes: The number of nodes of every entry, shape (entries,).
+    """
+    others = (sizes[:, None] - 1).to(x.dtype)
+    share = (others > 0).to(x.dtype) / others.clamp(min=1)  # (entries, 1)
+
+    def at_nodes(values: Tensor) -> Tensor:
+        return x.new_zeros(x.shape[0], values.shape[1]).index_add(0, nodes, values.index_select(0, entries))
+
+    of_entries = x.new_zeros(sizes.shape[0], x.shape[1]).index_add(0, entries, x.index_select(0, nodes)) * share
+    count = at_nodes((share > 0).to(x.dtype))  # (nodes, 1)
+    near = (at_nodes(of_entries) - at_nodes(share) * x) / count.clamp(min=1)
+    return torch.where(count > 0, 0.5 * (x + near), x)
 
 
 class _Diffuse(torch.autograd.Function):

@@ -19,18 +19,38 @@ from torch import Tensor
 from incidence.algebra.maps import EquivariantMap
 from incidence.errors import IncidenceError
 from incidence.kernels.aggregate import Aggregation, known_aggregation
+from incidence.kernels.big import Big
 from incidence.kernels.engine import Program, run_backward, run_forward
 from incidence.kernels.native import is_native, most_kept
+from incidence.kernels.plain import LevelLists, PartnerLists, plain_layer, pool_level
 from incidence.plans.layout import BagLayout, MapLayout, Stacks, layout_of
 from incidence.plans.plan import PartnerKey, Plan
 from incidence.plans.program import Products, Stack, WeightLayout, num_rows
 from incidence.plans.stack import Partners, StackLists, StackPlan, StackSigns
 from incidence.structure.pytree import NO_PLAN, Flat
 
-__all__ = ["flatten", "flatten_readout", "traced_apply", "traced_readout", "unplanned"]
+__all__ = [
+    "PlainFlat",
+    "flatten",
+    "flatten_readout",
+    "layer_text",
+    "prepare_plain",
+    "readout_text",
+    "traced_apply",
+    "traced_readout",
+    "unplanned",
+]
 
 
 _VERSION = 3  # of what the operators take and give: torch keeps compiled graphs on disk, which know them by name
+
+
+class PlainFlat(Flat):
+    """Lists for a graph of plain steps, which is what is exported: see `kernels.plain`.
+
+    Of a layer: a tensor of a size for every output, its number of entries; for every stack and level rows, bags, sizes, and signs if it has
+    any; for every product of partners targets, sources, and signs. Of a readout: those of its stacks, which have one level.
+    """
 
 
 class _Static(NamedTuple):
@@ -42,7 +62,7 @@ class _Static(NamedTuple):
     partners: tuple[PartnerKey, ...]
 
 
-def _spec(program: Program) -> str:
+def layer_text(program: Program) -> str:
     """What the layer is, as a text."""
     layout, weights = program.products.layout, program.products.weights
     return json.dumps(
@@ -95,7 +115,7 @@ def flatten(program: Program) -> Flat:
     for found in partners:
         for listed in _lists(found):
             tensors.append(nothing if listed is None else torch.cat([nothing.to(listed.dtype), listed]))
-    return Flat(tensors, _spec(program))
+    return Flat(tensors, layer_text(program))
 
 
 def _lists(partners: Partners | None) -> tuple[Tensor | None, ...]:
@@ -257,9 +277,30 @@ def unplanned(like: Tensor, *shape: int) -> Tensor:
 
 
 def traced_apply(flat: Flat, xs: list[Tensor], weights: list[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
-    """`engine.apply` as one operator; a missing bias is an empty tensor."""
+    """`engine.apply` as one operator; a missing bias is an empty tensor. From plain lists it is plain steps."""
+    if isinstance(flat, PlainFlat):
+        return _plain_apply(flat, xs, weights, biases)
     ys: list[Tensor] = _layer(xs, weights, [xs[0].new_zeros(0) if b is None else b for b in biases], flat.tensors, flat.spec)
     return ys[:-1]
+
+
+def _plain_apply(flat: Flat, xs: list[Tensor], weights: list[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
+    layout, products, aggregations, _ = _static(flat.spec)
+    tensors = iter(flat.tensors)
+    num_entries = [next(tensors).shape[0] for _ in layout.map.outputs]
+    stacks = {stack: [_next_level(tensors, stack) for _ in stack.all_levels] for stack in layout.stacks}
+    is_signed = any(stack.is_signed for stack in layout.stacks)
+    partners = [PartnerLists(next(tensors), next(tensors), next(tensors) if is_signed else None) for _ in products.of_partners]
+    return plain_layer(products, aggregations, stacks, partners, num_entries, xs, weights, biases)
+
+
+def prepare_plain(text: str, weights: Sequence[Tensor]) -> None:
+    """Finds out how the matrices of a layer are gathered from its weights, which cannot be done while a graph is recorded; it is kept."""
+    Big.of(_static(text).products, weights)
+
+
+def _next_level(tensors: Iterator[Tensor], stack: BagLayout) -> LevelLists:
+    return LevelLists(next(tensors), next(tensors), next(tensors), next(tensors) if stack.is_signed else None)
 
 
 def flatten_readout(plan: Plan) -> Flat:
@@ -268,8 +309,13 @@ def flatten_readout(plan: Plan) -> Flat:
     for stack in plan.inputs:
         sizes = _known_by(torch.tensor(_sizes(stack)), stack)
         tensors += [torch.zeros(stack.num_structures, 0, device=plan.device), sizes, *stack.lists]
+    return Flat(tensors, readout_text(plan))
+
+
+def readout_text(plan: Plan) -> str:
+    """What the readout is, as a text."""
     said = {"map": str(plan.layout.map), "max_overlap": plan.layout.map.max_overlap, "stacks": plan.layout.input_stacks}
-    return Flat(tensors, json.dumps(said))
+    return json.dumps(said)
 
 
 @lru_cache(maxsize=256)
@@ -321,10 +367,14 @@ def _readout_adjoint(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
 _readout.register_autograd(_readout_adjoint, setup_context=_setup_readout)
 
 _OF_READOUT = 2 + len(StackLists._fields)
+_OF_LEVEL = 3  # plain lists of a level without signs
 
 
 def traced_readout(flat: Flat, x: Tensor, number: int, aggregation: Aggregation) -> Tensor:
-    """`pool_structures` of one stack as one operator."""
+    """`pool_structures` of one stack as one operator; from plain lists, as plain steps."""
+    if isinstance(flat, PlainFlat):
+        lists = LevelLists(*flat.tensors[number * _OF_LEVEL : (number + 1) * _OF_LEVEL])
+        return pool_level(x, lists, aggregation)
     tensors = flat.tensors[number * _OF_READOUT : (number + 1) * _OF_READOUT]
     found: Tensor = _readout(x, tensors, flat.spec, number, aggregation.name, aggregation.version)
     return found

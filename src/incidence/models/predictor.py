@@ -101,7 +101,10 @@ class Predictor(nn.Module):
     @torch.no_grad()
     def predict(self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Tensor:
         """Numbers in their units, or probabilities of classes; shape (rows, out_channels)."""
-        y = self.forward(features, structure)
+        return self.in_units(self.forward(features, structure))
+
+    def in_units(self, y: Tensor) -> Tensor:
+        """Outputs of the network as numbers in their units, or as probabilities of classes."""
         if not self.is_regression:
             return y.softmax(-1)
         y = y * self.target_scale + self.target_shift

@@ -29,7 +29,8 @@ def is_odd(function: Callable[[Tensor], Tensor], channels: int | None = None) ->
         >>> is_odd(torch.tanh), is_odd(torch.relu), is_odd(nn.Linear(3, 5)), is_odd(nn.Linear(3, 5, bias=False))
         (True, False, False, True)
     """
-    return all(_agrees(copy, channels) for copy in _copies(function))
+    with torch.device("cpu"):  # wherever the caller makes tensors
+        return all(_agrees(copy, channels) for copy in _copies(function))
 
 
 _ROWS = 16
@@ -42,6 +43,10 @@ def _copies(function: Callable[[Tensor], Tensor]) -> Iterator[Callable[[Tensor],
         return
     for is_training in (False, True):
         copy = deepcopy(function).double().train(is_training)
+        if any(value.is_meta for value in _values(copy)):  # an outline of a network: any values will do
+            copy = copy.to_empty(device="cpu")
+            for value in _values(copy):
+                value.data.fill_(1)
         generator = torch.Generator().manual_seed(0)
         for value in [*copy.parameters(), *copy.buffers()]:
             if value.is_floating_point():

@@ -14,12 +14,13 @@ from incidence.lazy import front_door
 if TYPE_CHECKING:
     from incidence.train.config import Config
     from incidence.train.folder import RunFolder
-    from incidence.train.model import Model, load
+    from incidence.train.model import ExportedModel, Model, load
     from incidence.train.prediction import Predictions, evaluate_run, predict
     from incidence.train.run import Interrupted, Run, resume, train
 
 _HOMES = {
     "Config": "incidence.train.config",
+    "ExportedModel": "incidence.train.model",
     "Interrupted": "incidence.train.run",
     "Model": "incidence.train.model",
     "Predictions": "incidence.train.prediction",
@@ -32,6 +33,7 @@ _HOMES = {
     "train": "incidence.train.run",
 }
 
-__all__ = ["Config", "Interrupted", "Model", "Predictions", "Run", "RunFolder", "evaluate_run", "load", "predict", "resume", "train"]
+__all__ = ["Config", "ExportedModel", "Interrupted", "Model", "Predictions", "Run", "RunFolder"]
+__all__ += ["evaluate_run", "load", "predict", "resume", "train"]
 
 __getattr__, __dir__ = front_door(__name__, _HOMES, partial(need, purpose="training", extra="train"))

@@ -18,7 +18,7 @@ from incidence.errors import IncidenceError, as_called, command
 from incidence.train import launch
 from incidence.train.config import SECTIONS, Config, option_type, read_config
 
-__all__ = ["compare_flags", "evaluate_flags", "predict_flags", "sweep_flags", "train_flags"]
+__all__ = ["compare_flags", "evaluate_flags", "export_flags", "predict_flags", "sweep_flags", "train_flags"]
 
 _TRAIN = """\
 Trains a network and keeps everything in a folder of its own: options, weights,
@@ -68,11 +68,24 @@ examples:
   incidence predict runs/solubility-1 molecules.sdf
   incidence predict runs/solubility-1 "CCO" "c1ccccc1O"
   incidence predict runs/shapes-1 meshes/ --out predicted.csv
+  incidence predict model.onnx molecules.sdf             after incidence export
 """
 _EVALUATE = """\
 Measures a trained network on every part of its data, or of other data. The
 parts of its own data are those it was trained with; of other data, --split and
 --validation say them.
+"""
+_EXPORT = """\
+Writes the network of a finished run for other programs: an ONNX file, or a
+program of torch.export, which needs nothing but torch. Structures of any size
+go in, as lists that a few lines of any language make (docs/export.md). Before a
+file is written, it is run on random structures and compared with the network.
+"""
+_EXPORT_EXAMPLES = """\
+examples:
+  incidence export runs/solubility-1 --onnx model.onnx
+  incidence export runs/solubility-1 --torch-export model.pt2
+  incidence predict model.onnx "CCO" "c1ccccc1O"
 """
 _COMPARE = """\
 Puts finished runs side by side: the metric, the options in which they differ,
@@ -142,6 +155,16 @@ def evaluate_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="one JSON object for other programs")
     _add_options(command, ("data",))
     command.set_defaults(run=_evaluate)
+
+
+def export_flags(command: argparse.ArgumentParser) -> None:
+    """Adds the flags of `export`."""
+    command.description, command.epilog = _EXPORT, _EXPORT_EXAMPLES
+    command.add_argument("run_folder", metavar="RUN", help="the folder of a run")
+    command.add_argument("--onnx", metavar="FILE", help="an ONNX file, such as model.onnx")
+    command.add_argument("--torch-export", metavar="FILE", help="a program of torch.export, such as model.pt2")
+    command.add_argument("--tolerance", type=float, metavar="X", help="how far outputs may be off (default 0.0001)")
+    command.set_defaults(run=_export)
 
 
 def compare_flags(command: argparse.ArgumentParser) -> None:
@@ -240,6 +263,19 @@ def _evaluate(arguments: argparse.Namespace) -> str:
     if "data" in flags:
         lines.append(f"The parts are those of {flags['data']}.")
     return "\n".join(lines)
+
+
+def _export(arguments: argparse.Namespace) -> str:
+    """Writes the files that are asked for."""
+    wanted = {".onnx": arguments.onnx, ".pt2": arguments.torch_export}
+    if not any(wanted.values()):
+        raise IncidenceError("say what to write: --onnx model.onnx, --torch-export model.pt2, or both.")
+    wrong = next((file for suffix, file in wanted.items() if file is not None and not file.endswith(suffix)), None)
+    if wrong is not None:
+        raise IncidenceError(f"--onnx writes a file that ends with .onnx, and --torch-export one that ends with .pt2; got {wrong!r}.")
+    launch.say(f"Exporting {arguments.run_folder}: up to a minute")
+    model = launch.load("model", "exporting").load(Path(arguments.run_folder))
+    return "\n".join(str(model.export(file, arguments.tolerance)) for file in wanted.values() if file is not None)
 
 
 def _compare(arguments: argparse.Namespace) -> str:

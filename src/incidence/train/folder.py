@@ -80,6 +80,27 @@ class ModelSpec:
         found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return found
 
+    @staticmethod
+    def from_json(text: str | bytes, where: str) -> ModelSpec:
+        """What a text describes.
+
+        Raises:
+            IncidenceError: It is no description of a model, or one of another format.
+        """
+        found = parse_json(text, where, "description of a model")
+        if isinstance(found, dict) and found.get("format", _FORMAT) != _FORMAT:
+            raise IncidenceError(f"{where} has format {shown(found['format'])}; this version reads format {_FORMAT}. Update the library.")
+        try:
+            told: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found["task"].items()}
+            task = Task(**told)
+            Config(**found["settings"])  # says what is out of bounds
+            known = {f.name: found[f.name] for f in fields(ModelSpec) if f.name in found or f.default is MISSING}
+            return ModelSpec(**{**known, "task": task})
+        except IncidenceError as error:
+            raise IncidenceError(f"{where} is no description of a model, or is damaged: {error}") from None
+        except (LookupError, TypeError) as error:
+            raise IncidenceError(f"{where} is no description of a model, or is damaged. Train again, or copy it anew.") from error
+
     def build(self) -> Predictor:
         """The predictor, with fresh weights.
 
@@ -206,21 +227,7 @@ class RunFolder:
             text = self.spec.read_bytes()
         except OSError as error:
             raise IncidenceError(f"{self.spec} cannot be read: {error}.") from error
-        found = parse_json(text, str(self.spec), "description of a model")
-        if isinstance(found, dict) and found.get("format", _FORMAT) != _FORMAT:
-            raise IncidenceError(
-                f"{self.spec} has format {shown(found['format'])}; this version reads format {_FORMAT}. Update the library."
-            )
-        try:
-            told: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found["task"].items()}
-            task = Task(**told)
-            Config(**found["settings"])  # says what is out of bounds
-            known = {f.name: found[f.name] for f in fields(ModelSpec) if f.name in found or f.default is MISSING}
-            return ModelSpec(**{**known, "task": task})
-        except IncidenceError as error:
-            raise IncidenceError(f"{self.spec} is no description of a model, or is damaged: {error}") from None
-        except (LookupError, TypeError) as error:
-            raise IncidenceError(f"{self.spec} is no description of a model, or is damaged. Train again, or copy it anew.") from error
+        return ModelSpec.from_json(text, str(self.spec))
 
     def save_weights(self, predictor: Predictor, spec: ModelSpec) -> None:
         """Writes the finished model: its weights and scales, with what it is.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -16,25 +17,28 @@ from incidence.data.loading import load_whole
 from incidence.errors import IncidenceError, need
 from incidence.models import IncidenceNet, Predictor
 from incidence.notebook import html_of
+from incidence.structure.example import Example
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate
+from incidence.train.exported import SUFFIXES, ExportedGraph, load_exported
 from incidence.train.folder import ModelSpec, RunFolder
-from incidence.train.prediction import Predictions, assert_asked, evaluate_run, predict_asked, predict_reads
+from incidence.train.prediction import Predictions, answered, assert_asked, evaluate_run, predict_asked, predict_with
 from incidence.train.sources import lifted
 
-__all__ = ["Model", "load"]
+__all__ = ["ExportedModel", "Model", "load"]
 
 
-def load(run: str | PathLike[str]) -> Model:
-    """The trained model of a run, ready to predict.
+def load(run: str | PathLike[str]) -> Any:
+    """The trained model of a run, ready to predict: a `Model`; or an `ExportedModel`, for a file that `incidence export` wrote.
 
     Args:
-        run: The folder of a finished run; it may have moved.
+        run: The folder of a finished run, which may have moved; or a file that ends with `.onnx` or `.pt2`.
 
     Raises:
         IncidenceError: It is no folder of a run, or the run is not finished, or its files are damaged.
     """
-    return Model(RunFolder.open(Path(run).expanduser()))
+    path = Path(run).expanduser()
+    return ExportedModel(load_exported(path)) if path.suffix in SUFFIXES else Model(RunFolder.open(path))
 
 
 def _hub() -> Any:
@@ -98,14 +102,11 @@ class Model:
         Raises:
             IncidenceError: There is nothing that it can predict for.
         """
+        if not self.spec.is_completion:
+            return predict_with(self.predictor, self.spec, what)
         errors: list[IncidenceError] = []
-        if self.spec.is_completion:
-            task, found = replace(self.spec.task, at=""), predict_asked(self.predictor, self.folder, what, errors)
-        else:
-            task, found = self.spec.task, predict_reads(self.predictor, self.spec, what, errors)
-        if not found:
-            raise errors[0] if errors else IncidenceError("there is nothing to predict for.")
-        return Predictions(task, found, errors)
+        found = predict_asked(self.predictor, self.folder, what, errors)
+        return answered(replace(self.spec.task, at=""), found, errors)
 
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
         """The metrics on every part of its own data, or of other data; where that tells no parts, all of it is for testing.
@@ -126,6 +127,22 @@ class Model:
         nothing = torch.zeros(0, dtype=torch.long)
         split = found.splits[0] if found.splits else Split(nothing, nothing, torch.arange(found.num_rows))
         return evaluate(self.predictor, found, split, found.parts(split), self.config.batch_size)
+
+    def export(self, path: str | PathLike[str], tolerance: float | None = None) -> Any:
+        """Writes the network for other programs: an ONNX file, or a program of `torch.export`; see docs/export.md.
+
+        Args:
+            path: It ends with `.onnx` or `.pt2`. `inc.load` reads both.
+            tolerance: How far its outputs may be off on random structures; nothing is written if they are further off.
+
+        Returns:
+            What was written; printing it says how far outputs are off.
+
+        Raises:
+            IncidenceError: A part of the network cannot be exported, or outputs are further off.
+        """
+        making = need("incidence.train.export", "exporting", "export")
+        return making.export(deepcopy(self.predictor), self.spec, Path(path), making.TOLERANCE if tolerance is None else tolerance)
 
     _repr_html_ = html_of
 
@@ -167,3 +184,37 @@ class Model:
         told = f"; {part} {metric} {score[metric]:.4g}, baseline {score['baseline'][metric]:.4g}" if score.get(metric) is not None else ""
         kind = f"{spec.task.kind} of {what}{at}"
         return f"Model({str(self.folder.path)!r}: {kind}; {spec.model} network, {count:,} parameters; trained on {spec.data}{told})"
+
+
+class ExportedModel:
+    """A network in an ONNX file or a program of `torch.export`: it predicts what the model says that it was made from.
+
+    Args:
+        graph: What was read from the file.
+
+    Attributes:
+        spec: What the model is, what it predicts, and how files are read for it.
+    """
+
+    def __init__(self, graph: ExportedGraph) -> None:
+        self.graph: ExportedGraph = graph
+        self.spec: ModelSpec = graph.spec
+
+    def predict(self, what: Any) -> Predictions:
+        """Predictions for anything that `Model.predict` takes.
+
+        Raises:
+            IncidenceError: There is nothing that it can predict for.
+        """
+        return predict_with(self.graph, self.spec, what)
+
+    def inputs(self, what: Any) -> dict[str, Any]:
+        """All inputs of the graph by name, as arrays: what a program in any language has to make for an example, or a batch of them."""
+        if not isinstance(what, Example):
+            raise IncidenceError(f"inputs are made of an Example, or a batch of them; got {type(what).__name__}.")
+        return dict(self.graph.inputs(what.features, what.structure))
+
+    def __repr__(self) -> str:
+        """What it is."""
+        task = self.spec.task
+        return f"ExportedModel({str(self.graph.path)!r}: {task.kind} of {', '.join(task.names[:5])}; {self.spec.model} network)"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 import torch
 from torch import Tensor
@@ -17,13 +17,16 @@ from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
+from incidence.structure.structure import Structure
 from incidence.train.asking import answers
 from incidence.train.evaluate import Evaluation, evaluate
+from incidence.train.exported import SUFFIXES, load_exported
 from incidence.train.folder import ModelSpec, RunFolder, apart, csv_text, write
 from incidence.train.prepare import prepare
 from incidence.train.sources import reads_of
 
-__all__ = ["Prediction", "Predictions", "assert_asked", "evaluate_run", "predict", "predict_asked", "predict_reads", "table"]
+__all__ = ["Prediction", "Predictions", "answered", "assert_asked", "evaluate_run"]
+__all__ += ["predict", "predict_asked", "predict_reads", "predict_with", "table"]
 
 _TOGETHER = 64
 _PARTING = {"split": 0, "data_seed": 0, "validation": None, "data_options": None}
@@ -105,13 +108,16 @@ def predict(run: Path, files: Iterable[Path | str], errors: list[IncidenceError]
     """Predictions for all examples in some files, in order.
 
     Args:
-        run: The folder of a finished run; it may have moved.
+        run: The folder of a finished run; it may have moved. Or a file that `incidence export` wrote.
         files: What to predict: files, folders of them, or whatever else `Model.predict` takes.
         errors: Takes what could not be read or does not fit the model; the rest goes on.
 
     Raises:
         IncidenceError: The run has no model.
     """
+    if run.suffix in SUFFIXES:
+        graph = load_exported(run)
+        return graph.spec.task, predict_reads(graph, graph.spec, list(files), errors)
     folder = RunFolder.open(run)
     predictor, spec = folder.load()
     if spec.is_completion:
@@ -125,7 +131,32 @@ def predict_asked(predictor: Predictor, folder: RunFolder, what: Any, errors: li
     return [Prediction(answer.name, [answer.row], [""], answer.properties) for answer in found]
 
 
-def predict_reads(predictor: Predictor, spec: ModelSpec, what: Any, errors: list[IncidenceError]) -> list[Prediction]:
+class Predicts(Protocol):
+    """What gives values for features and their structure: a network here, or one that was exported."""
+
+    def predict(self, features: Any, structure: Structure) -> Tensor:
+        """Numbers in their units, or probabilities of classes; shape (rows, numbers or classes)."""
+
+
+def predict_with(predictor: Predicts, spec: ModelSpec, what: Any) -> Predictions:
+    """Predictions for anything that a model reads.
+
+    Raises:
+        IncidenceError: There is nothing that it can predict for.
+    """
+    errors: list[IncidenceError] = []
+    found = predict_reads(predictor, spec, what, errors)
+    return answered(spec.task, found, errors)
+
+
+def answered(task: Task, found: Sequence[Prediction], errors: Sequence[IncidenceError]) -> Predictions:
+    """Predictions, if there are any; what could not be read is raised if there are none."""
+    if not found:
+        raise errors[0] if errors else IncidenceError("there is nothing to predict for.")
+    return Predictions(task, found, errors)
+
+
+def predict_reads(predictor: Predicts, spec: ModelSpec, what: Any, errors: list[IncidenceError]) -> list[Prediction]:
     """Predictions for whatever a model reads; what does not fit is one of the errors."""
     reads, found = reads_of(what, spec, errors) if not isinstance(what, list) or what else iter(()), list[Prediction]()
     while some := list(islice(reads, _TOGETHER)):
@@ -133,7 +164,7 @@ def predict_reads(predictor: Predictor, spec: ModelSpec, what: Any, errors: list
     return found
 
 
-def _predict(predictor: Predictor, task: Task, some: Sequence[Read], errors: list[IncidenceError]) -> list[Prediction]:
+def _predict(predictor: Predicts, task: Task, some: Sequence[Read], errors: list[IncidenceError]) -> list[Prediction]:
     """Predictions of a batch; if an example does not fit, of every one on its own, so that the others are not lost."""
     try:
         batch = collate([Example(r.example.structure, r.example.features) for r in some])

@@ -1,0 +1,200 @@
+"""Models out: a network as an ONNX file or a program of `torch.export`, compared with itself before anything is written."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from incidence.algebra.maps import EquivariantMap
+from incidence.algebra.pattern import Pattern
+from incidence.errors import IncidenceError, need
+from incidence.models import IncidenceNet, Predictor
+from incidence.nn.plain import PlainInputs, plain_inputs, planned_structure, prepare_layers
+from incidence.structure import Example, collate
+from incidence.structure.data import StructureData
+from incidence.testing import random_structure
+from incidence.train.exported import ABOUT, SUFFIXES, ExportedGraph, features_of, runner
+from incidence.train.folder import ModelSpec, write
+
+__all__ = ["TOLERANCE", "Exported", "export"]
+
+TOLERANCE = 1e-4
+"""How far outputs may be off, on the scale of the network."""
+_FORMAT = 1
+_SIZES = ((3, 6), (1, 1), (1, 2), (2, 9), (5, 14))  # structures in a batch, nodes of each; the first is what is traced
+_MOST_ENTRIES = 3000  # of a tensor in a random structure
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was written: how large it is, how many inputs it has, and how far its outputs are off at most, on random structures."""
+
+    path: Path
+    num_inputs: int
+    num_bytes: int
+    error: float
+    num_structures: int
+
+    def __str__(self) -> str:
+        size = f"{self.num_bytes / 1e6:.1f} MB" if self.num_bytes >= 1e5 else f"{self.num_bytes / 1e3:.0f} kB"
+        same = f"on {self.num_structures} random structures it differs from the network by at most {self.error:.1e}"
+        return f"{self.path}: {size}, {self.num_inputs} inputs; {same}"
+
+
+def export(predictor: Predictor, spec: ModelSpec, path: Path, tolerance: float = TOLERANCE) -> Exported:
+    """Writes a network for other programs, if it gives there what it gives here.
+
+    Args:
+        predictor: The network with its scales.
+        spec: What it is.
+        path: A file that ends with `.onnx` or `.pt2`, a program of `torch.export`.
+        tolerance: How far outputs may be off, on the scale of the network, relative to those that are larger than 1.
+
+    Raises:
+        IncidenceError: The suffix is another, a part of the network cannot be exported, or outputs are further off; nothing is
+            written then.
+    """
+    if path.suffix not in SUFFIXES:
+        raise IncidenceError(f"a model is exported to a file that ends with {' or '.join(SUFFIXES)}; got {str(path)!r}.")
+    if spec.is_completion:
+        raise IncidenceError(
+            "a model of ratings or links looks at all that it knows, which a file for other programs has not: it is not exported."
+        )
+    if not tolerance > 0:
+        raise IncidenceError(f"the tolerance is a number above 0; got {tolerance}.")
+    predictor, spec = predictor.cpu().float().eval(), replace(spec, data=Path(spec.data).name)  # no path of this machine
+    tried = [_random_batch(predictor.net, spec, *size) for size in _SIZES]
+    lists = plain_inputs(predictor, tried[0].structure)
+    about = _about(predictor.net, spec, lists)
+    program = _program(predictor, tried[0], lists)
+    content = _onnx_bytes(program, about) if path.suffix == ".onnx" else _torch_bytes(program, about)
+    _, run = runner(content, path.suffix, str(path))
+    model = ExportedGraph(path, spec, predictor, run)
+    error = max(_difference(predictor, model, batch) for batch in tried)
+    if not error <= tolerance:
+        raise IncidenceError(
+            f"{path} was not written: its outputs differ from those of the network by {error:.2g} on random structures, and the tolerance "
+            f"is {tolerance:g}. Raise --tolerance if that is good enough."
+        )
+    write(path, content)
+    return Exported(path, len(about["inputs"]), len(content), error, sum(count for count, _ in _SIZES))
+
+
+class _Plain(nn.Module):
+    """A predictor that takes features and lists one after the other."""
+
+    def __init__(self, predictor: Predictor, lists: PlainInputs) -> None:
+        super().__init__()
+        self.predictor, self.parts = predictor, lists.parts
+        self.features = features_of(predictor.net)
+        self.names = [*self.features.values(), *lists.tensors]
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        """Numbers in their units, or probabilities of classes."""
+        named = dict(zip(self.names, tensors, strict=True))
+        x = {key: named[name] for key, name in self.features.items()}
+        y: Tensor = self.predictor(x, planned_structure(self.parts, named))
+        return self.predictor.in_units(y)
+
+
+def _program(predictor: Predictor, example: Example, lists: PlainInputs) -> Any:
+    """The network as a graph of plain steps, for structures of any size."""
+    prepare_layers(predictor, lists)
+    plain = _Plain(predictor, lists)
+    tensors = (*(x.float() for x in predictor.net.select(example.features)), *lists.tensors.values())
+    shapes = tuple({0: torch.export.Dim.AUTO} for _ in tensors)
+    with torch.no_grad(), _quiet():
+        return torch.export.export(plain, tensors, dynamic_shapes=(shapes,), strict=False)
+
+
+def _onnx_bytes(program: Any, about: dict[str, Any]) -> bytes:
+    for name in ("onnx", "onnxscript", "onnxruntime"):
+        need(name, "exporting to ONNX", "export")
+    with _quiet():
+        made: Any = torch.onnx.export(
+            program, dynamo=True, verbose=False, input_names=list(about["inputs"]), output_names=[about["output"]["name"]]
+        )
+    made.model.metadata_props[ABOUT] = json.dumps(about)
+    content: bytes = made.model_proto.SerializeToString()
+    return content
+
+
+def _torch_bytes(program: Any, about: dict[str, Any]) -> bytes:
+    stream = io.BytesIO()
+    with _quiet():
+        torch.export.save(program, stream, extra_files={f"{ABOUT}.json": json.dumps(about)})
+    return stream.getvalue()
+
+
+def _about(net: IncidenceNet, spec: ModelSpec, lists: PlainInputs) -> dict[str, Any]:
+    """What a file tells of itself: the model, and what every input and the output is."""
+    inputs: dict[str, Any] = {}
+    for (key, name), width in zip(features_of(net).items(), net.in_channels, strict=True):
+        inputs[name] = {"about": f"features of `{key}`, a row for each entry", "shape": [None, width], "type": "float32"}
+    for name, tensor in lists.tensors.items():
+        inputs[name] = {"about": lists.about[name], "shape": [None, *tensor.shape[1:]], "type": str(tensor.dtype).removeprefix("torch.")}
+    task = spec.task
+    rows = f"a row for each entry of `{task.at}`" if task.at else "a row for each structure"
+    is_class = task.kind == "classification"
+    output = {"name": "probabilities" if is_class else "values", "columns": list(task.names), "rows": rows, "unit": task.unit}
+    return {"format": _FORMAT, "model": spec.plain(), "inputs": inputs, "output": output}
+
+
+def _random_batch(net: IncidenceNet, spec: ModelSpec, count: int, num_nodes: int) -> Example:
+    """Structures with the tensors of a network and random features; the same in every process."""
+    generator = torch.Generator().manual_seed(1000 * count + num_nodes)
+    patterns = _indexed(net)
+    sorts = {sort for p in (*patterns, *net.map.inputs, *net.map.outputs) for sort in p.sorts.values()} or {"node"}
+    structures = []
+    for k in range(count):
+        nodes = min(num_nodes + k % 3, *(_most_nodes(p) for p in patterns)) if patterns else num_nodes + k % 3
+        structures.append(random_structure(dict.fromkeys(sorts, nodes), [str(p) for p in patterns], 0.4, generator))
+    batch = collate(structures)
+    widths = zip(net.map.inputs, net.in_channels, strict=True)
+    features = {str(p): torch.randn(batch.num_entries(p), width, generator=generator) for p, width in widths}
+    return Example(batch, features)
+
+
+def _indexed(net: IncidenceNet) -> list[Pattern]:
+    """The tensors of a network that have an index."""
+    hidden = EquivariantMap(f"{net.through} -> ").inputs
+    return [p for p in dict.fromkeys((*net.map.inputs, *hidden, *net.map.outputs)) if not StructureData._is_implicit(p) or p.name]
+
+
+def _most_nodes(pattern: Pattern) -> int:
+    return max(2, int(_MOST_ENTRIES ** (1 / max(1, len(pattern.letters)))))
+
+
+def _difference(predictor: Predictor, model: ExportedGraph, batch: Example) -> float:
+    """How far outputs are off at most, on the scale of the network, relative to those that are larger than 1."""
+    with torch.no_grad():
+        wanted, found = predictor.predict(batch), model.predict(batch.features, batch.structure)
+    if wanted.shape != found.shape:
+        raise IncidenceError(f"{model.path} was not written: it gives {list(found.shape)} for {list(wanted.shape)}.")
+    if predictor.is_regression:
+        wanted, found = predictor.scaled(wanted), predictor.scaled(found)
+    off = (wanted - found).abs() / wanted.abs().clamp(min=1)
+    return float(off.max()) if off.numel() else 0.0
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Exporters tell much that is of no use to the person who exports."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
