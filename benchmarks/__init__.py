@@ -5,6 +5,7 @@
 ./run bench train --data csl --folder DATA     any command of `incidence`, with those data sets
 ./run bench nodes [SET ...] --folder DATA      labels of nodes, beside GCN
 ./run bench ratings [SET ...] --folder DATA    ratings, beside damped means
+./run bench links [SET ...] --folder DATA      links, beside scores that learn nothing
 ./run bench scale | algebra
 """
 
@@ -16,7 +17,7 @@ from importlib import import_module
 
 __all__ = ["MEASURES", "main"]
 
-MEASURES = ("learn", "nodes", "ratings", "scale", "algebra")
+MEASURES = ("learn", "links", "nodes", "ratings", "scale", "algebra")
 _COMMANDS = ("train", "predict", "evaluate")
 
 

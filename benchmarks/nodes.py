@@ -35,7 +35,7 @@ from incidence.train import train
 from incidence.train.ranking import area_under_curve
 
 
-def _cliques(name: str, folder: Path) -> DataSet:
+def cliques(name: str, folder: Path) -> DataSet:
     """A citation hypergraph with an edge for every two papers of a hyperedge."""
     data = load_set(name, folder)
     [example] = data.examples
@@ -53,8 +53,8 @@ def _heterophilous(name: str, folder: Path) -> DataSet:
 
 # name: (loader, what it is called there, the metric that the literature reports)
 SETS: dict[str, tuple[Callable[[str, Path], DataSet], str, str]] = {
-    "cora": (_cliques, "cora-cocitation", "accuracy"),
-    "cora-authors": (_cliques, "cora-coauthorship", "accuracy"),
+    "cora": (cliques, "cora-cocitation", "accuracy"),
+    "cora-authors": (cliques, "cora-coauthorship", "accuracy"),
     "minesweeper": (_heterophilous, "minesweeper", "auc"),
     "chameleon": (_heterophilous, "chameleon_filtered", "accuracy"),
     "squirrel": (_heterophilous, "squirrel_filtered", "accuracy"),

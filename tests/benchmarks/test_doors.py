@@ -28,7 +28,7 @@ def test_training_knows_the_data_sets_of_the_literature_behind_the_door_alone(tm
     assert "the data set 'csl' needs the file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["learn", "--help"], ["scale", "--help"], ["--help"]])
+@pytest.mark.parametrize("words", [["learn", "--help"], ["scale", "--help"], ["ratings", "--help"], ["links", "--help"], ["--help"]])
 def test_what_measures_has_a_help(words, capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["bench", *words])
