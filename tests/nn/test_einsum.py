@@ -12,6 +12,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from incidence.algebra import Pattern
 from incidence.algebra.products import ProductText
 from incidence.errors import IncidenceError, TooLargeError
+from incidence.nn import Product
 from incidence.nn.functional import einsum
 from incidence.plans import joining
 from incidence.plans.products import join_plan_of
@@ -266,6 +267,12 @@ def test_a_product_without_limit_to_its_rows_is_refused_before_they_are_made():
 def test_a_limit_is_a_number_of_rows(limit):
     with pytest.raises(IncidenceError, match="limit= is a number of joined rows"):
         einsum("(i j) -> i", X, S, limit=limit)
+    with pytest.raises(IncidenceError, match="limit= is a number of joined rows"):
+        Product("(i j) -> i", 1, 1, limit=limit)
+
+
+def test_the_structure_may_be_named():
+    assert torch.equal(einsum("(i j) -> i", X, structure=S), einsum("(i j) -> i", X, S))
 
 
 def test_a_face_that_can_be_read_in_too_many_ways_is_refused():

@@ -198,3 +198,9 @@ def test_layers_say_what_they_are():
 def test_what_does_not_fit_is_refused_with_a_sentence(make, message):
     with pytest.raises(IncidenceError, match=message):
         make()
+
+
+def test_a_product_is_explained_as_the_one_layer_that_it_is():
+    told = str(explain(Product("(i j), (j k) -> (i k)", 4, 4)))
+    assert told.splitlines()[0] == "Product (i j) -> (i k): 1 equivariant layer, 48 parameters."
+    assert "Product, '(i j), (j k) -> (i k)', 4, 4." in told

@@ -37,6 +37,11 @@ def _has_map(value: object) -> bool:
     return isinstance(getattr(value, "map", None), MAPS)
 
 
+def _is_innermost(module: Any) -> bool:
+    """Whether a module has a map, none inside of it has one, and it can say what it is."""
+    return _has_map(module) and sum(map(_has_map, module.modules())) == 1 and bool(module.extra_repr())
+
+
 @dataclass(frozen=True)
 class Layer:
     """A layer as `explain` shows it.
@@ -105,8 +110,7 @@ class Network:
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """Its equivariant layers, in the order of its modules: the innermost that have a map, and what is the complete layer of one."""
-        found = {name: module for name, module in self.module.named_modules() if name and _has_map(module)}
-        return tuple(Layer(module, name) for name, module in found.items() if is_layer(module) or sum(map(_has_map, module.modules())) == 1)
+        return tuple(Layer(module, name) for name, module in self.module.named_modules() if is_layer(module) or _is_innermost(module))
 
     @cached_property
     def others(self) -> dict[str, int]:
@@ -135,7 +139,7 @@ class Network:
     def _lines(self) -> Iterator[str]:
         yield from lines(self._head())
         for layer in self.layers:
-            yield from ("", *lines(f"{layer.name}: {layer.map}", subsequent_indent="    "))
+            yield from ("", *lines(f"{layer.name or layer.kind}: {layer.map}", subsequent_indent="    "))
             yield from lines(f"{layer.kind}, {layer.sentence()}.", initial_indent="  ", subsequent_indent="  ")
         if self.others:
             yield from ("", *lines(self._rest()))

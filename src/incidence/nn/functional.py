@@ -24,10 +24,10 @@ from incidence.structure import Structure
 from incidence.structure.data import cache_of
 from incidence.structure.pytree import Flat, flat_of
 
-__all__ = ["assert_operands", "einsum", "linked", "plan_einsum", "plan_softmax", "softmax"]
+__all__ = ["as_limit", "assert_operands", "einsum", "linked", "plan_einsum", "plan_softmax", "softmax"]
 
 
-def einsum(text: str, *operands_and_structure: Any, limit: int = MAX_JOINED) -> Tensor:
+def einsum(text: str, *operands_and_structure: Any, structure: Structure | None = None, limit: int = MAX_JOINED) -> Tensor:
     r"""The product of tensors on a structure, where letters *link* the tensors, as in einsum: a letter is one node throughout the text.
 
     $$y(r) = \sum_a \prod_k x_k(a(P_k)),$$
@@ -40,7 +40,9 @@ def einsum(text: str, *operands_and_structure: Any, limit: int = MAX_JOINED) -> 
         text: `P_1, ..., P_n -> R`, for example `i j, j k -> i k`: the operands and one output. A letter that the output lacks is summed
             over; one that only the output has is copied along. Tensors are named as everywhere; `i i` reads the diagonal of `i j`.
         *operands_and_structure: The values of the operands, then the structure: `einsum("i j, j -> i", x, y, s)`.
-        limit: More joined rows than this are refused before they are made.
+        structure: The structure, for those who prefer to name it.
+        limit: How many rows a step may look at to join them, before those are left out that the output does not ask for; with more, it
+            is refused before they are made. A plan that is kept with the structure already is used, whatever it took.
 
     Shape:
         operands: (entries, channels) each, with as many channels, or 1; the output likewise, in the order of the structure.
@@ -48,7 +50,7 @@ def einsum(text: str, *operands_and_structure: Any, limit: int = MAX_JOINED) -> 
     Raises:
         PatternError: The text is not one of a product.
         IncidenceError: The values do not fit the structure; the product is always 0.
-        TooLargeError: More than `limit` rows would be joined.
+        TooLargeError: More than `limit` rows would be looked at.
 
     Example:
         >>> import torch
@@ -57,7 +59,7 @@ def einsum(text: str, *operands_and_structure: Any, limit: int = MAX_JOINED) -> 
         >>> einsum("{i j}, {j k}, {i k} -> i", edges, edges, edges, s).flatten()  # twice the triangles at every node
         tensor([2., 2., 2.])
     """
-    *xs, structure = operands_and_structure or (None,)
+    *xs, structure = (*operands_and_structure, structure) if structure is not None else operands_and_structure or (None,)
     if torch.compiler.is_compiling():
         return linked(text, xs, structure)
     product = parse_product(text)
@@ -92,9 +94,14 @@ def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = Non
 
 
 def _product_plan(product: ProductText, structure: Structure, limit: int) -> JoinPlan:
+    return join_plan_of(structure, product, as_limit(limit))
+
+
+def as_limit(limit: Any) -> int:
+    """A bound on joined rows, or a sentence about it."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise IncidenceError(f"limit= is a number of joined rows, an integer from 0; got {limit!r}.")
-    return join_plan_of(structure, product, limit)
+    return limit
 
 
 def assert_operands(product: ProductText, xs: Sequence[Any], structure: Structure, widths: Sequence[int], limit: int = MAX_JOINED) -> None:

@@ -12,7 +12,7 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import parse_product
 from incidence.errors import IncidenceError
-from incidence.nn.functional import assert_operands, einsum, plan_einsum
+from incidence.nn.functional import as_limit, assert_operands, einsum, plan_einsum
 from incidence.nn.linear import Linear, as_channels
 from incidence.nn.modules import BatchNorm, LayerNorm
 from incidence.nn.operands import Operands
@@ -66,7 +66,7 @@ class Product(Planned):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.product, self.limit = parse_product(text), limit
+        self.product, self.limit = parse_product(text), as_limit(limit)
         if norm is not None and norm not in _NORMS:
             raise IncidenceError(f"norm is 'layer', 'batch' or None; got {norm!r}.")
         self._operands, self.out_channels = Operands(self.product.operands, text), as_channels(out_channels, "out_channels", 1)

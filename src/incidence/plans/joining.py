@@ -28,7 +28,7 @@ from incidence.structure.supports import support_of
 __all__ = ["MAX_JOINED", "build_join_plan"]
 
 MAX_JOINED = 100_000_000
-"""How many rows are joined before a product is refused: the lists of so many take about 2 gigabytes."""
+"""How many rows may be looked at to join them: while the lists are made, each takes about 100 bytes."""
 
 _FASTER = 8  # products of arrays take about that much less time each than joined rows
 _MOST_ABSENT = 3  # places of an array for each entry that is there
@@ -41,7 +41,7 @@ def build_join_plan(text: ProductText, structure: StructureData, limit: int = MA
 
     Raises:
         IncidenceError: Some tensor of the product is not there.
-        TooLargeError: More than `limit` rows would be joined; none has been made then.
+        TooLargeError: Some step would look at more than `limit` rows to join them; it has made none of them then.
     """
     supports = [support_of(structure, pattern) for pattern in text.tensors]
     tables = [table_of(text, pattern, stored, structure, limit) for pattern, stored in zip(text.tensors, supports, strict=True)]

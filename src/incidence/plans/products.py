@@ -29,7 +29,7 @@ def join_plan_of(structure: StructureData, text: ProductText, limit: int = MAX_J
 
     Raises:
         IncidenceError: Some tensor of the product is not there.
-        TooLargeError: More than `limit` rows would be joined; none has been made then.
+        TooLargeError: There is no plan yet, and some step of it would look at more than `limit` rows to join them.
     """
     return _planned(structure, text.key, lambda source, most: build_join_plan(text, source, most), limit)
 

@@ -15,8 +15,6 @@ from incidence.train.run import Run
 
 __all__ = ["page", "summary", "tell"]
 
-_AGAIN = ("data", "folder", "target", "task", "smiles", "nodes", "keys", "tables")
-"""Options that say what the data is."""
 _WHAT = {"mesh": "mesh.obj", "graph": "graph.edges", "example": "examples.npz", "ratings": "pairs.csv", "links": "pairs.csv"}
 """What there might be to predict, by reader."""
 
@@ -56,13 +54,10 @@ def summary(run: Run) -> str:
 
 def _next(run: Run) -> list[str]:
     """Commands that work as they stand; the command line shows them as it was called."""
-    config = run.prepared.config
-    data = {key: getattr(config, key) for key in _AGAIN}
-    several = {key: [value] if isinstance(value, str) else value for key, value in data.items() if value is not None}
-    again = " ".join(f"--{key} {' '.join(map(shlex.quote, values))}" for key, values in several.items())
+    config, predict = run.folder.path / "config.yaml", _WHAT.get(run.prepared.data.reader, "molecules.sdf")
     return [
-        f"incidence predict {shlex.quote(str(run.folder.path))} {_WHAT.get(run.prepared.data.reader, 'molecules.sdf')}",
-        f"incidence train {again} --seed {config.seed + 1}",
+        f"incidence predict {shlex.quote(str(run.folder.path))} {predict}",
+        f"incidence train --config {shlex.quote(str(config))} --seed {run.prepared.config.seed + 1}",
         "incidence train --help           your own data, other models, several processes",
     ]
 
