@@ -120,3 +120,9 @@ class Odd:
 def test_what_cannot_be_compared_with_itself_is_a_missing_value():
     with pytest.raises(IncidenceError, match="no value in row 0"):
         geometry.table({"user": [Odd()]})
+
+
+def test_tables_print_short_however_large_they_are():
+    made = geometry.table({"user": [f"u{k}" for k in range(500)], "movie": [k % 2 for k in range(500)]})
+    structure = "Structure(num_nodes={'movie': 2, 'user': 500}, 'a:user b:movie': 500 entries)"
+    assert repr(made) == f"RelationalData({structure}; user: 'u0', 'u1', 'u10', ...; movie: 0, 1)"

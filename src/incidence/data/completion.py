@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,6 +15,9 @@ from incidence.data.dataset import Parts, Split
 from incidence.structure.example import Example
 from incidence.structure.examples import pack
 from incidence.structure.structure import Structure
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["FOLDS", "KNOWN", "QUERY", "ROWS", "Completion", "without"]
 
@@ -141,26 +144,27 @@ class Completion(ABC):
         All facts are known, but for those that are asked for: these are asked fold by fold, as in training. A name that is not known is a
         node about which nothing is known.
         """
-        new = self.new_names(entries)
-        one = self._with_nodes(new)
-        number = {sort: {name: k for k, name in enumerate(own)} for sort, own in one.names.items()}
-        nodes = [[number[sort][name] for sort, name in zip(one.sorts_of(len(entry)), entry, strict=True)] for entry in entries]
-        known = one.rows.locate(ROWS, _index(one.pattern, nodes)).tolist()
-        is_set = one.rows.resolve(ROWS).faces[0].kind.opening in ("{", "[")
-        first: dict[tuple[int, ...], int] = {}
-        for k, entry in enumerate(nodes):
-            if known[k] < 0:
-                row = first.setdefault(tuple(sorted(entry) if is_set else entry), len(one.target) + len(first))
-                known[k] = row
-        one = one.with_rows([list(entry) for entry in first])
-        facts, asked = one.is_fact.nonzero()[:, 0], torch.tensor(sorted(set(known)))
+        one, rows = self._with_entries(entries)
+        facts, asked = one.is_fact.nonzero()[:, 0], torch.tensor(sorted(set(rows)))
         at: dict[int, list[int]] = {}
-        for place, row in enumerate(known):
+        for place, row in enumerate(rows):
             at.setdefault(row, []).append(place)
         among = asked[one.is_fact[asked]]
         for fold in [without(asked, among), *(one._folds(among) if len(among) else [])]:
             if len(fold):
                 yield [at[row] for row in fold.tolist()], one.example(without(facts, fold), fold)
+
+    def _with_entries(self, entries: Sequence[Sequence[str]]) -> tuple[Self, list[int]]:
+        """The same with all nodes and rows that entries have, and the row of each."""
+        one = self._with_nodes(self.new_names(entries))
+        number = {sort: {name: k for k, name in enumerate(own)} for sort, own in one.names.items()}
+        nodes = [[number[sort][name] for sort, name in zip(one.sorts_of(len(entry)), entry, strict=True)] for entry in entries]
+        is_set = one.rows.resolve(ROWS).faces[0].kind.opening in ("{", "[")
+        rows, new = one.rows.locate(ROWS, _index(one.pattern, nodes)).tolist(), dict[tuple[int, ...], int]()
+        for k, entry in enumerate(nodes):
+            if rows[k] < 0:
+                rows[k] = new.setdefault(tuple(sorted(entry) if is_set else entry), len(one.target) + len(new))
+        return one.with_rows(list(new)), rows
 
     def new_names(self, entries: Sequence[Sequence[str]]) -> dict[str, list[str]]:
         """The names in entries that no node has, by sort."""

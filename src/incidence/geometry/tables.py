@@ -19,6 +19,7 @@ from incidence.structure import Structure
 
 __all__ = ["RelationalData", "table"]
 
+_SHOWN = 3  # values of a sort
 _COLUMN = re.compile(r"\s*(?:(?P<letter>[A-Za-z][0-9]*)\s*:)?\s*(?P<sort>[A-Za-z_]\w*)\s*", re.ASCII)
 
 
@@ -36,6 +37,11 @@ class RelationalData:
     structure: Structure
     values: dict[str, list[Any]]
     rows: dict[str, Tensor]
+
+    def __repr__(self) -> str:
+        """A line, however large the tables are: a few values of every sort."""
+        told = (f"{sort}: {', '.join(map(repr, own[:_SHOWN]))}{', ...' if len(own) > _SHOWN else ''}" for sort, own in self.values.items())
+        return f"RelationalData({self.structure}; {'; '.join(told)})"
 
     def nodes(self, sort: str, values: Iterable[Any]) -> Tensor:
         """The numbers of the nodes with given values of a sort.
