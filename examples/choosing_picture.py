@@ -10,6 +10,7 @@ from incidence.plot.theme import LIGHT
 
 LADDER = [
     (["One large structure, with labels", "of some of its nodes or edges?"], [("few labels", "diffusion"), ("many labels", "nodes")]),
+    (["Ratings to predict,", "or links that are missing?"], [("", "completion")]),
     (["Values that change sign with", "a direction: flows?"], [("", "flows")]),
     (["Molecules?"], [("", "molecule"), ("rings count", "molecule-rings"), ("in space", "molecule-3d")]),
     (["Triangle meshes?"], [("", "mesh")]),

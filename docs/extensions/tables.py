@@ -23,7 +23,7 @@ def label_cells(table: nodes.table) -> None:
         for row in body.findall(nodes.row):
             for head, entry in zip(heads, row.children, strict=True):
                 if head and (entry.astext().strip() or next(entry.findall(nodes.image), None) is not None):
-                    entry.insert(0, nodes.raw("", f'<span class="head">{escape(head)}</span>', format="html"))
+                    entry.insert(0, nodes.raw("", f'<span class="cell-head">{escape(head)}</span>', format="html"))
 
 
 class LabelledTables(SphinxPostTransform):

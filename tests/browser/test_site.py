@@ -81,6 +81,16 @@ def test_formulas_are_drawn_by_the_browser(site: Path, phone: Any) -> None:
     assert min(sizes) > 5
 
 
+def test_heads_of_tables_are_seen_and_those_of_wide_ones_are_beside_the_cells_on_a_phone(site: Path, phone: Any, dark: Any) -> None:
+    seen = "selector => document.querySelector(selector).getBoundingClientRect().height > 5"
+    for page, head, beside in ((dark, True, False), (phone, False, True)):
+        page.goto((site / "learning.html").as_uri())
+        assert page.evaluate(seen, "table.wide th") is head
+        assert page.evaluate(seen, "table.wide .cell-head") is beside
+    phone.goto((site / "language.html").as_uri())
+    assert phone.evaluate(seen, "table th")
+
+
 def test_pictures_follow_the_dark_theme(site: Path, dark: Any) -> None:
     dark.goto((site / "index.html").as_uri())
     paper = dark.evaluate("getComputedStyle(document.querySelector('.picture svg > rect')).fill")

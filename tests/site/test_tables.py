@@ -19,7 +19,9 @@ def test_every_cell_of_a_wide_table_begins_with_the_head_of_its_column():
     label_cells(wide)
     [body] = wide.findall(nodes.tbody)
     assert wide["classes"] == ["wide"]
-    assert [entry.children[0].astext() for entry in body.findall(nodes.entry)] == [f'<span class="head">head{k}</span>' for k in range(4)]
+    assert [entry.children[0].astext() for entry in body.findall(nodes.entry)] == [
+        f'<span class="cell-head">head{k}</span>' for k in range(4)
+    ]
     assert [entry.children[1].astext() for entry in body.findall(nodes.entry)] == [f"cell{k}" for k in range(4)]
 
 
