@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("algebra", "kernels", "nn", "plans", "structure")
 _EQUIVALENTS = Path(__file__).with_name("equivalents.txt")
 _NEAREST, _OTHERS = 15, 100  # seconds of tests, as long as they took when they were watched
-_LEAST, _TIMES = 60, 10  # seconds that any tests may take, and how many times as long as they took before
+_LEAST, _TIMES = 30, 3  # seconds of work that any tests may take, and how many times as long as they took before
 
 
 def all_mutants(root: Path = ROOT, packages: Sequence[str] = PACKAGES) -> list[Mutant]:

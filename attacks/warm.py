@@ -19,6 +19,7 @@ __all__ = ["Outcome", "WarmTests"]
 
 _OPTIONS = ("-x", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--no-header", "--tb=no", "-rfE")
 _NO_TESTS = 5  # what pytest ends with
+_WAITING = 30  # times the seconds of work that a run of tests may take: it may also wait
 _MEMORY = 16 << 30  # bytes of addresses, for mutants that would take all there is
 
 
@@ -61,7 +62,7 @@ class WarmTests:
         self._server.communicate()
 
     def run(self, tests: list[str], seconds: float) -> Outcome:
-        """Runs tests until one fails. What does not end within the time has failed, and so has what dies or cannot be loaded."""
+        """Runs tests until one fails. What does not end within so many seconds of work, dies or cannot be loaded has failed."""
         for _ in range(3):
             answer = self._asked(json.dumps([tests, seconds]) + "\n")
             if answer:
@@ -94,7 +95,7 @@ def _serve() -> None:
             code = _forked(tests, seconds, said.fileno())
             said.seek(0)
             failed = [line for line in said.read().splitlines() if line.startswith(("FAILED", "ERROR"))]
-        by = failed[0].partition(" - ")[0] if failed else "no end" if code == -signal.SIGKILL else f"exit code {code}"
+        by = failed[0].partition(" - ")[0] if failed else "no end" if code in (-signal.SIGKILL, -signal.SIGXCPU) else f"exit code {code}"
         print(json.dumps([code not in (0, _NO_TESTS), by]), flush=True)
 
 
@@ -107,11 +108,12 @@ def _forked(tests: list[str], seconds: float, said: int) -> int:
         os.dup2(said, 1)
         os.dup2(said, 2)
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))  # of work, however busy the machine is
         try:
             os._exit(_pytest([*_OPTIONS, *tests]))
         finally:  # whatever it raised, it must not go on as a second server
             os._exit(1)
-    until = time.monotonic() + seconds
+    until = time.monotonic() + _WAITING * seconds
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:

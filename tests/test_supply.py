@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from scripts.lock import without_torch
 
@@ -85,3 +86,11 @@ def test_torch_and_what_its_builds_for_gpus_need_are_left_out_of_the_pins():
     gpu = "".join(f"{name}==1 \\\n    --hash=sha256:d\n" for name in ("triton", "nvidia-nccl-cu13", "cuda-bindings"))
     assert without_torch(text + gpu) == text.replace("torch==2 \\\n    --hash=sha256:b\n", "")
     assert without_torch("".join(PINS)) == "".join(PINS)
+
+
+def test_the_classifiers_name_every_python_that_is_promised():
+    lowest = re.fullmatch(r">=(3\.\d+)", PROJECT["requires-python"])
+    assert lowest is not None
+    named = [c.rpartition(" ")[2] for c in PROJECT["classifiers"] if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", c)]
+    assert named == sorted(named, key=Version)
+    assert named[0] == lowest[1]

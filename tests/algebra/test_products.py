@@ -104,6 +104,8 @@ def test_a_product_that_is_always_zero_is_refused(text):
         ("{u:a m:b} u:a", "{m:b u:a} v:a", True),
         ("{i j} {i j} {k l}", "{i j} {i k} {k l}", False),
         ("{i j} i", "{i ...} i", False),
+        ("(i j) {i j}", "(i j) {i j}", True),
+        ("(i j) {j k}", "(i j) {i j}", False),
     ],
 )
 def test_a_text_reads_what_has_its_faces_and_whose_equalities_hold_in_it(text, stored, is_read):

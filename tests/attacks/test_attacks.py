@@ -127,11 +127,13 @@ def test_what_a_test_calls_is_written_down_while_it_runs(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_server_of_tests_that_is_killed_is_started_again(tmp_path):
+def test_tests_without_end_are_ended_and_a_server_that_is_killed_is_started_again(tmp_path):
     (tmp_path / "test_a.py").write_text("def test_one():\n    assert True\n\ndef test_two():\n    assert False\n")
     (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
     with WarmTests(tmp_path) as tests:
         assert tests.run(["test_a.py::test_one"], 60) == (False, "exit code 0")
+        (tmp_path / "test_b.py").write_text("def test_on():\n    while True:\n        pass\n")
+        assert tests.run(["test_b.py"], 2) == (True, "no end")
         tests._server.kill()
         assert tests.run(["test_a.py"], 60) == (True, "FAILED test_a.py::test_two")
 
