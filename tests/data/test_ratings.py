@@ -88,6 +88,13 @@ def test_tables_beside_ratings_give_features_and_edges(tmp_path):
     assert features["b:movie"][:, 0].tolist() == [1975, 1979, 1977]
 
 
+def test_tables_of_pairs_beside_ratings_are_left_out(tmp_path):
+    write(tmp_path, ratings=RATINGS, tags="user,movie,tag\nann,Jaws,shark\nann,Alien,ship\n")
+    with pytest.warns(UserWarning, match=r"tags\.csv: it tells about pairs, and neither about user nor movie alone"):
+        data = load(tmp_path)
+    assert data.examples[0].features["a:user"].shape == (3, 2)
+
+
 def test_a_row_that_comes_again_or_lacks_a_key_is_passed_over(tmp_path):
     with pytest.warns(UserWarning, match=r"(?s)2 .*line 3: the row is there already, in line 2.*line 4: the row has no `movie`"):
         data = load(write(tmp_path, ratings="user,movie,rating\na,x,1\na,x,2\na,,3\nb,x,4\nb,y,4\n"))

@@ -53,7 +53,6 @@ def test_a_network_beats_the_means_of_users_and_movies(run):
     log = (run / "log.txt").read_text()
     assert "for the damped means of user and movie" in log
     assert f"incidence predict {run} pairs.csv" in log
-    assert "--tables" in log
 
 
 def test_predictions_name_users_and_movies(run):
@@ -115,6 +114,11 @@ def test_a_folder_without_what_the_model_knows_is_told(run, tmp_path):
         inc.load(tmp_path).predict("pairs.csv")
 
 
+def test_ratings_have_no_lift(run, tmp_path):
+    with pytest.raises(IncidenceError, match=r"what is known of .* changes from part to part, so it has no lift: leave out --lift"):
+        train({"data": str(run.parent / "ratings.csv"), "lift": "rings", "out": str(tmp_path / "run")})
+
+
 def test_rows_without_a_rating_are_predicted(tmp_path):
     (tmp_path / "ratings.csv").write_text(
         "user,movie,rating\n" + "".join(f"u{k % 4},m{k // 4},{'' if k == 7 else k % 3}\n" for k in range(20))
@@ -143,7 +147,6 @@ def test_links_are_learned_and_their_floor_is_told(linked):
     assert metrics["auc"] > 0.75  # half of the absent pairs are of one kind, too
     log = (linked / "log.txt").read_text()
     assert "for the best of common neighbours, Adamic and Adar and preferential attachment" in log
-    assert "--task links" in log
 
 
 def test_probabilities_of_new_links_do_not_depend_on_the_order_of_their_ends(linked, tmp_path, capsys):

@@ -88,7 +88,9 @@ def from_rating_tables(table: Table, others: Mapping[str, Table], asked: Asked) 
     kept, passed_over = _once(table, keys)
     sorts = dict(zip(_sorts(keys), keys, strict=True))
     names = {sort: numbered(kept[key]) for sort, key in sorts.items()}
-    beside = [(sort_of(name, other, names, sorts), other) for name, other in others.items()]
+    of_pairs = [name for name, other in others.items() if sum(bool(_called(other, key)) for key in keys) > 1]
+    passed_over += [f"{others[name].source}: it tells about pairs, and neither about {' nor '.join(keys)} alone." for name in of_pairs]
+    beside = [(sort_of(name, other, names, sorts), other) for name, other in others.items() if name not in of_pairs]
     for (sort, columns), other in beside:
         names[sort] = numbered([*names[sort], *(text for column in columns for text in other[column])])
     index = places(kept, sorts, names)
@@ -167,6 +169,11 @@ def _sorted(index: Tensor) -> list[int]:
     return sorted(range(len(rows)), key=rows.__getitem__)
 
 
+def _called(table: Table, key: str) -> list[str]:
+    """The columns that are called after a key: `user`, `user_id`, `user1`, ..."""
+    return [column for column in table.columns if _plain(column).rstrip("0123456789ab") in (_plain(key), _plain(key).removesuffix("id"))]
+
+
 def sort_of(name: str, table: Table, names: Mapping[str, Sequence[str]], sorts: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     """What a further table belongs to: a sort, and the column that names its nodes, or the two that do if it has edges.
 
@@ -178,9 +185,7 @@ def sort_of(name: str, table: Table, names: Mapping[str, Sequence[str]], sorts: 
     ids = find_column(table, IDS, 0)
     ends = edge_columns(table)
     for sort, key in sorts.items():
-        called = [
-            column for column in table.columns if _plain(column).rstrip("0123456789ab") in (_plain(key), _plain(key).removesuffix("id"))
-        ]
+        called = _called(table, key)
         if len(called) == 1:
             return sort, (called[0],)
         if len(called) == 2:

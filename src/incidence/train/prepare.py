@@ -94,6 +94,10 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
         lift_options["max_size"] = config.max_size
     if not len(split.train):
         raise IncidenceError(f"split {config.split} of {config.data!r} has no training data: it is there for comparison, not for training.")
+    if data.completion is not None and (lift != "none" or lift_options):
+        raise IncidenceError(
+            f"what is known of {config.data!r} changes from part to part, so it has no lift: leave out --lift and --max-size."
+        )
     if lift != "none" or lift_options:
         data = replace(data, examples=lift_all(list(data.examples), lift, **lift_options))
     # Paths that lead to the data from anywhere: a run may be resumed elsewhere.
