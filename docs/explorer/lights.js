@@ -21,7 +21,9 @@ export async function showEntries() {
   const { summary } = page.shown;
   const hasEntries = summary.most_nodes > 0;
   const nodes = Math.min(state.nodes ?? summary.nodes, summary.most_nodes) || summary.nodes;
-  at("matrix-panel").hidden = !hasEntries || summary.kind === "products";
+  const isProduct = summary.kind === "products";
+  at("matrix-panel").hidden = !hasEntries || isProduct;
+  at(isProduct ? "structure-title" : "matrix-title").after(at("stepper")); // how many nodes is asked where something is drawn on them
   at("structure-panel").hidden = !hasEntries;
   document.querySelector(".columns").classList.toggle("alone", !hasEntries);
   if (!hasEntries) return;

@@ -203,6 +203,9 @@ def test_a_product_lights_up_the_entries_of_its_operands(page, address):
     assert graphs.locator("figcaption").all_inner_texts() == ["x1[(i j)]", "x2[i]", "y[i]"]
     assert [graphs.nth(k).locator(".strong").count() for k in range(3)] == [3, 3, 1]  # node 0 has three others
     assert page.is_hidden("#matrix-panel")
+    page.click("#fewer")
+    page.wait_for_selector("#structure .node text:text-is('3')", state="detached")
+    assert [graphs.nth(k).locator(".strong").count() for k in range(3)] == [2, 2, 1]
 
 
 def test_a_thousand_operations_are_there_and_few_of_them_are_on_the_page(page, address, capsys):
