@@ -129,7 +129,9 @@ def test_yes_and_no_are_classes_and_several_of_them_are_numbers(tmp_path):
     data = load(path, "p")
     assert (data.task.kind, data.task.names, [int(e.target) for e in data.examples]) == ("classification", ("0", "1"), [1, 0, -1, 1, 0])
     assert load(path, "p", task="regression").task.kind == "regression"
-    assert load(path, ["p", "q"]).task.kind == "regression"
+    with pytest.warns(UserWarning, match=r"the targets p, q are 0 or 1 each, and are predicted as numbers.*give one of them alone"):
+        assert load(path, ["p", "q"]).task.kind == "regression"
+    assert load(path, ["p", "q"], task="regression").task.kind == "regression"  # and says nothing more
 
 
 def test_the_reader_gets_its_options(tmp_path):

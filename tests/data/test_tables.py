@@ -113,7 +113,7 @@ def test_several_targets_are_named_by_a_text_or_a_list():
 
 def test_a_target_that_is_not_clear_is_asked_for():
     table = Table("a.csv", {"a": ["1", "3"], "b": ["2", "5"]}, ["line 2", "line 3"])
-    with pytest.raises(IncidenceError, match=r"what is to be predicted could be any of: a, b\. Say which column with --target"):
+    with pytest.raises(IncidenceError, match=r"could be any of: a, b\. Say which column with --target, or several: --target a,b"):
         choose_targets(table, ())
     with pytest.raises(IncidenceError, match="what is to be predicted is none of: a, b"):
         choose_targets(table, (), ["a", "b"])

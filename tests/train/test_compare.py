@@ -92,6 +92,8 @@ def test_classes_are_better_the_higher_and_other_data_stands_apart(swept, classe
     assert values == sorted(values, reverse=True)
     assert " %" in str(found)
     assert str(found).count("against") == 2
+    assert str(found).splitlines()[-1].split()[1] == "parameters,"  # a run alone differs from none on the same data
+    assert "seed=1" in str(found)
 
 
 def test_runs_that_are_not_finished_are_named_and_the_rest_is_compared(swept, tmp_path, capsys):

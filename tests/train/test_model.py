@@ -118,6 +118,7 @@ def test_what_cannot_be_read_is_passed_over(molecules, tmp_path):
     found = molecules.predict(["CCO", "C1CC", str(tmp_path / "absent.sdf")])
     assert found.names == ["CCO"]
     assert len(found.passed_over) == 2
+    assert str(found.passed_over[0]) == "there is no file C1CC, and it is no SMILES that can be read."
     assert repr(found).splitlines()[-1].startswith("2 passed over, the first: ")
 
 

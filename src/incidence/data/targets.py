@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 
 import torch
@@ -65,7 +66,8 @@ def choose_targets(table: Table, asked: Sequence[str], used: Collection[str] = (
         if len(some) == 1:
             return (some[0],)
     could = f"could be any of: {listed(free)}" if free else f"is none of: {listed(table.columns)}"
-    raise IncidenceError(f"{table.source}: what is to be predicted {could}. Say which {table.word} with --target.")
+    several = f", or several: --target {','.join(free[:3])}" if len(numbers) > 1 else ""
+    raise IncidenceError(f"{table.source}: what is to be predicted {could}. Say which {table.word} with --target{several}.")
 
 
 def _tells(texts: Sequence[str]) -> bool:
@@ -115,12 +117,24 @@ def read_targets(source: str, columns: Mapping[str, Sequence[str]], task: str | 
             wrong = next((text for text, value in zip(texts, row, strict=True) if value is None or math.isinf(value)), None)
             if wrong is not None:
                 raise IncidenceError(f"{source}: the target `{name}` is a finite number for regression; got {wrong!r}.")
+        if len(columns) > 1 and task is None and all(set(row) == {0.0, 1.0} for row in _known(rows)):
+            warnings.warn(
+                f"{source}: the targets {listed(columns)} are 0 or 1 each, and are predicted as numbers, by their squared error. For "
+                f"probabilities and the area under the ROC curve give one of them alone, as in --target {next(iter(columns))}; "
+                f"--task regression says that numbers are meant.",
+                stacklevel=2,
+            )
         return Task("regression", tuple(columns)), torch.tensor(rows).T.contiguous()
     if len(columns) > 1:
         name = next(name for name, kind in kinds.items() if kind == "classification")
         raise IncidenceError(f"{source}: the target `{name}` has classes, which are predicted alone: give target={name!r} or another.")
     [texts] = columns.values()
     return as_classes([None if is_missing(text) else text.strip() for text in texts])
+
+
+def _known(rows: Sequence[Sequence[float | None]]) -> list[list[float]]:
+    """The values that are not missing, of every column."""
+    return [[value for value in row if value is not None and not math.isnan(value)] for row in rows]
 
 
 def as_classes(names: Sequence[str | None]) -> tuple[Task, Tensor]:

@@ -125,8 +125,7 @@ class Comparison:
     @cached_property
     def differing(self) -> list[str]:
         """The options in which runs differ, but for where they are."""
-        names = [f.name for f in fields(Config) if f.name not in _OF_PLACE]
-        return [name for name in names if len({getattr(result.config, name) for result in self.results}) > 1]
+        return _differing(self.results)
 
     def told(self, result: Result) -> dict[str, Any]:
         """One run as plain values, for JSON and tables."""
@@ -144,14 +143,14 @@ class Comparison:
         return "\n\n".join("\n".join(self._lines(group)) for group in self.groups)
 
     def _lines(self, group: Sequence[Result]) -> list[str]:
-        first, longest = group[0], max(_length(result) for result in group)
+        first, longest, differing = group[0], max(_length(result) for result in group), _differing(group)
         name = Path(first.config.data).name or first.config.data
         lines = [f"{name}: {first.part} {first.metric}, against {number(first.baseline, first.metric)} for {BLIND[first.metric]}", ""]
         for result in group:
             about = result.metrics
             bar = "█" * max(1, round(_BAR * _length(result) / longest)) if longest else ""
             lines.append(f"{number(result.value, result.metric):>9}  {bar:<{_BAR}}  {result.path}")
-            options = ", ".join(f"{key}={_shown(getattr(result.config, key))}" for key in self.differing)
+            options = ", ".join(f"{key}={_shown(getattr(result.config, key))}" for key in differing)
             cost = f"{about.get('parameters', 0):,} parameters, {about.get('epochs', 0)} epochs, {about.get('seconds', 0):.0f} s"
             lines += wrap("; ".join(filter(None, (options, cost))), 80, initial_indent=" " * 11, subsequent_indent=" " * 11)
         return lines
@@ -170,7 +169,7 @@ class Comparison:
         if path.suffix not in (".png", ".svg", ".pdf"):
             raise IncidenceError(f"a comparison is written as .csv, .png, .svg or .pdf; got {path}.")
         group = max(self.groups, key=len)
-        labels = [", ".join(f"{key}={_shown(getattr(r.config, key))}" for key in self.differing) or r.path.name for r in group]
+        labels = [", ".join(f"{key}={_shown(getattr(r.config, key))}" for key in _differing(group)) or r.path.name for r in group]
         figure = plot.comparison(
             [result.history for result in group], [result.value for result in group], labels, group[0].metric, group[0].baseline
         )
@@ -178,6 +177,12 @@ class Comparison:
             return plot.save(figure, path)
         except OSError as error:
             raise IncidenceError(disk_trouble(path, error)) from error
+
+
+def _differing(results: Sequence[Result]) -> list[str]:
+    """The options in which runs differ, but for where they are."""
+    names = [f.name for f in fields(Config) if f.name not in _OF_PLACE]
+    return [name for name in names if len({getattr(result.config, name) for result in results}) > 1]
 
 
 def _badness(result: Result) -> float:

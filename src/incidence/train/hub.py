@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ model = inc.train.Model.from_pretrained("USER/NAME")
 model.predict(...)  # files, folders, data frames, graphs of PyG or examples
 ```
 """
+_LOGGER = logging.getLogger("huggingface_hub.hub_mixin")
+_LOGGER.addFilter(lambda record: "config.json not found" not in record.getMessage())  # ours is config.yaml
 _OPTIONS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
 _FILES = ("config.yaml", "model.json", "model.safetensors", "metrics.json", "known.npz")
 

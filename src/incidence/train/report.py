@@ -55,8 +55,12 @@ def summary(run: Run) -> str:
 def _next(run: Run) -> list[str]:
     """Commands that work as they stand; the command line shows them as it was called."""
     config, predict = run.folder.path / "config.yaml", _WHAT.get(run.prepared.data.reader, "molecules.sdf")
+    if run.prepared.data.is_transductive and run.prepared.data.reader == "example":  # all of it is predicted already
+        first = f"{run.folder.predictions} has a prediction for every entry, also for those without a target"
+    else:
+        first = f"incidence predict {shlex.quote(str(run.folder.path))} {predict}"
     return [
-        f"incidence predict {shlex.quote(str(run.folder.path))} {predict}",
+        first,
         f"incidence train --config {shlex.quote(str(config))} --seed {run.prepared.config.seed + 1}",
         "incidence train --help           your own data, other models, several processes",
     ]

@@ -124,14 +124,16 @@ def _of_file(path: Path, spec: ModelSpec, errors: list[IncidenceError]) -> Itera
 def _reader(path: Path, spec: ModelSpec) -> tuple[Reader, Mapping[str, Any]]:
     """The reader of the model with its options; examples that the library saved are read as they are."""
     if not path.is_file():
-        raise IncidenceError(f"there is no file {path}.")
+        hint = ", and it is no SMILES that can be read" if spec.reader == "molecule" else ""
+        raise IncidenceError(f"there is no file {path}{hint}.")
     if path.suffix == ".npz":
         return reader("example"), {}
     found = reader(spec.reader)
     if not found.reads(path):
         others = [other for other in READERS if reader(other).reads(path)]
         hint = f" A file like that is for a model of kind {others[0]!r}." if others else ""
-        raise IncidenceError(f"{path} is none of the files this model reads: {', '.join(found.suffixes)}, .npz.{hint}")
+        reads = ", ".join(dict.fromkeys((*found.suffixes, ".npz")))
+        raise IncidenceError(f"{path} is none of the files this model reads: {reads}.{hint}")
     return found, spec.reader_options
 
 
