@@ -6,7 +6,9 @@ import torch
 
 import incidence as inc
 from benchmarks.brec import copies, judge, t_squared
+from benchmarks.learn import cycle_text
 from benchmarks.separate import GRAPH, PPGN, Contestant, batch_of, pairs_told_apart, told_apart
+from incidence.geometry.lifting import khop
 
 
 def plain(graph: nx.Graph) -> inc.Example:
@@ -46,6 +48,14 @@ def test_a_gain_multiplies_the_weights_of_blocks_and_no_bias():
 
 def test_all_pairs_of_a_set_are_counted():
     assert told_apart([HEXAGON, TURNED, TRIANGLES], SMALL) == (2, 3)
+
+
+@pytest.mark.parametrize(("length", "count"), [(3, 20), (4, 45), (5, 72), (6, 60)])
+def test_the_product_of_a_cycle_counts_those_of_the_complete_graph_on_six_nodes(length, count):
+    s = khop(plain(nx.complete_graph(6)).structure, 3, name="apart", edges="{i j}")
+    text = cycle_text(length)
+    operands = [inc.ones(s, "apart" if "apart" in word else "{i j}") for word in text.removesuffix(" -> ").split(", ")]
+    assert inc.einsum(text, *operands, s).item() == 2 * length * count
 
 
 def test_the_statistic_is_the_mean_difference_by_its_own_covariance():
