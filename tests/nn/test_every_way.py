@@ -29,7 +29,7 @@ HUGE = 10**12
 KERNELS, PLANS, STRUCTURE = "incidence.kernels", "incidence.plans", "incidence.structure"
 FEW, STACKED = f"{KERNELS}.aggregate._FEW", "incidence.nn.linear._MOST_STACKED"
 BLOCKS = [f"{KERNELS}.{module}._BLOCK" for module in ("aggregate", "bags", "reading")]
-PARTNERS, CHUNK = f"{KERNELS}.reading._MOST_ROWS", f"{KERNELS}.bags._LEAST_CHUNK"
+PARTNERS, CHUNKS = f"{KERNELS}.reading._MOST_ROWS", {f"{KERNELS}.bags._LEAST_CHUNK": 1, f"{KERNELS}.bags._CHUNKS": 2}
 SPARSE, BUFFERS = f"{PLANS}.plan._SPARSE_NODES", f"{PLANS}.buffers._LEAST"
 CODES = [f"{STRUCTURE}.ragged.LIMIT", f"{STRUCTURE}.arrange.LIMIT"]
 BITS, COLUMNS, SHORT = f"{STRUCTURE}.arrange._BITS", f"{STRUCTURE}.ragged._FEW_COLUMNS", f"{STRUCTURE}.ragged._MOST_SHORT"
@@ -46,7 +46,7 @@ WAYS = {
     "partners by pairs": {PARTNERS: 0},
     "partners for all rows, in blocks": {PARTNERS: HUGE, **dict.fromkeys(BLOCKS, 5)},
     "partners by pairs, in blocks": {PARTNERS: 0, **dict.fromkeys(BLOCKS, 5)},
-    "products in chunks": {CHUNK: 1},
+    "products in chunks": CHUNKS,
     "nodes by number": {SPARSE: HUGE},
     "nodes by rank": {SPARSE: -HUGE},
     "memory that is kept": {BUFFERS: 1, BLOCKS[2]: 1},
@@ -54,7 +54,7 @@ WAYS = {
     "words some at a time": {BITS: 3},
     "nodes of entries sorted by rows": {COLUMNS: 0},
     "lists of eight bytes": {SHORT: 0},
-    "everything large": {FEW: 0, STACKED: 0, CHUNK: 1, BUFFERS: 1, SHORT: 0, SPARSE: -HUGE, **dict.fromkeys(BLOCKS, 7)},
+    "everything large": {FEW: 0, STACKED: 0, BUFFERS: 1, SHORT: 0, SPARSE: -HUGE, **CHUNKS, **dict.fromkeys(BLOCKS, 7)},
 }
 
 MAPS = [
