@@ -153,6 +153,10 @@ class Orbit:
         return sorted(range(len(self.classes)), key=lambda i: (*self.classes[i].faces[:1], -len(self.classes[i].faces), i))
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return self.write(self.node_names)
 
 
