@@ -14,6 +14,7 @@ from incidence.data import READERS
 from incidence.errors import IncidenceError
 from incidence.train.commands import _flags
 from incidence.train.config import RECIPES, SECTIONS, Config, option_type, read_config, read_options, read_yaml
+from incidence.train.prepare import prepare
 
 NAMES = [f.name for f in fields(Config)]
 
@@ -206,6 +207,12 @@ def test_options_of_one_model_are_not_given_to_another():
     assert (Config().with_recipe(recipe).max_size, Config(model="rings").with_recipe(recipe).hidden) == (8, 5)
     other = Config(model="matrix").with_recipe(recipe)
     assert (other.max_size, other.hidden, other.epochs) == (None, None, 7)
+
+
+def test_a_recipe_may_tell_the_options_of_its_lift(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RECIPES, "example", {"model": "local-fgnn", "data_options": ("k=3",)})  # type: ignore[misc]
+    assert prepare(Config(data=str(numbers))).lift_options == {"k": 3}
+    assert prepare(Config(data=str(numbers), model="graph")).lift_options == {}
 
 
 def test_no_recipe_changes_a_run_that_has_begun():

@@ -167,7 +167,7 @@ class Config:
         return text
 
 
-_OF_MODEL = {f.name for f in fields(Config) if f.metadata["section"] == "model"} | {"lift", "max_size"}
+_OF_MODEL = {f.name for f in fields(Config) if f.metadata["section"] == "model"} | {"lift", "max_size", "data_options"}
 
 
 def option_type(hint: Any) -> Any:

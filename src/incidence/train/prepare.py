@@ -69,7 +69,6 @@ class Prepared:
 def prepare(config: Config, data: DataSet | None = None) -> Prepared:
     """Loads the data, if it is not at hand, and fills in what is left open: what its recipe says, then the preset of the model."""
     options = read_options(config.data_options or ())
-    lift_options = {key: value for key, value in options.items() if key in LIFT_OPTIONS}
     parts: dict[str, Any] = {"validation": config.validation, "seed": config.data_seed}
     if data is None:
         of_data = {key: value for key, value in options.items() if key not in LIFT_OPTIONS}
@@ -86,6 +85,7 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
     named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}
     split = data.split(config.split)
     config = config.with_recipe({**RECIPES.get(data.reader, RECIPES["example"]), **recipe_within(data, split), **named})
+    lift_options = {key: value for key, value in read_options(config.data_options or ()).items() if key in LIFT_OPTIONS}
     preset, lift = find_preset(config.model or ""), config.lift
     if lift is None:  # none if the data has all the tensors of the model
         given = {Pattern(key) for key in data.examples[0].features}
