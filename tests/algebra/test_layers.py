@@ -82,6 +82,12 @@ def test_the_parts_of_a_network_add_up_to_its_parameters():
     assert "AutomorphismLinear, 'i -> i', 2, 3, bias=True, orbits=4, group of order 4." in said(network)
 
 
+def test_a_parameter_that_two_modules_share_is_counted_once():
+    one, other = torch.nn.Linear(3, 4), torch.nn.Linear(3, 4)
+    other.weight = one.weight
+    assert inc.explain(torch.nn.ModuleList([LAYER, one, other])).data()["others"] == {"Linear": 12 + 4 + 4}
+
+
 def test_networks_and_layers_render_in_notebooks():
     html = inc.explain(TwoLayers())._repr_html_()
     assert "<code>i -&gt; {i j}</code>" in html

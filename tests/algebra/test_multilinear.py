@@ -140,3 +140,10 @@ def test_products_are_explained_at_the_door_and_on_the_command_line(capsys):
     assert (data["dimension"], data["dimension_at"], data["is_complete"]) == (2, [{"num_nodes": {"node": 3, "a": 1}, "dimension": 2}], True)
     assert data["products"][0]["formula"] == "y[i] = sum_j x1[i] x2[j:a]"
     assert str(explain(MultilinearMap("i * i -> "))).splitlines()[1] == "2 products, for 2 nodes or more."
+
+
+@pytest.mark.parametrize(("text", "place"), [("i * j -> i, j", 10), ("i * j -> i,", 10), ("i * j -> i*", 10), ("i * j -> i * j, k", 11)])
+def test_a_second_output_is_shown_where_it_begins(text, place):
+    with pytest.raises(PatternError, match="a second output") as caught:
+        MultilinearMap(text)
+    assert caught.value.position == place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from math import comb
 from typing import TYPE_CHECKING
 
@@ -68,7 +68,7 @@ def read(operation: Operation) -> Reading:
 
 
 def _names(letters: str, used: set[str]) -> Iterator[str]:
-    return (name for n in range(100) for c in letters if (name := f"{c}{n or ''}") not in used)
+    return (name for n in count() for c in letters if (name := f"{c}{n or ''}") not in used)
 
 
 def _split_source(source: Orbit, operation: Operation) -> tuple[list[list[list[str]]], list[list[str]]]:
