@@ -6,7 +6,7 @@ from math import comb
 
 import pytest
 
-from incidence.algebra import EquivariantMap, Pattern, orbit_to_pool, pool_to_orbit
+from incidence.algebra import EquivariantMap, Pattern, compose, orbit_to_pool, pool_to_orbit
 from incidence.algebra.maps import Operation
 from incidence.errors import IncidenceError
 from tests.algebra import brute_force, definition
@@ -205,3 +205,8 @@ def test_maps_that_do_not_fit_or_are_open_are_refused():
         EquivariantMap("i -> {i ...}").compose(EquivariantMap("{i ...} -> i"))
     with pytest.raises(IncidenceError, match="orbit basis is infinite"):
         pool_to_orbit(EquivariantMap("{i ...} -> i"), 0)
+
+
+@pytest.mark.parametrize(("n", "parts", "ways"), [(4, [2, 1], 12), (3, [], 1), (0, [0], 1), (2, [3], 0), (2, [2, 1], 0), (3, [2, -1], 0)])
+def test_disjoint_sets_of_impossible_sizes_are_chosen_in_no_way(n, parts, ways):
+    assert compose._multinomial(n, parts) == ways

@@ -2,7 +2,7 @@
 
 import pytest
 
-from incidence.algebra import EquivariantMap, counting
+from incidence.algebra import EquivariantMap, counting, overlap
 from incidence.errors import IncidenceError, TooLargeError
 from tests.exact_numbers import load_cases, map_text
 
@@ -74,3 +74,12 @@ def test_counts_of_bad_arguments_are_refused():
         counting.bell(-1)
     with pytest.raises(IncidenceError, match="open face, which the paper does not treat"):
         counting.kappa("{i ...}")
+
+
+def test_every_request_has_a_bound_of_its_own_which_what_it_asks_for_shares():
+    with overlap.bounded():
+        with overlap.bounded():
+            overlap._spend(5)
+        overlap._spend(2)
+        assert overlap._spent.get() == [7]
+    assert overlap._spent.get() is None
