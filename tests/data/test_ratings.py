@@ -64,7 +64,7 @@ def test_keys_of_a_table_without_names_are_numbers_of_columns(tmp_path):
 
 def test_the_same_from_frames_and_folders(tmp_path):
     pandas = pytest.importorskip("pandas")
-    path = write(tmp_path, ratings=RATINGS, users="user,age\nann,30\nbob,20\ncem,40\ndee,70\n")
+    path = write(tmp_path, ratings=RATINGS, users="user_id,age\nann,30\nbob,20\ncem,40\ndee,70\n")
     data = load(path, tables=tmp_path / "users.csv")
     frames = {name: pandas.read_csv(tmp_path / f"{name}.csv") for name in ("ratings", "users")}
     for other in (load(tmp_path), load(frames), load(frames["ratings"], tables={"users": frames["users"]})):

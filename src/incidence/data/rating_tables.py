@@ -171,7 +171,8 @@ def _sorted(index: Tensor) -> list[int]:
 
 def _called(table: Table, key: str) -> list[str]:
     """The columns that are called after a key: `user`, `user_id`, `user1`, ..."""
-    return [column for column in table.columns if _plain(column).rstrip("0123456789ab") in (_plain(key), _plain(key).removesuffix("id"))]
+    meant = _plain(key).removesuffix("id")
+    return [column for column in table.columns if _plain(column).rstrip("0123456789ab").removesuffix("id") == meant]
 
 
 def sort_of(name: str, table: Table, names: Mapping[str, Sequence[str]], sorts: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
