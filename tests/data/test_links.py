@@ -201,3 +201,27 @@ def test_parts_that_are_told_are_kept():
     assert isinstance(data.split(), Split)
     assert sum(int(data.completion.target[k]) for k in data.split().test.tolist()) == 3
     assert len(data.split().test) == 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'source,target\nNew York,Rome\n"Washington, D.C.",Rome\nOslo,New York\nOslo,#1\n',
+        "source,target,weight\nNew York,Rome,1\nWashington,Rome,\nOslo,New York,2\nOslo,#1,3\n",
+        "New York,Rome\nWashington,Rome\nOslo,New York\nOslo,#1\n",
+    ],
+    ids=["quoted", "missing", "unnamed"],
+)
+def test_names_with_blanks_and_commas_and_missing_values_leave_edges_what_they_are(text, tmp_path):
+    (tmp_path / "cities.csv").write_text(text)
+    data = load(tmp_path / "cities.csv", task="links")
+    assert data.task.at == "query={i j}"
+    [names] = data.completion.names.values()
+    assert len(names) == 5
+    assert {"New York", "Rome", "#1"} < {*names}
+
+
+def test_rows_of_one_graph_that_are_passed_over_are_counted_alone(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,a\na,a\na,b\n")
+    with pytest.warns(UserWarning, match=r"edges: 2 rows were passed over:\n"):
+        load(tmp_path / "edges.csv", task="links")

@@ -148,3 +148,12 @@ def test_rows_without_a_target_are_in_no_part_that_is_drawn(tmp_path):
     assert sorted(torch.cat(list(data.split())).tolist()) == [k for k in range(20) if k % 5 not in (2, 4)]
     assert data.others(data.split()).tolist() == [k for k in range(20) if k % 5 in (2, 4)]
     assert len(data.rest(data.split())) == 8
+
+
+def test_a_column_with_one_value_throughout_is_no_target_if_there_is_another(tmp_path):
+    text = "smiles,expt,source\n" + rows(SMILES, VALUES, ["lab"] * 5)
+    assert_read(load(write(tmp_path / "a.csv", text)))
+    with pytest.raises(
+        IncidenceError, match=r"could be any of: expt, other\. Say which column with --target, or several: --target expt,other"
+    ):
+        load(write(tmp_path / "b.csv", "smiles,expt,other,source\n" + rows(SMILES, VALUES, VALUES, ["lab"] * 5)))

@@ -156,6 +156,10 @@ def test_probabilities_of_new_links_do_not_depend_on_the_order_of_their_ends(lin
     one, other, apart = (float(row["p(present)"]) for row in rows)
     assert one == pytest.approx(other, abs=1e-5)
     assert apart < 0.5 < one
+    (tmp_path / "some.csv").write_text("source,target\nn2,n2\nn2,n4\nn3,\n")
+    some = inc.load(linked).predict(tmp_path / "some.csv")  # those that can be asked for
+    assert some.values[0, 1].item() == pytest.approx(one, abs=1e-5)
+    assert [str(error).partition(", ")[2][:8] for error in some.passed_over] == ["line 2: ", "line 4: "]
     (tmp_path / "loop.csv").write_text("n2,n2\n")
     with pytest.raises(IncidenceError, match="line 1: an entry has different nodes; got n2 n2"):
         inc.load(linked).predict(tmp_path / "loop.csv")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +16,8 @@ import torch
 import incidence as inc
 from incidence.errors import IncidenceError
 from incidence.geometry.convert import to_pyg
+from incidence.train.folder import RunFolder
+from incidence.train.sources import reads_of
 from tests.train.small_runs import graphs
 
 SMALL: dict[str, Any] = {"epochs": 1, "batch_size": 16, "hidden": 4, "depth": 1}
@@ -112,6 +116,45 @@ def test_a_model_of_molecules_takes_smiles_tables_and_data_frames(molecules, tmp
     (tmp_path / "new.smi").write_text("\n".join(smiles) + "\n")
     torch.testing.assert_close(molecules.predict(tmp_path / "new.smi").values, found.values)
     torch.testing.assert_close(molecules.predict("CCO").values, found.values[:1])
+
+
+def test_a_new_table_may_name_its_smiles_otherwise_or_not_at_all(molecules, tmp_path):
+    expected = molecules.predict(["CCO", "c1ccccc1", "CN"]).values
+    spec = replace(molecules.spec, reader_options={**molecules.spec.reader_options, "smiles": "smiles"})
+    for name, text in {
+        "a.smi": "CCO\nc1ccccc1\nCN\n",
+        "b.smi": "CCO a\nc1ccccc1 b\nCN c\n",
+        "c.csv": "SMILES,n\nCCO,1\nc1ccccc1,2\nCN,3\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+        errors = []
+        found = [one.example for one in reads_of(tmp_path / name, spec, errors)]
+        assert not errors
+        torch.testing.assert_close(molecules.predict(found).values, expected)
+    (tmp_path / "d.csv").write_text("what,n\nfoo,1\nbar,2\n")
+    assert not list(reads_of(tmp_path / "d.csv", spec, errors))
+    assert "has no column `smiles`; it has: what, n" in str(errors[0])
+
+
+def test_one_class_alone_is_refused_before_training(tmp_path):
+    (tmp_path / "mine.csv").write_text("smiles,kind\n" + "".join(f"{'C' * k}O,lab\n" for k in range(1, 12)))
+    with pytest.raises(IncidenceError, match="mine: there is one class only, 'lab'"):
+        inc.train.train({**SMALL, "data": str(tmp_path / "mine.csv"), "target": "kind", "out": str(tmp_path / "run")})
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("/x/incidence/__main__.py", ["python", "-m", "incidence"]),
+        ("/x/bin/incidence", ["python", "-m", "incidence"]),
+        ("/x/mine.py", ["mine.py"]),
+    ],
+)
+def test_a_run_keeps_the_command_as_it_was_typed(molecules, tmp_path, monkeypatch, script, told):
+    monkeypatch.setenv("INCIDENCE_COMMAND", "python -m incidence")
+    monkeypatch.setattr(sys, "argv", [script, "train", "--epochs", "1"])
+    RunFolder.new(str(tmp_path / "run"), "mine").start(molecules.config, molecules.spec)
+    assert json.loads((tmp_path / "run/environment.json").read_text())["command"] == [*told, "train", "--epochs", "1"]
 
 
 def test_what_cannot_be_read_is_passed_over(molecules, tmp_path):

@@ -19,7 +19,7 @@ from incidence.data.links import links_of
 from incidence.data.node_tables import IDS, edge_columns, read_graph
 from incidence.data.pyg import is_pyg
 from incidence.data.rating_tables import numbered, of_nodes
-from incidence.data.tables import Table, is_frame, open_text, table_of
+from incidence.data.tables import Table, is_frame, is_table, open_text, table_of
 from incidence.data.tabular import NODES, beside, read_any
 from incidence.data.targets import read_parts
 from incidence.errors import IncidenceError, shown
@@ -108,10 +108,23 @@ def _of_path(path: Path, options: Mapping[str, Any]) -> _Found:
         return _of_tables(path.resolve().name, {file.stem: read_any(file) for file in files}, options)
     if path.suffix == ".npz":
         return _Found(name, graph_of_arrays(path) if has_arrays(path, needs_labels=False) else with_floats(Example.load(path)))
+    if "hyperedges" not in options and _are_edges(path):
+        return _of_tables(name, {"edges": read_any(path)}, options)
     lines = _lines(path)
     if options.get("hyperedges", len({len(words) for _, words in lines}) > 1):
         return _of_sets(name, path, lines, options)
     return _of_tables(name, {"edges": read_any(path)}, options)
+
+
+def _are_edges(path: Path) -> bool:
+    """Whether a file is a table of edges by its name and columns: names in it may have blanks and commas, and values may be missing."""
+    if not is_table(path):
+        return False
+    try:
+        table = read_any(path)
+    except IncidenceError:  # lines of different length
+        return False
+    return edge_columns(table) is not None or (len(table.columns) == 2 and all(all(texts) for texts in table.columns.values()))
 
 
 def _lines(path: Path) -> list[tuple[int, list[str]]]:

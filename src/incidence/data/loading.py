@@ -168,5 +168,8 @@ def _told(data: DataSet) -> str:
     """What was passed over, in a few lines."""
     count, more = len(data.passed_over), len(data.passed_over) - _SHOWN
     rest = [f"and {more} more, all in `data.passed_over`"] if more > 0 else []
-    total = f"{count} of {count + len(data.examples)}"
-    return "\n  ".join([f"{data.name}: {total} were passed over, as they cannot be read:", *data.passed_over[:_SHOWN], *rest])
+    if len(data.examples) == 1 and data.task.at:  # rows of tables that are one structure
+        said = f"{count} row{'s' * (count > 1)} {'were' if count > 1 else 'was'} passed over:"
+    else:
+        said = f"{count} of {count + len(data.examples)} were passed over, as they cannot be read:"
+    return "\n  ".join([f"{data.name}: {said}", *data.passed_over[:_SHOWN], *rest])

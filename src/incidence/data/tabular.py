@@ -145,7 +145,8 @@ def read_rows(table: Table, reader: str, options: Mapping[str, Any], errors: lis
     """
     if reader != "molecule":
         raise IncidenceError(f"{table.source} is a table, and this model reads files of kind {reader!r}: give it those, or examples.")
-    asked = options.get("smiles")
-    column = smiles_column(table, asked if asked in table.columns or not table.has_names else None)  # a new table may call it otherwise
+    asked = options.get("smiles")  # a new table may call it otherwise, or have no names
+    is_there = asked in table.columns or (not table.has_names and f"column {asked}" in table.columns)
+    column = smiles_column(table, asked if is_there else None)
     own = {key: value for key, value in options.items() if key in ("hydrogens", "lengths")}
     return read_records(smiles_records(table, column), name, table.source, errors, **own)

@@ -45,8 +45,8 @@ def choose_targets(table: Table, asked: Sequence[str], used: Collection[str] = (
     """The columns that are to be predicted: those asked for, or the one that is clear.
 
     A lone text may name several, divided by commas. Without any, it is the only column that is not used otherwise; else the only one
-    that is called as targets usually are; else the only one with numbers, or without. A column that counts the rows is none if there is
-    another.
+    that is called as targets usually are; else the only one with numbers, or without. A column that counts the rows, or has one value
+    throughout, is none if there is another.
 
     Raises:
         IncidenceError: A column is not there, or none is clear.
@@ -59,7 +59,7 @@ def choose_targets(table: Table, asked: Sequence[str], used: Collection[str] = (
             raise IncidenceError(f"{table.source}: the {table.word} `{taken}` is no target, as it has another use.")
         return chosen
     told = [name for name in table.columns if name not in used and not is_split(name) and _tells(table[name])]
-    free = [name for name in told if not _counts(table[name])]
+    free = [name for name in told if not _counts(table[name]) and len({*table[name]} - {""}) > 1]
     numbers = [name for name in free if all(as_float(text) is not None for text in table[name] if not is_missing(text))]
     words = [name for name in free if name not in numbers]
     for some in (free, [name for name in free if name.lower() in _USUAL], numbers, words, told):

@@ -40,7 +40,7 @@ def answers(predictor: Predictor, completion: Completion, what: Any, errors: lis
     for one in several:
         try:
             table = _table(one, completion)
-            found += _answered(predictor, completion, table, _entries(table, completion))
+            found += _answered(predictor, completion, *_asked(table, _entries(table, completion), completion, errors))
         except IncidenceError as error:
             errors.append(error)
     return found
@@ -77,13 +77,25 @@ def _entries(table: Table, completion: Completion) -> list[list[str]]:
     return [list(names) for names in zip(*(table[column] for column in columns), strict=True)]
 
 
-def _answered(predictor: Predictor, completion: Completion, table: Table, entries: Sequence[Sequence[str]]) -> Iterator[Answer]:
-    """Rows in order; those with a node that is missing, or is there twice, are refused with their line."""
-    for place, entry in zip(table.places, entries, strict=True):
+def _asked(
+    table: Table, entries: Sequence[list[str]], completion: Completion, errors: list[IncidenceError]
+) -> tuple[Table, list[list[str]]]:
+    """The rows that can be asked for; one with a node that is missing, or is there twice, is one of the errors, with its line."""
+    kept = []
+    for number, (place, entry) in enumerate(zip(table.places, entries, strict=True)):
         if len(set(entry)) < len(entry) and len(set(completion.sorts_of(len(entry)))) == 1:
-            raise IncidenceError(f"{table.source}, {place}: an entry has different nodes; got {' '.join(entry)}.")
-        if not all(entry) or len(entry) < 2:
-            raise IncidenceError(f"{table.source}, {place}: an entry has at least two nodes; got {' '.join(entry) or 'none'}.")
+            errors.append(IncidenceError(f"{table.source}, {place}: an entry has different nodes; got {' '.join(entry)}."))
+        elif not all(entry) or len(entry) < 2:
+            errors.append(IncidenceError(f"{table.source}, {place}: an entry has at least two nodes; got {' '.join(entry) or 'none'}."))
+        else:
+            kept.append(number)
+    return table.only(kept), [entries[number] for number in kept]
+
+
+def _answered(predictor: Predictor, completion: Completion, table: Table, entries: Sequence[Sequence[str]]) -> Iterator[Answer]:
+    """Rows in order."""
+    if not entries:
+        return iter(())
     _tell_new(table, completion, entries)
     rows: list[list[float]] = [[] for _ in entries]
     for places, example in completion.ask(entries):

@@ -24,7 +24,7 @@ import incidence
 from incidence.data.completion import Completion
 from incidence.data.completion_file import read_completion, write_completion
 from incidence.data.dataset import Task
-from incidence.errors import IncidenceError, shown
+from incidence.errors import IncidenceError, command, shown
 from incidence.files import whole_file
 from incidence.limits import assert_size, parse_json
 from incidence.models import Predictor, make, settings_of
@@ -204,7 +204,7 @@ class RunFolder:
             "threads": config.threads,
             "libraries": {name: importlib.metadata.version(name) for name in names},
             "accelerators": torch.cuda.device_count(),
-            "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+            "command": _typed(),
         }
         write(self.environment, json.dumps(environment, indent=1) + "\n")
         write(self.spec, json.dumps(spec.plain(), indent=1) + "\n")
@@ -343,3 +343,10 @@ def disk_trouble(path: Path, error: OSError) -> str:
 def short(error: Exception) -> str:
     """What an error says, on one line."""
     return " ".join(str(error).split())[:300]
+
+
+def _typed() -> list[str]:
+    """The words that started this process, so that they can be typed again: a script, or the command line as it was called."""
+    script = Path(sys.argv[0])
+    is_ours = script.name == "incidence" or (script.name == "__main__.py" and script.parent.name == "incidence")
+    return [*(command().split() if is_ours else [script.name]), *sys.argv[1:]]

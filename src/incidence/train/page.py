@@ -254,7 +254,7 @@ def _model(run: Run) -> str:
     rows += [[kind, "", "", "", f"{count:,}"] for kind, count in network.others.items()]
     total = sum(p.numel() for p in run.predictor.net.parameters())
     rows.append(["all", "", "", "", f"{total:,}"])
-    table = _table(["layer", "map", "operations", "which", "parameters"], rows, (2, 4), (3,))
+    table = _table(["layer", "map", "operations", "which", "parameters"], rows, (2, 4), (1, 3))
     words = (
         "Self: between entries on the same nodes. Boundary: between entries one of which lies in the other. "
         "Adjacency: between entries that meet. Global: over whole structures."

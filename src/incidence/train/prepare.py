@@ -80,6 +80,8 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
     if config.task is not None and config.task != kind:
         has = f"the targets of {config.data!r} are for {kind}"
         raise IncidenceError(f"the task is {config.task}, and {has}: leave out --task, or change the data.")
+    if kind == "classification" and len(data.task.names) < 2:
+        raise IncidenceError(f"{data.name}: there is one class only, {data.task.names[0]!r}, so nothing to learn: see what --target is.")
     if config.metric is not None:
         data = with_metric(data, config.metric)
     named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}

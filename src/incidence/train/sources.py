@@ -13,10 +13,10 @@ from incidence.data import DATA_SETS, READERS, DataSet, Read, Reader, load, read
 from incidence.data.examples_file import with_floats
 from incidence.data.folders import TARGETS
 from incidence.data.lifts import lift_all
-from incidence.data.molecules.smiles import are_smiles
+from incidence.data.molecules.smiles import are_smiles, find_smiles, read_smiles
 from incidence.data.pyg import PREFIX, examples_of_pyg, is_pyg
 from incidence.data.readers import assert_alike, legible
-from incidence.data.tables import Table, is_frame, table_of
+from incidence.data.tables import SUFFIXES, Table, is_frame, table_of
 from incidence.data.tabular import read_rows
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
@@ -134,7 +134,20 @@ def _reader(path: Path, spec: ModelSpec) -> tuple[Reader, Mapping[str, Any]]:
         hint = f" A file like that is for a model of kind {others[0]!r}." if others else ""
         reads = ", ".join(dict.fromkeys((*found.suffixes, ".npz")))
         raise IncidenceError(f"{path} is none of the files this model reads: {reads}.{hint}")
-    return found, spec.reader_options
+    return found, _options_for(path, spec)
+
+
+def _options_for(path: Path, spec: ModelSpec) -> Mapping[str, Any]:
+    """The options of the reader; a new table may call the column of SMILES otherwise, or have no names, if only one can be meant."""
+    asked, lines = spec.reader_options.get("smiles"), (".smi", ".smiles")
+    if asked is None or not path.name.lower().endswith((*SUFFIXES, *lines)):
+        return spec.reader_options
+    table = read_smiles(path, asked)
+    is_there = asked in table.columns or (not table.has_names and f"column {asked}" in table.columns)
+    are_lines = path.suffix.lower() in lines and not table.has_names  # whose first word is the molecule
+    if is_there or not (are_lines or len(find_smiles(table)) == 1):
+        return spec.reader_options
+    return {key: value for key, value in spec.reader_options.items() if key != "smiles"}
 
 
 def _of_texts(texts: Sequence[str | PathLike[str]], spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
