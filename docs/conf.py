@@ -35,6 +35,7 @@ exclude_patterns = ["build"]
 
 html_theme = "furo"
 html_title = "incidence"
+html_favicon = "explorer/icon.svg"
 html_math_renderer = "mathml"
 html_static_path = ["static"]
 html_css_files = ["site.css"]

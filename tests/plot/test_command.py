@@ -78,8 +78,15 @@ def test_a_text_with_a_star_is_drawn_by_its_products(capsys):
 @pytest.mark.parametrize(("words", "shown"), [([], 5), (["--operations", "3", "4"], 2), (["--most", "1"], 1)])
 def test_a_map_is_drawn_by_its_operations(words, shown, capsys):
     assert main(["plot", "i j -> i", *words]) == 0
-    assert capsys.readouterr().out == "wrote map.svg\n"
+    assert capsys.readouterr().out == f"wrote map.svg ({'' if shown == 5 else f'{shown} of '}5 operations)\n"
     assert Path("map.svg").read_text().count(" = ") == shown
+
+
+def test_what_is_drawn_of_operations_and_orbits_is_told(capsys):
+    assert drawn(capsys, "i j -> i j") == {"operation": 15}
+    assert drawn(capsys, "i j k") == {"orbit": 5}
+    assert main(["plot", "i j * i -> i", "--most", "4"]) == 0
+    assert capsys.readouterr().out == "wrote products.svg (4 of 15 products)\n"
 
 
 def test_a_pattern_is_drawn_by_its_orbits(capsys):
@@ -93,7 +100,7 @@ def test_a_map_is_drawn_without_torch():
         "import sys; sys.modules['torch'] = sys.modules['numpy'] = None; from incidence.cli import main; sys.exit(main(['plot', 'i -> i']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "wrote map.svg\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "wrote map.svg (2 operations)\n"), done.stderr
 
 
 @pytest.mark.parametrize(
@@ -116,6 +123,14 @@ def test_a_map_is_drawn_without_torch():
         (["simplex-3", "--layout", "spiral"], "a layout is one of 'force'"),
         (["Petersen graph", "--layout", "shadow"], "a shadow is one of coordinates"),
         (["prism-0"], "must be at least 3"),
+        (["cube", "--rows", "3"], "--rows chooses among the examples of a file or data set; 'cube' is none"),
+        (["cube", "--nodes", "4"], "--nodes is for pictures of sharing; this is one of structure"),
+        (["i -> i", "--values", "size"], "--values is for pictures of structure; this is one of operations"),
+        (["cube", "--opacity", "7"], "`opacity` is a number from 0 to 1; got 7.0"),
+        (["cube", "--size", "0"], "`size` is a number of points above 0; got 0.0"),
+        (["cube", "--columns", "0"], "`columns` is a number from 1 on; got 0"),
+        (["i -> i", "--most", "0"], "`most` is a number from 1 on; got 0"),
+        (["i j", "--columns", "0"], "`columns` is a number from 1 on; got 0"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else None,
 )

@@ -66,10 +66,10 @@ def plot_flags(command: argparse.ArgumentParser, open_run: Callable[[Path], Open
     add("--columns", type=int, default=4, metavar="N", help="how many stand side by side (default 4)")
     add("--transparent", action="store_true", help="leaves the paper out")
     add("--json", action="store_true", help="one JSON object for other programs")
-    command.set_defaults(run=lambda arguments: _plot(arguments, open_run))
+    command.set_defaults(run=lambda arguments: _plot(arguments, open_run, command))
 
 
-def _plot(arguments: argparse.Namespace, open_run: Callable[[Path], OpenRun]) -> str:
+def _plot(arguments: argparse.Namespace, open_run: Callable[[Path], OpenRun], command: argparse.ArgumentParser) -> str:
     if arguments.out is not None and arguments.out.suffix[1:].lower() not in FORMATS:
         raise IncidenceError(f"a picture is a file .svg, .pdf or .png; got {arguments.out.name!r}. Give --out one of these endings.")
     with _Stages() as say:
@@ -78,7 +78,9 @@ def _plot(arguments: argparse.Namespace, open_run: Callable[[Path], OpenRun]) ->
         if arguments.on is not None:
             say(f"reading {arguments.on}")
             arguments.on = _structure_of(arguments.on, open_run)
-        draw = _way(subject, arguments.way)
+        way = _way(subject, arguments.way)
+        _refuse_unused(way, [name for name, value in vars(arguments).items() if value != command.get_default(name)])
+        draw = _WAYS[subject.kind][way]
         say("drawing")
         picture = draw(subject, arguments)
         target = arguments.out or Path(f"{subject.name}.svg")
@@ -87,7 +89,7 @@ def _plot(arguments: argparse.Namespace, open_run: Callable[[Path], OpenRun]) ->
             picture.save(target, transparent=arguments.transparent)
         else:
             plot.save(picture, target)
-    return _told(picture, target, arguments.json)
+    return _told(picture, target, subject, arguments.json)
 
 
 class _Stages:
@@ -105,12 +107,18 @@ class _Stages:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _told(picture: Any, target: Path, as_json: bool) -> str:
+def _told(picture: Any, target: Path, subject: Subject, as_json: bool) -> str:
     """What was written, and how many things of each part it shows."""
     shapes = picture.scene.shapes if isinstance(picture, Picture) else ()
     drawn = Counter(shape.part for shape in shapes if shape.entry is not None and shape.part not in ("label", "key", "formula"))
+    if not drawn and isinstance(picture, Picture):  # operations or orbits, which are no entries
+        drawn = Counter(_COUNTED[shape.part] for shape in shapes if shape.part in _COUNTED)
     if as_json:
         return json.dumps({"file": str(target), "title": getattr(picture, "title", ""), "drawn": dict(drawn)})
+    if drawn.keys() == {"operation"}:
+        count, total = drawn["operation"], subject.value.dimension
+        part = ("product" if subject.kind == "products" else "operation") + "s" * (total != 1)
+        return f"wrote {target} ({f'{count:,} of ' * (count < total)}{total:,} {part})"
     shown = ", ".join(f"{count:,} {part}" for part, count in drawn.items() if not part.endswith((" inside", " head", " strand", " turn")))
     return f"wrote {target}" + f" ({shown})" * bool(shown)
 
@@ -122,21 +130,33 @@ def _structure_of(text: str, open_run: Callable[[Path], OpenRun]) -> Any:
     return getattr(subject.value, "structure", subject.value)
 
 
-def _way(subject: Subject, name: str | None) -> Callable[[Subject, argparse.Namespace], Any]:
+def _way(subject: Subject, name: str | None) -> str:
     ways = _WAYS[subject.kind]
     if name is None:
-        return next(iter(ways.values()))
+        return next(iter(ways))
     if name not in ways:
         raise IncidenceError(f"--as {name!r}: of a {subject.kind} one can draw {', '.join(ways)}.")
-    return ways[name]
+    return name
+
+
+def _refuse_unused(way: str, given: list[str]) -> None:
+    """An option that a picture has no use for is a misunderstanding: better said than passed over."""
+    for name in given:
+        users = [user for user, names in _OPTIONS.items() if name in names]
+        if users and way not in users:
+            raise IncidenceError(
+                f"--{name} is for pictures of {' or '.join(users)}; this is one of {way}. Leave it out, or choose with --as."
+            )
 
 
 def _operations(subject: Subject, given: argparse.Namespace) -> Picture:
-    return plot.operations(subject.value, given.operations, columns=given.columns, most=given.most or 60, theme=given.theme)
+    return plot.operations(
+        subject.value, given.operations, columns=given.columns, most=60 if given.most is None else given.most, theme=given.theme
+    )
 
 
 def _sharing(subject: Subject, given: argparse.Namespace) -> Picture:
-    where = given.on if given.on is not None else given.nodes or 4
+    where = given.on if given.on is not None else 4 if given.nodes is None else given.nodes
     return plot.sharing(subject.value, where, nested=given.nested, size=given.size, theme=given.theme)
 
 
@@ -166,7 +186,7 @@ def _structure(subject: Subject, given: argparse.Namespace) -> Picture:
         layout = plot.shadow(getattr(value, "structure", value), layout)
     elif given.layout is not None:
         layout = given.layout
-    return plot.structure(value, _values(value, given.values), layout, most=given.most or 12, **options, **more)
+    return plot.structure(value, _values(value, given.values), layout, most=12 if given.most is None else given.most, **options, **more)
 
 
 def _values(value: Any, names: list[str]) -> Any:
@@ -201,3 +221,16 @@ _WAYS: Mapping[str, Mapping[str, Callable[[Subject, argparse.Namespace], Any]]] 
     "structure": {"structure": _structure, "poset": _poset},
     "run": {"network": _network, "curves": _curves},
 }
+
+_OPTIONS: Mapping[str, frozenset[str]] = {
+    "operations": frozenset({"operations", "most", "columns"}),
+    "sharing": frozenset({"nodes", "on", "nested", "size"}),
+    "plan": frozenset({"on"}),
+    "orbits": frozenset({"columns"}),
+    "structure": frozenset(
+        {"values", "channel", "layout", "tensors", "labels", "view", "opacity", "size", "title", "lift", "most", "columns"}
+    ),
+}
+"""Which options make a difference to which picture; those that are not named here do to all."""
+
+_COUNTED: Mapping[str, str] = {"formula": "operation", "orbit": "orbit"}

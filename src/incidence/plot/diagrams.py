@@ -12,6 +12,7 @@ from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.overlap import overlaps
 from incidence.algebra.products import ProductText
 from incidence.errors import IncidenceError
+from incidence.plot.checks import assert_at_least_one
 from incidence.plot.picture import Picture
 from incidence.plot.scene import Path, Scene, Shape, Style, Text
 from incidence.plot.theme import Theme, theme_of
@@ -87,6 +88,7 @@ def operations(
         5
     """
     look = theme_of(theme)
+    assert_at_least_one(columns=columns, most=most)
     m, total, blocks = _products(what, which, most) if _is_product(what) else _operations(what, which, most)
     shapes: list[Shape] = [Text(0, 12, m, 12, is_code=True, is_bold=True, style=Style(fill=look.ink), part="title")]
     y = 20.0

@@ -9,6 +9,7 @@ from math import cos, hypot, pi, sin
 from incidence.algebra.orbit import Orbit
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, TooLargeError
+from incidence.plot.checks import assert_at_least_one
 from incidence.plot.hulls import region_around
 from incidence.plot.picture import Picture
 from incidence.plot.scene import Circle, Path, Point, Scene, Shape, Style, Text, arrow_head, text_width
@@ -39,6 +40,7 @@ def orbits(what: Pattern | str, *, columns: int = 4, theme: str | Theme = "light
         >>> len(picture.scene.of("orbit")), len(picture.scene.of("node"))
         (2, 5)
     """
+    assert_at_least_one(columns=columns)
     if not isinstance(what, (str, Pattern)):
         raise IncidenceError(f"plot.orbits draws a Pattern or its text; got {type(what).__name__}.")
     pattern, look = Pattern(what), theme_of(theme)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, TooLargeError
+from incidence.plot.checks import assert_at_least_one
 from incidence.plot.colours import Scale, scale_of
 from incidence.plot.drawing import Drawing
 from incidence.plot.faces import drawn_tensors, edges_of
@@ -85,6 +86,11 @@ def structure(
     own, example = (what.structure, what) if isinstance(what, Example) else (what, None)
     if not isinstance(own, Structure):
         raise IncidenceError(f"plot.structure draws a Structure or an Example; got {type(what).__name__}.")
+    assert_at_least_one(columns=columns, most=most)
+    if not 0 <= opacity <= 1:
+        raise IncidenceError(f"`opacity` is a number from 0 to 1; got {opacity!r}.")
+    if size is not None and not size > 0:
+        raise IncidenceError(f"`size` is a number of points above 0; got {size!r}.")
     numbers = _as_numbers(own, example, values, channel)
     shown = min(own.num_structures, most)
     _assert_drawable(own, shown)

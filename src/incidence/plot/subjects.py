@@ -59,6 +59,8 @@ def subject_of(text: str, open_run: Callable[[Path], OpenRun], rows: Sequence[in
     Raises:
         IncidenceError: It is none of what can be drawn, or it cannot be read.
     """
+    if rows and not _has_rows(text):
+        raise IncidenceError(f"--rows chooses among the examples of a file or data set; {text!r} is none. Leave it out.")
     if "->" in text:
         return Subject("products", MultilinearMap(text), "products") if "*" in text else Subject("map", EquivariantMap(text), "map")
     if text.startswith(SMILES):
@@ -67,6 +69,13 @@ def subject_of(text: str, open_run: Callable[[Path], OpenRun], rows: Sequence[in
     if path.exists():
         return _folder(path, open_run) if path.is_dir() else _file(path, rows, reader)
     return _named(text) or _data_set(text, rows) or _pattern(text)
+
+
+def _has_rows(text: str) -> bool:
+    path = Path(text).expanduser()
+    if path.is_file():
+        return not path.name.removesuffix(".gz").lower().endswith((*_MESHES, ".npz"))
+    return text in import_module("incidence.data").DATA_SETS or text.startswith("pyg:")
 
 
 def _molecule(smiles: str) -> Any:
