@@ -271,3 +271,12 @@ def test_a_missing_library_of_the_hub_is_named(numbers_model, monkeypatch):
     monkeypatch.setitem(sys.modules, "incidence.train.hub", None)
     with pytest.raises(ImportError, match=r"pip install 'incidence\[hub\]'"):
         numbers_model.push_to_hub("somebody/numbers")
+
+
+def test_a_run_on_data_given_in_python_asks_for_it_again(tmp_path):
+    data = inc.data.load(graphs(12))
+    run = inc.train.train({**SMALL, "model": "graph", "out": str(tmp_path / "run")}, data)
+    model = inc.load(run.folder.path)
+    with pytest.raises(IncidenceError, match=r"is not at hand, or was given in Python: say evaluate\(data\)"):
+        model.evaluate()
+    assert "test" in model.evaluate(data).parts

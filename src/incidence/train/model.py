@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from incidence.data import Split
+from incidence.data import DATA_SETS, Split
 from incidence.data.loading import load_whole
+from incidence.data.pyg import PREFIX
 from incidence.errors import IncidenceError, need
 from incidence.models import IncidenceNet, Predictor
 from incidence.notebook import html_of
@@ -116,9 +117,12 @@ class Model:
             options: Of `inc.data.load`, such as `target`.
 
         Raises:
-            IncidenceError: The data is for another task.
+            IncidenceError: The data is for another task, or is not at hand.
         """
         if data is None:
+            own = self.config.data
+            if "data" not in options and own not in DATA_SETS and not own.startswith(PREFIX) and not Path(own).is_absolute():
+                raise IncidenceError(f"the data of this run, {own!r}, is not at hand, or was given in Python: say evaluate(data).")
             return evaluate_run(self.folder.path, options)[0]
         known = {"target": self.config.target} if isinstance(data, (str, PathLike)) or hasattr(data, "columns") else {}
         found = load_whole(data, **{**{key: value for key, value in known.items() if value is not None}, **options})

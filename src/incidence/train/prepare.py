@@ -70,6 +70,7 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
     """Loads the data, if it is not at hand, and fills in what is left open: what its recipe says, then the preset of the model."""
     options = read_options(config.data_options or ())
     parts: dict[str, Any] = {"validation": config.validation, "seed": config.data_seed}
+    is_in_hand = data is not None and data.name == config.data  # a folder here that is called so has nothing to do with it
     if data is None:
         of_data = {key: value for key, value in options.items() if key not in LIFT_OPTIONS}
         of_data |= {key: value for key in _LAYOUT if (value := getattr(config, key)) is not None}
@@ -104,7 +105,7 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
         data = replace(data, examples=lift_all(list(data.examples), lift, **lift_options))
     # Paths that lead to the data from anywhere: a run may be resumed elsewhere.
     paths = {key: Path(path).expanduser() for key, path in (("folder", config.folder), ("data", config.data)) if path is not None}
-    if config.data in DATA_SETS or not paths["data"].exists():
+    if is_in_hand or config.data in DATA_SETS or not paths["data"].exists():
         del paths["data"]
     absolute: dict[str, Any] = {key: str(path.resolve()) for key, path in paths.items()}
     for key, paths_of_tables in (("nodes", config.nodes), ("tables", config.tables)):
