@@ -24,17 +24,22 @@ def keep_masks(shapes: Sequence[torch.Size], num_dropped: int, like: Tensor) -> 
     return [part.view(shape) for part, shape in zip(keep.split_with_sizes(counts), shapes, strict=True)]
 
 
-@torch.library.custom_op("incidence::keep_mask", mutates_args=(), tags=[torch.Tag.nondeterministic_seeded])
+torch.library.define("incidence::keep_mask", "(Tensor x, int num_dropped) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+
+
+@torch.library.impl("incidence::keep_mask", "CompositeExplicitAutograd")
 def _keep_mask(x: Tensor, num_dropped: int) -> Tensor:
     return keep_masks([x.shape], num_dropped, x)[0]
 
 
-@_keep_mask.register_fake
-def _(x: Tensor, num_dropped: int) -> Tensor:
+def _shape_of_keep_mask(x: Tensor, num_dropped: int) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+torch.library.register_fake("incidence::keep_mask", _shape_of_keep_mask)
 
 
 def traced_keep_mask(x: Tensor, num_dropped: int) -> Tensor:
     """The mask of one array as one operator: what compilers make of their own random numbers is slow on a CPU."""
-    found: Tensor = _keep_mask(x.detach(), num_dropped)
+    found: Tensor = torch.ops.incidence.keep_mask(x.detach(), num_dropped)
     return found

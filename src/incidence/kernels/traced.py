@@ -181,7 +181,11 @@ def _restore_partners(sizes: Iterator[int], flat: Iterator[Tensor]) -> Partners 
     return Partners(targets, sources, np.zeros(0, dtype=np.int64), signs) if is_there else None
 
 
-@torch.library.custom_op(f"incidence::layer_{_VERSION}", mutates_args=())
+@torch.library.custom_op(
+    f"incidence::layer_{_VERSION}",
+    mutates_args=(),
+    schema="(Tensor[] xs, Tensor[] weights, Tensor[] biases, Tensor[] tensors, str spec) -> Tensor[]",
+)
 def _layer(xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str) -> list[Tensor]:
     program = _program(tensors, spec)
     for x, count in zip(xs, program.num_rows, strict=True):
@@ -223,7 +227,11 @@ def _(xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: li
     return [*ys, xs[0].new_empty(_num_kept(xs, weights, tensors, spec))]
 
 
-@torch.library.custom_op(f"incidence::layer_backward_{_VERSION}", mutates_args=())
+@torch.library.custom_op(
+    f"incidence::layer_backward_{_VERSION}",
+    mutates_args=(),
+    schema="(Tensor[] grads, Tensor[] xs, Tensor[] weights, Tensor[] biases, Tensor[] tensors, Tensor kept, str spec) -> Tensor[]",
+)
 def _layer_backward(
     grads: list[Tensor], xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], kept: Tensor, spec: str
 ) -> list[Tensor]:
@@ -257,7 +265,7 @@ def _adjoint(ctx: Any, grads: list[Tensor]) -> tuple[Any, ...]:
 _layer.register_autograd(_adjoint, setup_context=_setup)
 
 
-@torch.library.custom_op(f"incidence::unplanned_{_VERSION}", mutates_args=())
+@torch.library.custom_op(f"incidence::unplanned_{_VERSION}", mutates_args=(), schema="(Tensor like, SymInt[] shape) -> Tensor")
 def _unplanned(like: Tensor, shape: Sequence[int]) -> Tensor:
     raise IncidenceError(NO_PLAN)
 
@@ -330,7 +338,11 @@ def _restore_readout(tensors: Sequence[Tensor], spec: str, number: int) -> Stack
     return known if known is not None else _restore_stack(_readout_layout(spec).inputs[number], iter(sizes.tolist()), iter(lists))
 
 
-@torch.library.custom_op(f"incidence::readout_{_VERSION}", mutates_args=())
+@torch.library.custom_op(
+    f"incidence::readout_{_VERSION}",
+    mutates_args=(),
+    schema="(Tensor x, Tensor[] tensors, str spec, int number, str name, int version) -> Tensor",
+)
 def _readout(x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int) -> Tensor:
     [rows], _ = known_aggregation(name, version).pool(x.contiguous(), _restore_readout(tensors, spec, number))
     return rows.clone()
@@ -341,7 +353,11 @@ def _(x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, versi
     return x.new_empty(tensors[0].shape[0], _readout_layout(spec).inputs[number].num_slots[0] * x.shape[1])
 
 
-@torch.library.custom_op(f"incidence::readout_backward_{_VERSION}", mutates_args=())
+@torch.library.custom_op(
+    f"incidence::readout_backward_{_VERSION}",
+    mutates_args=(),
+    schema="(Tensor grad, Tensor x, Tensor[] tensors, str spec, int number, str name, int version) -> Tensor",
+)
 def _readout_backward(grad: Tensor, x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int) -> Tensor:
     stack, aggregation = _restore_readout(tensors, spec, number), known_aggregation(name, version)
     d_x = torch.zeros_like(x, memory_format=torch.contiguous_format)

@@ -62,7 +62,9 @@ def _assert_rows(xs: Sequence[Tensor], lists: Sequence[Tensor], role: int) -> No
             raise IncidenceError(f"features must have shape [{count}, channels], a row for each entry; got {list(x.shape)}.")
 
 
-@torch.library.custom_op(f"incidence::join_{_VERSION}", mutates_args=())
+@torch.library.custom_op(
+    f"incidence::join_{_VERSION}", mutates_args=(), schema="(Tensor[] xs, Tensor[] lists, int role, SymInt[] shape) -> Tensor"
+)
 def _join(xs: list[Tensor], lists: list[Tensor], role: int, shape: list[int]) -> Tensor:
     _assert_rows(xs, lists, role)
     return run_join(_restored(lists, len(xs), role), xs, shape)
@@ -139,7 +141,7 @@ def _traced_arrays(lists: list[Tensor], xs: list[Tensor], kind: str, shape: Sequ
     return multiply_arrays(equation, sizes, factors, lists[-1], xs, shape)
 
 
-@torch.library.custom_op(f"incidence::softmax_{_VERSION}", mutates_args=())
+@torch.library.custom_op(f"incidence::softmax_{_VERSION}", mutates_args=(), schema="(Tensor x, Tensor[] lists) -> Tensor")
 def _softmax(x: Tensor, lists: list[Tensor]) -> Tensor:
     _assert_rows([x], lists, 0)
     return run_softmax(x, _restored(lists, 1, 0), _restored(lists, 1, 1))
