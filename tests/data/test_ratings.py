@@ -71,6 +71,16 @@ def test_the_same_from_frames_and_folders(tmp_path):
         assert other.examples[0] == data.examples[0]
 
 
+def test_a_tenth_of_the_training_ratings_is_for_validation_where_the_table_tells_none(tmp_path):
+    rows = [f"a{k % 7},b{k // 7},{k % 5},{'test' if k % 4 == 3 else 'train'}" for k in range(40)]
+    path = write(tmp_path, ratings="\n".join(["user,movie,rating,split", *rows]))
+    assert [len(part) for part in load(path).split()] == [27, 3, 10]
+    assert [len(part) for part in load(path, validation=0).split()] == [30, 0, 10]
+    told = [row.replace("train", "validation") if k % 4 == 2 else row for k, row in enumerate(rows)]
+    path = write(tmp_path, ratings="\n".join(["user,movie,rating,split", *told]))
+    assert [len(part) for part in load(path).split()] == [20, 10, 10]
+
+
 def test_tables_beside_ratings_give_features_and_edges(tmp_path):
     users = "user,age,job\nann,30,x\nbob,20,y\ndee,70,x\neve,80,x\n"
     path = write(

@@ -144,3 +144,12 @@ def test_points_that_are_no_numbers_are_left_out():
     text = plot.scatter([0, float("nan"), 1, float("inf")], [0, 1, 1, 0], width=10, height=4)
     assert text == plot.scatter([0, 1], [0, 1], width=10, height=4)
     assert plot.scatter([], [], width=10, height=4) == ""
+
+
+def test_one_epoch_is_a_dot_and_every_line_has_a_colour_of_its_own():
+    axis = plot.curves([{"epoch": 1, "train_loss": 2.0}]).axes[0]
+    assert [line.get_marker() for line in axis.lines] == ["o"]
+    names = ["validation_accuracy", "validation_auc", "validation_hits"]
+    axis = plot.curves([{"epoch": k, **dict.fromkeys(names, 0.5)} for k in (1, 2)]).axes[0]
+    assert len({line.get_color() for line in axis.lines}) == 3
+    assert {line.get_marker() for line in axis.lines} == {"None"}

@@ -150,11 +150,12 @@ class DataSet:
     def with_parts(self, validation: float | None = None, seed: int = 0) -> DataSet:
         """The same with every part that the data does not tell drawn by chance; nothing else draws any.
 
-        Without splits, a tenth is for testing, and a tenth for validation unless another share is asked for.
+        Without splits, a tenth is for testing, and a tenth for validation unless another share is asked for. Splits that are told stay as
+        they are; but those of ratings get a validation part, too, if they have none.
 
         Args:
             validation: Which share of the training part of every split is kept apart for validation; each class is represented as in the
-                whole. None to leave splits that are told as they are.
+                whole; 0 for none.
             seed: Of the drawing.
 
         Raises:
@@ -162,7 +163,10 @@ class DataSet:
         """
         splits = self.splits or (_random_split(self._rows_with_target(), seed, has_validation=validation is None),)
         if validation is None:
-            return replace(self, splits=splits)
+            is_rated = self.completion is not None and self.task.kind == "regression"
+            if not is_rated or any(len(split.validation) for split in splits):
+                return replace(self, splits=splits)
+            validation = _TENTH  # ratings are learned by heart soon, and what is kept apart is known again for testing
         if not 0 <= validation < 1:
             raise IncidenceError(f"the part for validation is a number from 0 up to 1; got {validation}.")
         if any(len(split.validation) for split in splits):
@@ -228,6 +232,9 @@ class DataSet:
         is_entry = bool(self.task.at) and not (self.is_transductive and self.names)
         name = self.names[row] if self.names else example
         return [name, *([entry] if is_entry else []), *(texts[row] for texts in self.columns.values())]
+
+
+_TENTH = 0.1
 
 
 def _random_split(rows: Tensor, seed: int, has_validation: bool) -> Split:

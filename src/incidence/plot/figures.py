@@ -12,11 +12,11 @@ from torch import Tensor
 
 from incidence.errors import need
 from incidence.files import whole_file
+from incidence.plot.theme import LIGHT
 
 __all__ = ["comparison", "confusion", "curves", "parity", "residuals", "save"]
 
-_INK = "#0072b2"
-_PALE = "#d55e00"
+_INK, _PALE = LIGHT.palette[:2]
 _LIGHT_CELL, _DARK_CELL = "#f7fbff", "#08306b"  # the ends of the map Blues: on dark pages, where black and white are exchanged, they stay
 _MANY = 3_000  # points
 
@@ -94,7 +94,8 @@ def curves(rows: Sequence[Mapping[str, float]]) -> Any:
     for axis, panel in zip(axes, panels, strict=False):
         for number, name in enumerate(panel):
             shown = [(row["epoch"], row[name]) for row in rows if name in row]
-            axis.plot([e for e, _ in shown], [v for _, v in shown], color=(_INK, _PALE)[number % 2], label=name.replace("_", " "))
+            look = {"color": LIGHT.category(number), "marker": "o" if len(shown) == 1 else None}  # one epoch makes no line
+            axis.plot([e for e, _ in shown], [v for _, v in shown], label=name.replace("_", " "), **look)
         is_log = panel is losses and all(row[n] > 0 for row in rows for n in panel if n in row)
         axis.set(xlabel="epoch", yscale="log" if is_log else "linear")
         axis.xaxis.get_major_locator().set_params(integer=True)
