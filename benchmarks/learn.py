@@ -116,7 +116,7 @@ def triangles(task: Experiment) -> dict[str, Any]:
 
 # The nodes of a cycle are different: those that are no neighbours in it are linked by pairs of different nodes, up to three steps apart.
 _COUNT_CYCLES = {
-    **_COUNT, "model": "i, {i j}, apart={i j}", "through": "{i j}, apart={i j}, ", "hidden": 4, "lr": 1e-2, "epochs": 30, "batch_size": 32,
+    **_COUNT, "model": "i, {i j}, apart={i j}", "through": "{i j}, apart={i j}, ", "hidden": 4, "epochs": 30, "batch_size": 32,
     "loss": "absolute", "readout": ("sum",), "keep": "best",
 }  # fmt: skip
 
@@ -144,7 +144,9 @@ def cycles(task: Experiment) -> dict[str, Any]:
     for length in (3, 4, 5, 6):
         data = with_pairs_apart(task.load("cycles", target=f"cycle{length}"))
         deviation = float(torch.stack([e.target for e in data.examples]).std())  # type: ignore[misc]
-        run = task.run(data, f"cycle {length}", **{**_COUNT_CYCLES, "products": (cycle_text(length),)})
+        text = cycle_text(length)
+        options = {**_COUNT_CYCLES, "products": (text,), "lr": 3e-2 / (text.count(",") + 1)}  # a step moves every factor
+        run = task.run(data, f"cycle {length}", **options)
         found[f"cycle{length}"] = _test(run, "mae") / deviation
     return task.told(found.values(), "absolute error / deviation", cycles=found)
 

@@ -57,7 +57,7 @@ def test_labels_of_a_few_nodes_are_carried_to_the_others(tmp_path):
     assert run.evaluation.parts["test"].metrics["accuracy"] > 0.85
     assert run.evaluation.parts["test"].metrics["auc"] > 0.9
     tell(run)
-    assert "<td>i, {i j} -&gt; i, {i j}</td>" in run.folder.report.read_text()
+    assert ">i, {i j} -&gt; i, {i j}</td>" in run.folder.report.read_text()
     alone = train({"out": str(tmp_path / "alone"), "epochs": 60, "hops": 0}, data)
     assert alone.evaluation.parts["test"].metrics["accuracy"] < 0.75
 

@@ -51,8 +51,8 @@ def damped_means(index: Tensor, values: Tensor, sizes: Sequence[int], damping: f
 
     Example:
         >>> means = damped_means(torch.tensor([[0, 0, 1], [0, 1, 1]]), torch.tensor([5.0, 3.0, 1.0]), (2, 2), damping=0.0)
-        >>> means.expected(torch.tensor([[1], [0]]))  # what ann gives more for the first movie, bob would, too
-        tensor([3.])
+        >>> means.expected(torch.tensor([[1], [0]]))  # ann has 2 more for the first movie: so would bob, nearly
+        tensor([3.0156])
     """
     mean = values.mean() if len(values) else values.new_zeros(())
     counts = [torch.bincount(nodes, minlength=size).to(values) for nodes, size in zip(index, sizes, strict=True)]
