@@ -86,7 +86,7 @@ def test_a_killed_run_ends_with_the_same_bits(kills: list[Any], numbers: Path, w
     assert [p.name for p in (path / "checkpoints").iterdir()] == ["last.ckpt"]
 
 
-@pytest.mark.parametrize("model", ["ppgn", "local-fgnn", "subgraph", "transformer"])
+@pytest.mark.parametrize("model", ["ppgn", "local-fgnn", "subgraph", pytest.param("transformer", marks=pytest.mark.slow)])
 def test_a_killed_run_of_products_and_attention_ends_with_the_same_bits(model: str, numbers: Path, tmp_path: Path) -> None:
     options = {**OPTIONS, "model": model, "hidden": 4, "epochs": 2, "data": str(numbers)}
     train({**options, "out": str(tmp_path / "whole")})
