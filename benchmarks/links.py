@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 
 from benchmarks.nodes import cliques
 from benchmarks.sets import load as load_set
+from benchmarks.words import parser_for, understood
 from incidence.data import DataSet, load
 from incidence.train import train
 from incidence.train.config import read_options
@@ -34,25 +33,17 @@ SETS: dict[str, tuple[Callable[[str, Path], DataSet], str]] = {
 
 
 def main(words: Sequence[str] = ()) -> int:
-    parser = argparse.ArgumentParser(prog="incidence bench links", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("sets", nargs="*", metavar="SET", help=f"which: {', '.join(SETS)}; by default all")
-    parser.add_argument("--folder", type=Path, default=os.environ.get("INCIDENCE_DATA"), help="the data; default: INCIDENCE_DATA")
-    parser.add_argument("--seeds", type=int, default=3, help="how many, of the parts and of the weights")
+    parser = parser_for("links", __doc__, SETS, "how many, of the parts and of the weights")
     parser.add_argument("--set", nargs="+", default=(), metavar="OPTION=VALUE", help="options of `incidence train`, as in epochs=20")
-    parser.add_argument("--out", type=Path, help="where the runs are kept; default: a temporary folder")
-    arguments = parser.parse_args(words)
-    unknown = [name for name in arguments.sets if name not in SETS]
-    if unknown or arguments.folder is None:
-        parser.error(f"no set {unknown[0]!r}; there are: {', '.join(SETS)}" if unknown else "say where the data is, with --folder")
-    out = arguments.out or Path(tempfile.mkdtemp(prefix="links-"))
-    for name in arguments.sets or SETS:
-        print(json.dumps(_measured(name, arguments, out / name)), flush=True)
+    arguments = understood(parser, SETS, words)
+    for name in arguments.sets:
+        print(json.dumps(_measured(name, arguments, arguments.out / name)), flush=True)
     return 0
 
 
 def _measured(name: str, arguments: argparse.Namespace, out: Path) -> dict[str, Any]:
     loader, called = SETS[name]
-    graph, start, found = loader(called, Path(arguments.folder)), time.process_time(), dict[str, list[float]]()
+    graph, start, found = loader(called, arguments.folder), time.process_time(), dict[str, list[float]]()
     for seed in range(arguments.seeds):
         data = load(graph, task="links", seed=seed)
         run = train({"seed": seed, "out": str(out / f"seed-{seed}"), "data": name, **read_options(arguments.set)}, data)

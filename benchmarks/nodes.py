@@ -10,12 +10,9 @@ with a rate of 0.01 and a decay of 5e-4 of its first layer (Kipf and Welling 201
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.sets import load as load_set
+from benchmarks.words import parser_for, understood
 from incidence.data import DataSet, load
 from incidence.errors import need
 from incidence.structure.structure import Structure
@@ -117,23 +115,15 @@ def theirs(data: DataSet, metric: str, split: int, seed: int) -> float:
 
 
 def main(words: Sequence[str] = ()) -> int:
-    parser = argparse.ArgumentParser(prog="incidence bench nodes", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("sets", nargs="*", metavar="SET", help=f"which: {', '.join(SETS)}; by default all")
-    parser.add_argument("--folder", type=Path, default=os.environ.get("INCIDENCE_DATA"), help="the data; default: INCIDENCE_DATA")
-    parser.add_argument("--seeds", type=int, default=3, help="how many, each with the split of its number")
-    parser.add_argument("--out", type=Path, help="where the runs are kept; default: a temporary folder")
-    arguments = parser.parse_args(words)
-    unknown = [name for name in arguments.sets if name not in SETS]
-    if unknown or arguments.folder is None:
-        parser.error(f"no set {unknown[0]!r}; there are: {', '.join(SETS)}" if unknown else "say where the data is, with --folder")
-    out = arguments.out or Path(tempfile.mkdtemp(prefix="nodes-"))
-    for name in arguments.sets or SETS:
+    parser = parser_for("nodes", __doc__, SETS, "how many, each with the split of its number")
+    arguments = understood(parser, SETS, words)
+    for name in arguments.sets:
         loader, called, metric = SETS[name]
-        data, found, start = loader(called, Path(arguments.folder)), dict[str, list[float]](), time.process_time()
+        data, found, start = loader(called, arguments.folder), dict[str, list[float]](), time.process_time()
         for seed in range(arguments.seeds):
             split = seed % len(data.splits)
             found.setdefault("gcn", []).append(theirs(data, metric, split, seed))
-            found.setdefault("ours", []).append(ours(data, metric, split, seed, out / name / f"seed-{seed}"))
+            found.setdefault("ours", []).append(ours(data, metric, split, seed, arguments.out / name / f"seed-{seed}"))
             print(f"  {name} seed {seed}: " + ", ".join(f"{who} {values[-1]:.4f}" for who, values in found.items()), file=sys.stderr)
         told: dict[str, Any] = {who: {"mean": round(statistics.mean(v), 4), "values": np.round(v, 4).tolist()} for who, v in found.items()}
         print(json.dumps({"set": name, "metric": metric, **told, "cpu_seconds": round(time.process_time() - start)}), flush=True)

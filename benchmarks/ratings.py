@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.words import parser_for, understood
 from incidence.train import train
 from incidence.train.config import read_options
 
@@ -53,25 +52,17 @@ def write_tables(name: str, source: Path, folder: Path) -> list[Path]:
 
 
 def main(words: Sequence[str] = ()) -> int:
-    parser = argparse.ArgumentParser(prog="incidence bench ratings", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("sets", nargs="*", metavar="SET", help=f"which: {', '.join(SETS)}; by default all")
-    parser.add_argument("--folder", type=Path, default=os.environ.get("INCIDENCE_DATA"), help="the data; default: INCIDENCE_DATA")
-    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser = parser_for("ratings", __doc__, SETS)
     parser.add_argument("--validate", action="store_true", help="score a tenth of the training ratings, and no test ratings")
     parser.add_argument("--set", nargs="+", default=(), metavar="OPTION=VALUE", help="options of `incidence train`, as in epochs=20")
-    parser.add_argument("--out", type=Path, help="where tables and runs are kept; default: a temporary folder")
-    arguments = parser.parse_args(words)
-    unknown = [name for name in arguments.sets if name not in SETS]
-    if unknown or arguments.folder is None:
-        parser.error(f"no set {unknown[0]!r}; there are: {', '.join(SETS)}" if unknown else "say where the data is, with --folder")
-    out = arguments.out or Path(tempfile.mkdtemp(prefix="ratings-"))
-    for name in arguments.sets or SETS:
-        print(json.dumps(_measured(name, arguments, out / name)), flush=True)
+    arguments = understood(parser, SETS, words)
+    for name in arguments.sets:
+        print(json.dumps(_measured(name, arguments, arguments.out / name)), flush=True)
     return 0
 
 
 def _measured(name: str, arguments: argparse.Namespace, out: Path) -> dict[str, Any]:
-    ratings, *others = write_tables(name, Path(arguments.folder), out / "tables")
+    ratings, *others = write_tables(name, arguments.folder, out / "tables")
     start, part, errors, floor = time.process_time(), "validation" if arguments.validate else "test", list[float](), 0.0
     for seed in range(arguments.seeds):
         options = {"data": str(ratings), "target": "rating", "seed": seed, "out": str(out / f"seed-{seed}"), **read_options(arguments.set)}
