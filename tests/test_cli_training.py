@@ -54,6 +54,17 @@ def test_a_run_tells_the_metric_the_baseline_the_folder_and_what_comes_next(data
     assert {p.name for p in (path / "plots").iterdir()} == {"curves.png", "parity.png", "residuals.png"}
 
 
+def test_what_comes_next_repeats_the_options_of_the_run_with_another_seed(data, tmp_path, capsys):
+    path = tmp_path / "run"
+    assert main(["train", "--data", data, "--out", str(path), *SMALL, "--model", "matrix"]) == 0
+    told = next(line.strip() for line in capsys.readouterr().out.splitlines() if "--seed 1" in line)
+    assert told == f"incidence train --config {path}/config.yaml --seed 1"
+    assert main([*told.split()[1:], "--out", str(tmp_path / "next")]) == 0
+    first, second = ((folder / "config.yaml").read_text().replace("seed: 1", "seed: 0") for folder in (path, tmp_path / "next"))
+    assert "model: matrix" in first
+    assert first == second
+
+
 def test_a_run_is_one_json_object_for_other_programs(data, tmp_path, capsys):
     assert main(["train", "--data", data, "--out", str(tmp_path / "run"), *SMALL, "--json"]) == 0
     told = capsys.readouterr()
