@@ -55,6 +55,10 @@ class Calls:
     def __len__(self) -> int:
         return len(self._calls)
 
+    def __iter__(self) -> Iterator[Call]:
+        """The quickest first."""
+        return iter(self._calls)
+
     def of(self, path: str, source: bytes, line: int) -> list[Call]:
         """The tests that call the function around a line, the quickest first; for what is outside of functions, anything of the file."""
         if path.endswith(".c"):

@@ -75,7 +75,8 @@ def _short(text: str) -> str:
 def mutants_of(path: str, source: bytes) -> list[Mutant]:
     r"""All mutants of a file of Python, or of C, in their order.
 
-    Docstrings, annotations, messages of errors and the lists of public names are left alone: no test should depend on their words.
+    Docstrings, annotations, messages of errors and the lists of public names are left alone: no test should depend on their words. So are
+    assertions, `strict=` of `zip` among them, which hold in any case.
 
     Example:
         >>> [mutant.key for mutant in mutants_of("a.py", b"def f(x: int) -> int:\n    return x + 1\n")]
@@ -112,7 +113,7 @@ def _changes(node: ast.AST, place: str) -> Iterator[tuple[ast.expr | ast.stmt, s
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of a node that are code: no annotations, docstrings, messages of errors or public names."""
+    """The parts of a node that are code: no annotations, docstrings, messages of errors or public names, nor what `zip` asserts."""
     if isinstance(node, (ast.Raise, ast.Assert, ast.JoinedStr)) or _is_list_of_names(node):
         return
     for name, value in ast.iter_fields(node):
@@ -120,7 +121,8 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
             continue
         for child in value if isinstance(value, list) else [value]:
             is_text = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
-            if isinstance(child, ast.AST) and not is_text and not _is_about_types(child):
+            is_assertion = isinstance(child, ast.keyword) and child.arg == "strict"
+            if isinstance(child, ast.AST) and not is_text and not is_assertion and not _is_about_types(child):
                 yield child
 
 

@@ -1,10 +1,10 @@
 """`./run mutate`: breaks the code on purpose, one small change at a time, and counts the changes that no test notices.
 
-Mutants are drawn at random, by a seed, from all small changes of the algebra, kernels, plans, structure and nn. Each is tried in a copy
+Mutants are drawn by a seed from all small changes of the algebra, kernels, plans, structure and nn. Each is tried in a copy
 of the project by the tests that call the function it lies in, which are found out once, before anything is broken (`attacks/calls.py`):
-first by those that are named after its module, then by those of its package, then by others, and the quickest first. The first test
-that fails kills it. What survives is listed: a test is missing there, or the change makes no difference, and then the reason stands in
-`attacks/equivalents.txt`.
+first by those that are named after its module, then by those of its package, then by others, and the quickest first; then by those that
+call anything else of its file. The first test that fails kills it. What survives is listed: a test is missing there, or the change makes
+no difference, and then the reason stands in `attacks/equivalents.txt`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import Queue
-from random import Random
 from threading import Lock
 
 from attacks.calls import Call, Calls, chosen, watch
@@ -30,7 +29,7 @@ from attacks.journal import Journal
 from attacks.mutants import Mutant, mutants_of
 from attacks.warm import WarmTests
 
-__all__ = ["all_mutants", "equivalents", "files_of_tests", "main", "stages", "survivors"]
+__all__ = ["all_mutants", "draw", "equivalents", "files_of_tests", "main", "stages", "survivors"]
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("algebra", "kernels", "nn", "plans", "structure")
@@ -45,6 +44,11 @@ def all_mutants(root: Path = ROOT, packages: Sequence[str] = PACKAGES) -> list[M
     return [mutant for path in files for mutant in mutants_of(str(path.relative_to(root)), path.read_bytes())]
 
 
+def draw(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
+    """Some of the mutants, by a number made of the seed and of what each is called: they stay drawn when code changes elsewhere."""
+    return sorted(mutants, key=lambda mutant: hashlib.blake2b(f"{seed} {mutant.key}".encode()).digest())[:count]
+
+
 def equivalents(path: Path = _EQUIVALENTS) -> dict[str, str]:
     """The reason, for every mutant that makes no difference."""
     found, key = {}, ""
@@ -57,7 +61,7 @@ def equivalents(path: Path = _EQUIVALENTS) -> dict[str, str]:
 
 
 def stages(mutant: Mutant, calls: Calls, source: bytes) -> list[list[Call]]:
-    """The tests that are asked about a mutant: some seconds of those nearest to it, then the others that call its function."""
+    """The tests that are asked about a mutant: some seconds of those nearest to it, the others that call its function, then its file."""
     package, name = mutant.path.split("/")[2], Path(mutant.path).stem.strip("_")
 
     def distance(call: Call) -> int:
@@ -68,14 +72,17 @@ def stages(mutant: Mutant, calls: Calls, source: bytes) -> list[list[Call]]:
 
     found = sorted(calls.of(mutant.path, source, mutant.line), key=distance)  # and the quickest first, as they were
     nearest = chosen(found, _NEAREST)
-    return [stage for stage in (nearest, chosen(found[len(nearest) :], _OTHERS)) if stage]
+    # What runs in another process, or is followed by a compiler, is not seen to be called.
+    hidden = [call for call in calls if call not in found and (mutant.path in call.lines or not distance(call))]
+    return [stage for stage in (nearest, chosen(found[len(nearest) :], _OTHERS), chosen(sorted(hidden, key=distance), _OTHERS)) if stage]
 
 
 def files_of_tests(package: str, folder: Path) -> list[str]:
-    """The files whose tests are asked about a package: its own, and those of layers, which everything below comes together in."""
-    rooms = dict.fromkeys((package, "nn") if package != "algebra" else (package,))
+    """The files whose tests are asked about a package: its own, and those of layers and networks, in which all below comes together."""
+    rooms = dict.fromkeys((package, "nn", "models") if package != "algebra" else (package,))
+    examples = [path for room in rooms for path in sorted((folder / "src/incidence" / room).rglob("*.py"))]  # those of docstrings
     files = [path for room in rooms for path in sorted((folder / "tests" / room).glob("test_*.py"))]
-    return [str(path.relative_to(folder)) for path in (*sorted((folder / "src/incidence" / package).rglob("*.py")), *files)]
+    return [str(path.relative_to(folder)) for path in (*examples, *files)]
 
 
 def survivors(journal: Journal) -> list[str]:
@@ -159,7 +166,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--again", action="store_true", help="try those that survived once more, after tests were added")
     parser.add_argument("--table", action="store_true", help="only tell what was found so far")
     arguments = parser.parse_args(words)
-    drawn = Random(arguments.seed).sample(found := all_mutants(), min(arguments.count, len(found)))
+    drawn = draw(all_mutants(), arguments.count, arguments.seed)
     journal = Journal(ROOT / "build" / "attacks" / f"mutants-{_digest()}.jsonl")
     old = set(survivors(journal)) if arguments.again else set()
     left = [m for m in drawn if m.key not in journal or m.key in old]

@@ -37,7 +37,8 @@ _RUN = {
     ".history.csv": "history.csv",
 }
 """Files of a run, which are read as parts of it."""
-SUFFIXES = (*_TEXTS, ".json", ".npz", ".example.npz", ".sdf", *_RUN)
+_EXPORTED = (".onnx", ".pt2")
+SUFFIXES = (*_TEXTS, ".json", ".npz", ".example.npz", ".sdf", *_RUN, *_EXPORTED)
 
 
 @lru_cache(maxsize=1)
@@ -55,6 +56,8 @@ def _run() -> TemporaryDirectory[str]:
     small = {"model": "i, {i j}", "epochs": 1, "batch_size": 4, "hidden": 2, "depth": 1}
     with redirect_stderr(StringIO()):
         train({**small, "data": str(Path(folder.name, "data.npz")), "out": str(Path(folder.name, "run"))})
+        for suffix in _EXPORTED:
+            inc.load(Path(folder.name, "run")).export(Path(folder.name, f"model{suffix}"))
     return folder
 
 
@@ -112,6 +115,7 @@ def samples() -> dict[str, bytes]:
         write_hif(hypergraph, folder / "a.json")
         write_sdf([Molecule("m", Chem.MolFromSmiles("CCO"), {"SOL": "1.5"})] * 2, folder / "a.sdf")
         found |= {suffix: (folder / f"a{suffix}").read_bytes() for suffix in (".npz", ".example.npz", ".json", ".sdf")}
+    found |= {suffix: Path(_run().name, f"model{suffix}").read_bytes() for suffix in _EXPORTED}
     return found | {suffix: Path(_run().name, "run", name).read_bytes() for suffix, name in _RUN.items()}
 
 
@@ -132,5 +136,6 @@ def read(path: Path) -> None:
         **dict.fromkeys((".sdf", ".xyz", ".smi"), lambda p: list(reader("molecule").read(p, []))),
         ".csv": lambda p: inc.data.load(p, "y"),
         **dict.fromkeys(_RUN, _read_run),
+        **dict.fromkeys(_EXPORTED, inc.load),
     }
     doors[suffix](path)

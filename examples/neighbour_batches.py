@@ -1,9 +1,10 @@
 """Trains on one graph of a million edges, by all of it at once or by batches of nodes with their neighbours; prints the peak of memory.
 
-    python examples/neighbour_batches.py whole
-    python examples/neighbour_batches.py neighbours
+    python examples/neighbour_batches.py whole [edges]
+    python examples/neighbour_batches.py neighbours [edges]
 
 Nodes lie on a ring, edges are short, and the label of a node is which half of the sines around it is larger: no node knows it alone.
+With `edges`, edges have hidden features too.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ def batches(example: inc.Example, train: torch.Tensor, way: str) -> Iterator[tup
             yield batch, batch.seeds
 
 
-def main(way: str) -> None:
+def main(way: str, through: str | None = None) -> None:
     """Trains for a while, then measures on nodes that were not seen, again by batches."""
     torch.manual_seed(0)
     example = ring_of_sines()
     order = torch.randperm(NODES)
     train, test = order[:TRAIN], order[TRAIN : TRAIN + 5000]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    net = inc.models.make("nodes", {"i": WIDTH, "{i j}": 1}, 2, at="i", depth=2)
+    net = inc.models.make("nodes", {"i": WIDTH, "{i j}": 1}, 2, at="i", depth=2, through=through)
     optimizer, begun, steps = torch.optim.Adam(net.parameters(), lr=3e-3), time.monotonic(), 0
     for _ in range(4 if way == "whole" else 1):
         for batch, rows in batches(example, train, way):
@@ -69,6 +70,6 @@ def main(way: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] not in (["whole"], ["neighbours"]):
-        sys.exit("usage: python examples/neighbour_batches.py whole|neighbours")
-    main(sys.argv[1])
+    if sys.argv[1:2] not in (["whole"], ["neighbours"]) or sys.argv[2:] not in ([], ["edges"]):
+        sys.exit("usage: python examples/neighbour_batches.py whole|neighbours [edges]")
+    main(sys.argv[1], "i, {i j}" if sys.argv[2:] else None)

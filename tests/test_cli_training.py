@@ -47,7 +47,8 @@ def test_a_run_tells_the_metric_the_baseline_the_folder_and_what_comes_next(data
     assert "measured" in found.out
     assert (path / "log.txt").read_text() == found.out
     told = [line for line in found.err.splitlines() if not line.startswith("Loading")]  # which the first run of a process does
-    assert told == [f"Training on {data} (all options: incidence train --help)", "epoch 0 of 2"]
+    about = "numbers: 32 rows to train on, 4 to validate on, 4 to test on; predicted: target; model: i, {i j}"
+    assert told == [f"Training on {data} (all options: incidence train --help)", about, "epoch 0 of 2"]
     page = (path / "report.html").read_text()
     assert page.count("<svg") == 3 + 2 * 2  # curves, parity, residuals; the worst and the best of four
     assert "hidden: 4" in page
@@ -68,7 +69,7 @@ def test_what_comes_next_repeats_the_options_of_the_run_with_another_seed(data, 
 def test_a_run_is_one_json_object_for_other_programs(data, tmp_path, capsys):
     assert main(["train", "--data", data, "--out", str(tmp_path / "run"), *SMALL, "--json"]) == 0
     told = capsys.readouterr()
-    assert told.err.splitlines() == ["epoch 0 of 2"]
+    assert told.err.splitlines()[1:] == ["epoch 0 of 2"]
     found = json.loads(told.out)
     assert found["folder"] == str(tmp_path / "run")
     assert found["test"]["baseline"]["rmse"] > 0
@@ -164,6 +165,11 @@ def test_lists_have_at_most_80_columns_and_nothing_is_cut(capsys):
     ("words", "message"),
     [
         (["train", "--hiden", "3"], "{} train: no option --hiden. Did you mean --hidden?"),
+        (["train", "--learning-rate", "3"], "{} train: no option --learning-rate. Did you mean --lr?"),
+        (["train", "--foo"], "{} train: no option --foo.\n"),
+        (["sweep", "--foo"], "{} sweep: no option --foo.\n"),
+        (["train", "x.csv"], "{} train: what 'x.csv' is for is not clear. Data is given with --data,"),
+        (["train", "--target", "a", "b"], "{} train: what 'b' is for is not clear. Data is given with --data,"),
         (["train", "--batchsize=3"], "{} train: no option --batchsize. Did you mean --batch-size?"),
         (["predict", "run", "file", "--output", "x"], "{} predict: no option --output. Did you mean --out?"),
         (["evaluate", "run", "--xyzzy"], "{} evaluate: no option --xyzzy."),
@@ -237,6 +243,22 @@ def test_a_run_goes_on_for_more_epochs(data, tmp_path, capsys):
     assert len(history(path)) == 3
     assert main(["train", "--resume", str(path), "--epochs", "2"]) == 2
     assert "is for 3 epochs: a run goes on with as many or more; got 2" in capsys.readouterr().err
+
+
+def test_a_report_has_the_command_and_those_that_let_the_run_go_on_for_longer(data, tmp_path, monkeypatch):
+    path = tmp_path / "run"
+
+    def typed(*words: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["incidence", *words])
+        return main(words)
+
+    assert typed("train", "--data", data, "--out", str(path), *SMALL) == 0
+    begun = (path / "environment.json").read_text()
+    for more in (["--epochs", "3"], [], ["--epochs", "3"], ["--epochs", "4"]):
+        assert typed("train", "--resume", str(path), *more) == 0
+    later = " &amp;&amp; ".join(f"incidence train --resume {path} --epochs {epochs}" for epochs in (3, 4))
+    assert f" --epochs 2 --dropout 0 &amp;&amp; {later}</code>" in (path / "report.html").read_text()
+    assert (path / "environment.json").read_text() == begun  # by which the folder is locked
 
 
 # ---- processes of their own

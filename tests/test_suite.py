@@ -49,3 +49,32 @@ def test_nothing_is_imported_from_a_test_module_or_a_conftest(path):
     imported = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)]
     names = [f"{node.module}.{alias.name}" for node in imported for alias in node.names if (node.module or "").startswith("tests")]
     assert [name for name in names if any(part.startswith("test_") or part == "conftest" for part in name.split("."))] == []
+
+
+UPPER = ("models", "data", "train", "plot")
+ABOVE = {*UPPER, "site", "browser", "attacks", "benchmarks"}
+BELOW = [p for p in MODULES if p.parent != TESTS and p.relative_to(TESTS).parts[0] not in ABOVE]
+
+
+def upper_packages(text: str) -> list[str]:
+    """The packages on top of the core that a module names: `import incidence.data`, `from incidence import data`, `inc.data`."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Attribute):
+            found.add(ast.unparse(node))
+    packages = {f"{root}.{upper}" for root in ("inc", "incidence") for upper in UPPER}
+    return sorted(packages & {".".join(name.split(".")[:2]) for name in found})
+
+
+@pytest.mark.parametrize("path", BELOW, ids=lambda p: str(p.relative_to(TESTS)))
+def test_tests_of_the_core_name_nothing_that_is_built_on_it(path):
+    assert upper_packages(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_name_of_an_upper_package_is_found():
+    lines = ["import incidence.train", "from incidence import nn, plot", "from incidence.data import load", "inc.models.make", "x.data"]
+    assert upper_packages("\n".join(lines)) == ["inc.models", "incidence.data", "incidence.plot", "incidence.train"]

@@ -64,7 +64,7 @@ def _ours(examples: list[Example], name: str, batches: Sequence[list[int]], is_c
     """A preset with all that it has by default."""
     examples = pack(examples)
     widths = {key: x.shape[1] for key, x in examples[0].features.items()}
-    net = Predictor(make(name, widths, 2), is_regression=False)
+    net = Predictor(make(name, widths, 2), "classification")
     first = collate(examples[:_BATCH])
     net.calibrate(first.features, first.structure)
     inner = net.net

@@ -45,6 +45,15 @@ examples:
 
 _ROOT = Path(__file__).parents[2]  # in a clone, the folder of the project
 
+_MEANT = {
+    "--learning-rate": "--lr", "--num-epochs": "--epochs", "--max-epochs": "--epochs", "--dataset": "--data", "--data-path": "--data",
+    "--hidden-size": "--hidden", "--hidden-channels": "--hidden", "--hidden-dim": "--hidden", "--num-layers": "--depth",
+    "--layers": "--depth", "--wd": "--weight-decay", "--output": "--out", "--output-dir": "--out", "--save-dir": "--out",
+    "--gpus": "--devices", "--smiles-column": "--smiles", "--target-columns": "--target", "--split-type": "--groups",
+    "--num-folds": "--cv", "--bs": "--batch-size",
+}  # fmt: skip
+"""What other programs call options of ours."""
+
 _WELCOME = """\
 incidence {version}: learning on sets, graphs, hypergraphs, complexes and meshes.
 
@@ -106,11 +115,21 @@ class _Parser(argparse.ArgumentParser):
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """Says which option there is not, and which may be meant."""
-        word = words[0].partition("=")[0]
-        known = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
-        close = get_close_matches(word, known, n=1, cutoff=0.5)
-        what = f"no option {word}" if word.startswith("-") else f"what {word!r} is for is not clear"
-        self.error(f"{what}.{f' Did you mean {close[0]}?' if close else ''}")
+        word, known = words[0].partition("=")[0], self._options()
+        if not word.startswith("-"):
+            hint = " Data is given with --data, and several targets are divided by commas: --target A,B." if "--target" in known else ""
+            self.error(f"what {word!r} is for is not clear.{hint}")
+        close = get_close_matches(word[2:], [option[2:] for option in known], n=1)
+        meant = _MEANT[word] if _MEANT.get(word) in known else f"--{close[0]}" if close else None
+        self.error(f"no option {word}.{f' Did you mean {meant}?' if meant else ''}")
+
+    def unknown(self, words: Sequence[str]) -> list[str]:
+        """The words that look like options, and are none, nor the beginning of one."""
+        known, words = self._options(), words[: words.index("--")] if "--" in words else words
+        return [w for w in words if w.startswith("--") and not any(option.startswith(w.partition("=")[0]) for option in known)]
+
+    def _options(self) -> list[str]:
+        return [option for action in self._actions for option in action.option_strings if option.startswith("--")]
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
@@ -123,9 +142,13 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         close = get_close_matches(words[0], commands, n=1, cutoff=0.5)
         hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(commands)}."
         parser.error(f"no command {words[0]!r}. {hint}")
+    asked = commands.get(words[0], parser)
+    unknown = asked.unknown(words)
+    if unknown:  # before it is said what else is missing
+        asked.refuse(unknown)
     arguments, rest = parser.parse_known_args(words)
     if rest:
-        commands.get(words[0], parser).refuse(rest)
+        asked.refuse(rest)
     return arguments
 
 

@@ -101,6 +101,11 @@ def test_totals_biases_and_the_papers_count_are_given():
     assert "not exact here: reordering identifies" in " ".join(str(explain("{i j} {k l} -> i")).split())
 
 
+def test_one_node_is_no_bound_and_columns_are_as_wide_as_their_words():
+    assert str(explain("i -> ")).splitlines()[1] == "1 operation and 1 bias."
+    assert str(explain("i -> i")).splitlines()[4:6] == ["from  to  operations", "i     i            2"]
+
+
 def test_data_is_complete_and_plain():
     data = json.loads(json.dumps(explain("i:a {i:a j:a}, bond={i:a j:a} -> i:a", nodes=[{"a": 2}]).data()))
     assert data["dimension"] == sum(len(b["operations"]) for b in data["blocks"]) == 5

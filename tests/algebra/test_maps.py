@@ -1,7 +1,9 @@
 """Dimensions and operations against the vectors, the paper and exhaustive enumeration."""
 
 import pickle
+from contextlib import nullcontext
 from math import prod
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import assume, given, settings
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from incidence.algebra import EquivariantMap, Pattern
 from incidence.algebra.counting import bell
 from incidence.algebra.maps import num_orbits
-from incidence.algebra.overlap import overlap_at, overlaps
+from incidence.algebra.overlap import num_overlaps, overlap_at, overlaps
 from incidence.errors import IncidenceError, PatternError, TooLargeError
 from tests.algebra import brute_force
 from tests.algebra.random_patterns import raw_patterns
@@ -175,6 +177,12 @@ def test_the_bound_on_open_overlap_leaves_fixed_faces_alone():
     assert EquivariantMap("(i j), {i ...} -> (i j)", max_overlap=0).dimension == 7 + 1
 
 
+def test_one_node_of_open_faces_is_matched_at_most_if_nothing_is_said():
+    [family] = Pattern("{i ...}").orbits
+    assert list(overlaps(family.classes, family.classes)) == [((0,),), ((1,),)]
+    assert num_overlaps(family.classes, family.classes) == EquivariantMap("{i ...} -> {i ...}").dimension == 2
+
+
 def test_operations_come_in_the_documented_order():
     m = EquivariantMap("i j, {i j} -> i, i j")
     keys = [(o.source.tensor, o.target.tensor, o.source.orbit.order_key, o.target.orbit.order_key, o.overlap) for o in m.operations]
@@ -210,6 +218,8 @@ def test_operations_are_a_sequence_that_can_be_sliced_from_both_ends():
     assert len(operations) == len(listed) == 52
     assert operations[-1] == listed[-1]
     assert operations[3:9] == listed[3:9]
+    for step in (-7, -1, 1, 2, 3):
+        assert operations[::step] == listed[::step]
     assert operations[50:2:-7] == listed[50:2:-7]
     assert [operations[k] for k in range(52)] == listed
     with pytest.raises(IndexError, match="out of range"):
@@ -277,6 +287,14 @@ def test_more_operations_than_len_can_say_are_counted_still():
         len(operations)
     with pytest.raises(TooLargeError, match="a slice of"):
         EquivariantMap(f"({nodes}) -> ({nodes})").operations[:]
+
+
+@pytest.mark.parametrize("most", [14, 15])
+def test_len_says_as_many_operations_as_it_can(most, monkeypatch):
+    monkeypatch.setattr("incidence.algebra.maps.sys", SimpleNamespace(maxsize=most))
+    operations = EquivariantMap("i j -> i j").operations
+    with nullcontext() if most == 15 else pytest.raises(TooLargeError, match="more than len"):
+        assert len(operations) == 15
 
 
 def test_many_like_tensors_are_counted_once():

@@ -142,6 +142,13 @@ def test_products_are_explained_at_the_door_and_on_the_command_line(capsys):
     assert str(explain(MultilinearMap("i * i -> "))).splitlines()[1] == "2 products, for 2 nodes or more."
 
 
+def test_a_product_that_is_too_long_for_a_line_goes_on_below_its_formula():
+    lines = str(explain("{i j k} * {i j k} -> {i j k}")).splitlines()
+    place = next(k for k, line in enumerate(lines) if line.startswith("   12  "))
+    assert lines[place].endswith("x2[{i j k}]: sum over i, j; copy along")
+    assert lines[place + 1] == "         l, m"
+
+
 @pytest.mark.parametrize(("text", "place"), [("i * j -> i, j", 10), ("i * j -> i,", 10), ("i * j -> i*", 10), ("i * j -> i * j, k", 11)])
 def test_a_second_output_is_shown_where_it_begins(text, place):
     with pytest.raises(PatternError, match="a second output") as caught:

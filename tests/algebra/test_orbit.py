@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from incidence.algebra import Pattern
+from incidence.algebra.orbit import orbits
 from incidence.errors import TooLargeError
 from tests.exact_numbers import load_cases, with_sorts
 
@@ -97,3 +98,19 @@ def test_too_many_orbits_are_refused_with_a_count():
         _ = Pattern(" ".join("abcdefghijklmnop")).orbits
     with pytest.raises(TooLargeError, match="five open faces"):
         _ = Pattern("{i ...} " * 6).orbits
+
+
+def test_more_than_50_000_orbits_are_refused_however_small_they_are():
+    """Ten nodes have 115,975 orbits, whose lists would have fewer nodes than the work may be."""
+    assert len(Pattern("a b c d e f g h").orbits) == 4_140
+    with pytest.raises(TooLargeError, match="more than 50,001 at least"):
+        _ = Pattern("a b c d e f g h i j").orbits
+
+
+def test_the_work_is_the_number_of_nodes_of_the_orbits_met_at_one_step(monkeypatch):
+    """The last of three letters joins one or two nodes: 1, 2, 2, 2 and 3 nodes in all."""
+    monkeypatch.setattr("incidence.algebra.orbit._MAX_WORK", 10)
+    assert len(orbits(Pattern("a b c"))) == 5
+    monkeypatch.setattr("incidence.algebra.orbit._MAX_WORK", 9)
+    with pytest.raises(TooLargeError, match="too many orbits to list"):
+        orbits(Pattern("x y z"))

@@ -150,6 +150,7 @@ BAD_PATTERNS = [
     ("i:{j}", 1, "a `:` without a sort", "`u:user`"),
     ("i = j", 0, "`i` cannot be a name", "names must differ from letters"),
     ("= i", 0, "a stray `=`", "`bond={i j}`"),
+    ("{={i j}", 0, "`{` is not a name", "write `name=pattern`"),
     ("{i}={j}", 3, "a stray `=`", "once"),
     ("bond=contact=i", 5, "`contact` is not a letter", "a name takes `=`"),
     ("ij", 0, "`ij` is not a letter", "separated by spaces: `i j`"),

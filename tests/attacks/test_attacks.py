@@ -10,7 +10,7 @@ from attacks.fuzz import mangle, verdict
 from attacks.journal import Journal
 from attacks.kill import same_bits
 from attacks.mutants import mutants_of
-from attacks.mutate import all_mutants, equivalents, files_of_tests, stages
+from attacks.mutate import all_mutants, draw, equivalents, files_of_tests, stages
 from attacks.properties import PROPERTIES
 from attacks.samples import SUFFIXES, samples
 from attacks.warm import WarmTests
@@ -81,12 +81,12 @@ def calls(tmp_path):
     return Calls(tmp_path / "calls.jsonl")
 
 
-def test_tests_named_after_a_module_that_call_the_function_are_asked_first_and_then_others_that_do(calls):
+def test_tests_named_after_a_module_that_call_the_function_are_asked_first_then_others_that_do_then_those_of_the_file(calls):
     source = b"def f():\n    pass\ndef g():\n    return 1\n"
     [mutant] = [m for m in mutants_of("src/incidence/algebra/orbit.py", source) if m.line == 4]
-    first, others = stages(mutant, calls, source)
-    assert [call.test.partition("::")[2] for call in first] == ["own"]
-    assert [call.test.partition("::")[2] for call in others] == ["slow", "near", "far"]
+    assert [[call.test.partition("::")[2] for call in stage] for stage in stages(mutant, calls, source)] == [
+        ["own"], ["slow", "near", "far"], ["other"],
+    ]  # fmt: skip
 
 
 def test_what_lies_outside_of_functions_is_shown_to_all_tests_of_the_file_and_c_to_those_that_call_it(calls):
@@ -146,10 +146,20 @@ def test_the_tests_of_a_package_and_of_layers_are_asked_about_it():
     assert all((ROOT / name).is_file() for name in found)
 
 
+def test_mutants_stay_drawn_when_code_changes_elsewhere():
+    source = b"def f(x):\n    return [x + 1, x - 2, x * 3, x < 4]\n"
+    before = mutants_of("a.py", source)
+    after = mutants_of("a.py", b"y = 7\n\n" + source)
+    kept = [mutant.key for mutant in draw(before, 4, 0)]
+    assert [mutant.key for mutant in draw(after, 5, 0) if "y" not in mutant.old and mutant.key in kept] == kept
+    assert kept != [mutant.key for mutant in draw(before, 4, 1)]
+
+
 def test_every_mutant_without_a_difference_has_a_reason_below_it(tmp_path):
     (tmp_path / "e.txt").write_text("# words\n\na.py f: 1 -> 2\n    it is never read\n")
     assert equivalents(tmp_path / "e.txt") == {"a.py f: 1 -> 2": "it is never read"}
     assert all(reason for reason in equivalents().values())
+    assert set(equivalents()) <= {mutant.key for mutant in all_mutants()}  # or the code is another
 
 
 def test_a_journal_goes_on_after_half_a_line(tmp_path):

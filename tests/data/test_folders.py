@@ -168,7 +168,7 @@ def test_options_go_to_the_reader(tmp_path):
         ("file,y\ng0.edges,1\ng1.edges,low\n", {}, "the target `y` has numbers and text, such as 'low'"),
         ("file,y\ng0.edges,1\ng1.edges,low\n", {"task": "regression"}, "finite number for regression; got 'low'"),
         ("file,y\ng0.edges,inf\n", {}, "finite number for regression; got 'inf'"),
-        ("file,y\ng0.edges,1\n", {"task": "ranking"}, "regression or classification; got 'ranking'"),
+        ("file,y\ng0.edges,1\n", {"task": "ranking"}, "the task is classification, multilabel, regression or links; got 'ranking'"),
         ("file,a,b\ng0.edges,1,low\n", {}, "the target `b` has classes, which are predicted alone"),
         ("file,y,split\ng0.edges,1,holdout\n", {}, "train, validation or test; got 'holdout'"),
         ("file,y,split\ng0.edges,1,test\n", {}, "none is left for training"),
@@ -206,7 +206,8 @@ def test_files_outside_the_folder_of_their_table_need_leave(tmp_path, name):
     (folder / "link.edges").symlink_to(outside)
     (folder / "loop.edges").symlink_to(folder / "loop.edges")
     (folder / "targets.csv").write_text(f"file,y\n{name.format(tmp_path)},1\n")
-    with pytest.raises(IncidenceError, match=r"which is not below its folder\. If that is meant, give outside=True, or --data-options"):
+    told = r"which is not below its folder\. If that is meant, give outside=True, or --data-options"
+    with pytest.raises(IncidenceError, match=told if "loop" not in name else f"{told}|there is no such file"):  # by the version of Python
         load(folder)
     if "loop" not in name:
         assert load(folder, outside=True).examples[0].structure.num_nodes == 3
@@ -373,8 +374,8 @@ def test_the_reader_of_saved_examples_gives_each_of_a_batch(tmp_path):
         ([float("nan"), float("nan")], {}, "all targets are missing"),
         ([float("inf"), 1.0], {}, "example 0: the target is infinite"),
         ([torch.zeros(2, 2), torch.zeros(2, 2)], {}, r"example 0: the target has the shape \[2\], for target 0, target 1; got \[2, 2\]"),
-        ([torch.tensor([0, 1])] * 2, {}, r"example 0: a class is an integer; got torch.int64 of shape \[2\]"),
-        ([1, 2], {"task": "other"}, "regression or classification"),
+        ([torch.tensor([0, 2])] * 2, {}, r"example 0: a class is an integer; got torch.int64 of shape \[2\]"),
+        ([1, 2], {"task": "other"}, "the task is classification, multilabel, regression or links; got 'other'"),
     ],
 )
 def test_saved_targets_that_do_not_fit_are_refused(tmp_path, targets, options, problem):

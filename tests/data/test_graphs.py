@@ -42,7 +42,7 @@ def test_what_is_not_graph6_is_refused(line):
 
 
 def test_a_list_of_edges_is_a_graph(tmp_path):
-    [(name, example, nodes, _)] = read(write(tmp_path, "a.edges", "# a path\n10 2 0.5\n\n2 7 1.5 # the second\n7 2 1.5\n"))
+    [(name, example, nodes, *_)] = read(write(tmp_path, "a.edges", "# a path\n10 2 0.5\n\n2 7 1.5 # the second\n7 2 1.5\n"))
     assert nodes == ("2", "7", "10")
     assert name == "a.edges"
     assert example.structure["{i j}"].T.tolist() == [[0, 1], [0, 2]]  # nodes 2, 7, 10
@@ -130,6 +130,6 @@ def test_every_line_of_graph6_is_a_graph_and_bad_ones_are_passed_over(tmp_path):
 
 def test_a_number_of_thousands_of_digits_is_a_name(tmp_path):
     nodes = ["9" * 5000, "8" * 5000, "7"]
-    [(_, example, names, _)] = read(write(tmp_path, "a.edges", f"{nodes[0]} {nodes[1]}\n{nodes[1]} {nodes[2]}\n"))
+    [(_, example, names, *_)] = read(write(tmp_path, "a.edges", f"{nodes[0]} {nodes[1]}\n{nodes[1]} {nodes[2]}\n"))
     assert names == tuple(nodes)
     assert example.structure["{i j}"].T.tolist() == [[0, 1], [1, 2]]

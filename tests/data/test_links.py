@@ -103,7 +103,7 @@ def test_a_set_is_scored_by_the_mean_over_its_pairs():
 
 
 def test_the_area_under_the_curve_is_that_of_scikit_learn():
-    metrics = pytest.importorskip("sklearn.metrics")
+    metrics = pytest.importorskip("sklearn.metrics", exc_type=ImportError)
     generator = torch.Generator().manual_seed(0)
     scores, labels = torch.randint(9, (200,), generator=generator).float(), torch.rand(200, generator=generator) < 0.3
     assert float(area_under_curve(scores, labels)) == pytest.approx(metrics.roc_auc_score(labels.numpy(), scores.numpy()))
@@ -142,6 +142,19 @@ def test_links_are_read_from_whatever_has_a_graph(tmp_path):
     assert {tuple(sorted(p)) for p in found[2].examples[0].structure["known"].T.tolist()} == {tuple(p) for p in edges.T.tolist()}
 
 
+def test_links_of_a_graph_of_pyg_are_read_as_its_other_doors_read_them():
+    geometric = pytest.importorskip("torch_geometric.data")
+    edges = graph().structure["{i j}"]
+    pairs = torch.cat([edges, edges[:, :2], torch.tensor([[3], [3]])], 1)
+    looped = geometric.Data(edge_index=pairs, num_nodes=12, y=torch.arange(pairs.shape[1]))  # which are not asked for
+    with pytest.warns(UserWarning, match="1 loops are left out .* and 2 parallel edges are joined") as seen:
+        data = load(looped, task="links")
+    assert seen[0].filename == __file__
+    assert data.examples[0].structure.num_entries("known") == edges.shape[1]
+    with pytest.raises(IncidenceError, match="links are predicted within one graph; got 2 graphs of PyG"):
+        load([geometric.Data(edge_index=edges, num_nodes=12)] * 2, task="links")
+
+
 def test_lines_of_different_length_are_hyperedges(tmp_path):
     path = tmp_path / "sets.txt"
     path.write_text("n1 n2 n3\nn2, n4\n# a comment\nn4\nn3 n2 n1\nn5 n6 n7 n1\n")
@@ -164,6 +177,7 @@ def test_lines_of_different_length_are_hyperedges(tmp_path):
         (graph(), {"target": "x"}, "links are asked for, and nothing else: leave out --target"),
         (graph(), {"links": "i"}, r"links are sets or tuples of different nodes, .*`i` is none\. There are `\{i j\}`"),
         (inc.Example(inc.Structure(3)), {}, "which tensor has the links is not clear: say one of none"),
+        (inc.Example(inc.Structure(3, {"{i j}": torch.zeros(2, 0, dtype=torch.long)})), {}, r"no links to learn from, as `\{i j\}` has no"),
         (3, {}, "links are those of one graph: a path, data frames, a graph of PyG or an Example; got int"),
         ("solubility", {}, "links are predicted within one graph, and 'solubility' has 1282 examples"),
     ],
@@ -201,6 +215,14 @@ def test_parts_that_are_told_are_kept():
     assert isinstance(data.split(), Split)
     assert sum(int(data.completion.target[k]) for k in data.split().test.tolist()) == 3
     assert len(data.split().test) == 6
+
+
+def test_names_in_a_third_place_are_nodes_of_hyperedges_and_numbers_may_be_weights(tmp_path):
+    (tmp_path / "sets.txt").write_text("a b c\nb c d\nc d a\nd b e\n")
+    assert load(tmp_path / "sets.txt", task="links").task.at == "query={i ...}"
+    (tmp_path / "numbers.txt").write_text("4 5 1\n5 4 2\n1 2 3\n")
+    with pytest.raises(IncidenceError, match="If every line is a set of nodes, say so: --data-options hyperedges=true"):
+        load(tmp_path / "numbers.txt", task="links")
 
 
 @pytest.mark.parametrize(

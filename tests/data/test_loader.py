@@ -56,6 +56,32 @@ def test_a_loader_takes_what_makes_batches(kind):
     assert (batch if kind == "structures" else batch.structure) == expected
 
 
+@pytest.mark.parametrize("kind", ["graphs of PyG", "examples"])
+def test_what_torch_drew_of_a_list_is_taken_by_loaders_and_by_load(kind):
+    items = pyg_graphs(9) if kind == "graphs of PyG" else graphs(9)
+    part, rest = torch.utils.data.random_split(items, [6, 3], generator=torch.Generator().manual_seed(0))
+    chosen = [items[k] for k in part.indices]
+    [batch] = inc.data.DataLoader(part, batch_size=6)
+    assert batch == inc.collate(chosen)
+    assert inc.data.load(part).examples == inc.data.load(chosen).examples
+    both = torch.utils.data.ConcatDataset([part, rest])
+    assert len(inc.data.load(both).examples) == 9
+    [one] = inc.data.NeighbourLoader(torch.utils.data.Subset(items, [4]), [None], batch_size=9)
+    assert one.structure.num_nodes == inc.collate([items[4]]).structure.num_nodes
+
+
+def test_part_of_a_data_set_of_pyg_is_taken():
+    class Rings(pyg.InMemoryDataset):
+        def __init__(self, items):
+            super().__init__(None)
+            self.data, self.slices = self.collate(items)
+
+    items = pyg_graphs(6)
+    part = torch.utils.data.Subset(Rings(items), [4, 1])
+    assert inc.data.load(part).examples == inc.data.load([items[4], items[1]]).examples
+    assert next(iter(inc.data.DataLoader(part, batch_size=2))) == inc.collate([items[4], items[1]])
+
+
 def test_a_loader_in_processes_of_its_own_gives_the_same():
     examples = graphs(5)
     assert list(inc.data.DataLoader(examples, batch_size=2, num_workers=1)) == list(inc.data.DataLoader(examples, batch_size=2))

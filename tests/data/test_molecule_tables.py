@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 
-from incidence.data import load
+from incidence.data import Task, load
 from incidence.data.molecules import features_of
 from incidence.data.molecules.smiles import find_smiles, smiles_column
 from incidence.data.tables import Table
@@ -124,14 +124,41 @@ def test_a_file_of_which_most_cannot_be_read_is_refused(tmp_path):
         load(path)
 
 
-def test_yes_and_no_are_classes_and_several_of_them_are_numbers(tmp_path):
+def test_yes_and_no_are_classes_and_several_of_them_are_labels(tmp_path):
     path = write(tmp_path / "a.csv", "smiles,p,q\n" + rows(SMILES, ["1", "0", "", "1", "0"], ["1", "0", "1", "1", "0"]))
     data = load(path, "p")
     assert (data.task.kind, data.task.names, [int(e.target) for e in data.examples]) == ("classification", ("0", "1"), [1, 0, -1, 1, 0])
     assert load(path, "p", task="regression").task.kind == "regression"
-    with pytest.warns(UserWarning, match=r"the targets p, q are 0 or 1 each, and are predicted as numbers.*give one of them alone"):
-        assert load(path, ["p", "q"]).task.kind == "regression"
-    assert load(path, ["p", "q"], task="regression").task.kind == "regression"  # and says nothing more
+    for asked in (None, "classification", "multilabel"):
+        several = load(path, ["p", "q"], task=asked)
+        assert (several.task, several.metric) == (Task("multilabel", ("p", "q")), "auc")
+        assert torch.equal(several.examples[2].target.nan_to_num(-1), torch.tensor([-1.0, 1.0]))
+    assert load(path).task == several.task  # what else could they be
+    assert load(path, ["p", "q"], task="regression").task.kind == "regression"
+
+
+@pytest.mark.parametrize("words", [("no", "yes"), ("False", "True"), ("0.0", "1.0"), ("Inactive", "active")])
+def test_labels_are_said_in_several_ways(tmp_path, words):
+    no, yes = words
+    path = write(tmp_path / "a.csv", "smiles,p,q\n" + rows(SMILES, [yes, no, "nan", yes, no], [yes, no, yes, yes, no]))
+    assert load(path).task == Task("multilabel", ("p", "q"))
+    assert load(path).examples[0].target.tolist() == [1.0, 1.0]
+
+
+def test_labels_are_zero_or_one(tmp_path):
+    path = write(tmp_path / "a.csv", "smiles,p,q\n" + rows(SMILES, ["0", "1", "0", "1", "2"], VALUES))
+    with pytest.raises(IncidenceError, match=r"the target `p` is for labels 0 or 1, or no or yes; got '2'"):
+        load(path, "p", task="multilabel")
+    with pytest.raises(IncidenceError, match=r"`p` has classes, which are predicted alone"):
+        load(path, ["p", "q"], task="classification")
+
+
+def test_names_of_one_or_two_letters_are_no_molecules_unless_they_are_called_so(tmp_path):
+    rows = "".join(f"{'BCNOFPSI'[k % 8]},m{k % 5},{k % 4 + 1}\n" for k in range(40))
+    (tmp_path / "ratings.csv").write_text("user,movie,rating\n" + rows)
+    assert load(tmp_path / "ratings.csv").reader == "ratings"
+    (tmp_path / "atoms.csv").write_text("molecule,y\nC,1.5\nCC,2.5\nN,3\nO,5\n")
+    assert load(tmp_path / "atoms.csv").reader == "molecule"
 
 
 def test_the_reader_gets_its_options(tmp_path):

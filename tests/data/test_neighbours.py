@@ -61,6 +61,23 @@ def test_seeds_have_a_sort_and_data_sets_and_graphs_of_pyg_are_taken():
     assert batch.structure.num_nodes == 3
 
 
+def test_the_word_of_pyg_for_sizes_is_the_same():
+    ours, theirs = (
+        next(iter(NeighbourLoader(example(), **sizes, batch_size=3))) for sizes in ({"sizes": [None, -1]}, {"num_neighbors": [-1, None]})
+    )
+    assert ours.nodes.tolist() == theirs.nodes.tolist()
+    assert len(NeighbourLoader(example(), num_neighbors=(2, 1), batch_size=30)) == 2
+
+
+@pytest.mark.filterwarnings("error")
+def test_masks_of_a_graph_of_pyg_may_be_seeds():
+    pyg = pytest.importorskip("torch_geometric.data")
+    mask = torch.tensor([True, False, True])
+    graph = pyg.Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]), train_mask=mask, y=torch.arange(3))
+    [batch] = NeighbourLoader(graph, [0], batch_size=3, nodes=graph.train_mask)
+    assert batch.nodes.tolist() == [0, 2]
+
+
 def test_processes_draw_too():
     batches = list(NeighbourLoader(example(), [2], batch_size=20, num_workers=1))
     assert [batch.seeds.tolist() for batch in batches] == [list(range(20))] * 2
@@ -74,6 +91,8 @@ def test_processes_draw_too():
         (lambda e: NeighbourLoader("cora", [1]), "takes one example with one structure; got str"),
         (lambda e: NeighbourLoader(e, [1], nodes=[99]), "NeighbourLoader needs different nodes of 0 to 39"),
         (lambda e: NeighbourLoader(e, 3), r"sample needs hops=2"),
+        (lambda e: NeighbourLoader(e, [1], num_neighbors=[1]), r"takes sizes, or num_neighbors, which is the same, .*; got both\."),
+        (lambda e: NeighbourLoader(e, batch_size=2), r"as in sizes=\[10, 10\]; got neither\."),
         (lambda e: NeighbourLoader(e, [1], nodes={}), "the seeds of a loader are of one sort.*got none"),
     ],
 )

@@ -1,12 +1,16 @@
 """One graph from tables, data frames and arrays: nodes with labels, some of them unknown, and what is passed over."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 import torch
 
 from incidence.data import load
-from incidence.data.columns import as_features
+from incidence.data.columns import Column, as_features, columns_of
+from incidence.data.node_tables import GraphColumns, graph_for
 from incidence.data.tables import Table
+from incidence.data.tabular import read_any
 from incidence.errors import IncidenceError
 
 NODES = "id,size,colour,topic,split\na,1,red,x,train\nb,2,blue,y,test\nc,4,red,,\nd,8,,x,train\n"
@@ -92,9 +96,43 @@ def test_columns_become_features_by_what_they_have():
         "n": ["1", "", "3", "nan"], "genres": ["Action|Comedy", "Comedy", "", "Action"], "title": ["Jaws", "Heat", "Up", "Alien"],
         "flag": ["yes", "no", "no", "yes"],
     }  # fmt: skip
-    made, left = as_features(Table("a", columns, ["line 2"] * 4), list(columns))
-    assert made.tolist() == [[1, 1, 1, 0, 1], [2, 0, 1, 1, 0], [3, 0, 0, 1, 0], [2, 1, 0, 0, 1]]
-    assert left == ["title"]
+    table = Table("a", columns, ["line 2"] * 4)
+    read = columns_of(table, list(columns))
+    assert as_features(table, read).tolist() == [[1, 1, 1, 0, 1], [2, 0, 1, 1, 0], [3, 0, 0, 1, 0], [2, 1, 0, 0, 1]]
+    assert [column.name for column in read] == ["n", "genres", "flag"]  # and no title
+
+
+def test_another_table_is_read_by_the_words_and_means_of_the_first():
+    first = Table("a", {"n": ["1", "3", "2"] * 2, "colour": ["red", "blue", "red"] * 2}, ["line 2"] * 6)
+    read = [Column.from_plain(asdict(column)) for column in columns_of(first, ["n", "colour"])]
+    other = Table("b", {"colour": ["green", "blue|red", ""], "more": ["x"] * 3, "n": ["", "7", "8"]}, ["line 2"] * 3)
+    assert as_features(other, read).tolist() == [[2, 0, 0], [7, 1, 1], [8, 0, 0]]
+    with pytest.raises(IncidenceError, match="b, line 2: the column `n` has a value that is no number"):
+        as_features(Table("b", {"n": ["many"], "colour": ["red"]}, ["line 2"]), read)
+    with pytest.raises(IncidenceError, match="b has no column `colour`; it has: n"):
+        as_features(Table("b", {"n": ["1"]}, ["line 2"]), read)
+
+
+def test_numbers_of_columns_are_finite():
+    with pytest.raises(IncidenceError, match="a, line 3: the column `n` has a value that is not finite"):
+        columns_of(Table("a", {"n": ["1", "inf"]}, ["line 2", "line 3"]), ["n"])
+
+
+@pytest.mark.parametrize("told", [{}, {"nodes": [], "edges": [{}]}, {"nodes": 3, "edges": []}])
+def test_what_was_kept_of_columns_may_be_damaged(told):
+    with pytest.raises(IncidenceError, match="what was kept of the columns of nodes and edges is damaged"):
+        GraphColumns.from_plain(told)
+
+
+def test_a_table_of_nodes_is_asked_for_where_columns_need_it(tmp_path):
+    columns = load(write(tmp_path, edges=EDGES, nodes=NODES), "topic").reader_options["columns"]
+    with pytest.raises(IncidenceError, match="nodes have the columns size, colour: give a table of nodes, too"):
+        graph_for({"columns": columns}, read_any(tmp_path / "edges.csv"), None, [])
+
+
+def test_labels_of_arrays_may_be_several(tmp_path):
+    data = load(arrays(tmp_path / "a.npz", node_labels=np.array([[0, 1], [1, 1], [0, 0]])))
+    assert (data.task.kind, data.task.names, data.task.at) == ("multilabel", ("label 0", "label 1"), "i")
 
 
 def arrays(path, **changes):

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from incidence.data.tables import Table, is_frame, join_parts, read_table, table_of
-from incidence.data.targets import choose_targets
+from incidence.data.targets import choose_targets, read_targets
 from incidence.errors import IncidenceError, TooLargeError
 from tests.little_memory import little_memory
 
@@ -100,6 +100,47 @@ def test_a_data_frame_is_a_table():
 def test_the_target_is_found_where_it_is_clear(columns, chosen):
     table = Table("a.csv", {"used": ["1", "5", "1"][: len(next(iter(columns.values())))], **columns}, ["line 2"] * 3)
     assert choose_targets(table, (), ["used"]) == (chosen,)
+
+
+SOURCES = {"source": ["a", "b", "a", "b"], "expt": ["1.5", "2", "3", "1"]}
+
+
+def test_numbers_beside_words_are_the_target_of_molecules_but_may_be_features_of_nodes():
+    table = Table("a.csv", SOURCES, [""] * 4)
+    assert choose_targets(table, ()) == ("expt",)
+    with pytest.raises(IncidenceError, match="could be any of: source, expt"):
+        choose_targets(table, (), prefers_numbers=False)
+
+
+@pytest.mark.parametrize("calc", [["1.5", "2.5", "3", "1"], ["0", "1", "0", "1"]])
+def test_one_column_of_words_beside_several_of_numbers_is_not_taken_for_the_target(calc):
+    with pytest.raises(IncidenceError, match="could be any of: source, expt, calc"):
+        choose_targets(Table("a.csv", {**SOURCES, "calc": calc}, [""] * 4), ())
+
+
+def test_numbers_of_rows_with_gaps_and_names_some_of_which_come_again_are_no_targets():
+    numbers = [k for k in range(1, 62) if k != 17]
+    names = [f"molecule {max(k, 3)}" for k in numbers]
+    columns = {"num": [str(k) for k in numbers], "name": names, "p_np": [str(k % 2) for k in numbers]}
+    assert choose_targets(Table("a.csv", columns, [""] * 60), ()) == ("p_np",)
+
+
+@pytest.mark.parametrize(
+    ("task", "prefix", "told"), [(None, "x", "they begin with 'x0.000'"), ("classification", "", "numbers are predicted as they are")]
+)
+def test_values_that_nearly_all_differ_are_no_classes(task, prefix, told):
+    texts = [f"{prefix}{k / 7:.3f}" for k in range(50)]
+    with pytest.raises(IncidenceError, match=f"the target `y` has 50 different values in 50 rows, too many to be classes; {told}"):
+        read_targets("a.csv", {"y": texts}, task)
+    assert len(read_targets("a.csv", {"y": texts[:20]}, task)[0].names) == 20
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_decimal_commas_are_points_in_tables_that_are_not_divided_by_them(mark, tmp_path):
+    rows = [["name", "y", "z", "code"], ["a", "-1,5", "2", "1,2,3"], ["b", ",25", "1e-3", "4"], ["c", "", "7", "5"]]
+    path = write(tmp_path / "a.csv", "\n".join(map(mark.join, rows)))
+    found = read_table(path)
+    assert (list(found["y"]), list(found["z"]), list(found["code"])) == (["-1.5", ".25", ""], ["2", "1e-3", "7"], ["1,2,3", "4", "5"])
 
 
 def test_several_targets_are_named_by_a_text_or_a_list():

@@ -38,6 +38,9 @@ def test_the_own_ways_of_an_aggregation_give_what_reduce_alone_gives(name):
             Aggregation.add_adjoint(own, expected, grad, x, plain, stack)
             torch.testing.assert_close(found, expected)
         assert found.isfinite().all()
+        more = torch.full_like(x, 2)
+        own.add_adjoint(more, grad, x, ours, stack)
+        torch.testing.assert_close(more, found + 2)  # it is added to what is there
 
 
 @pytest.mark.parametrize(("name", "keeps"), [("sum", True), ("mean", True), ("max", True), ("min", True), ("std", False), ("range", False)])

@@ -8,7 +8,7 @@ from incidence.algebra.products import ProductText
 from incidence.kernels import joins, native, native_joins
 from incidence.kernels.joins import join, run_join
 from incidence.plans import joining
-from incidence.plans.join_plan import JoinStep
+from incidence.plans.join_plan import JoinStep, RoleLists
 from incidence.plans.products import join_plan_of
 from incidence.structure import Structure
 from tests.structure.random_structures import random_structure
@@ -91,6 +91,42 @@ def test_threads_share_targets_and_change_no_bit(monkeypatch):
     for threads in (2, 3, 500):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         assert torch.equal(native_joins.native_join(step.lists(0), [x, x], (6,)), alone)
+
+
+def lists_of(sizes: list[int]) -> RoleLists:
+    """Targets with so many joined rows each."""
+    ptr = torch.tensor([0, *sizes]).cumsum(0).int()
+    return RoleLists(ptr, (torch.zeros(sum(sizes), dtype=torch.int32),) * 2, None)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "threads", "expected"),
+    [
+        ([2] * 12, 3, [0, 4, 8, 12]),
+        ([2] * 12, 4, [0, 3, 6, 9, 12]),
+        ([9, 1, 1, 1, 3, 3], 2, [0, 1, 6]),
+        ([6, 2, 2, 2], 2, [0, 1, 4]),
+        ([0, 4, 0, 4], 2, [0, 2, 4]),
+    ],
+    ids=str,
+)
+def test_every_thread_has_targets_with_as_many_joined_rows(sizes, threads, expected, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    assert native_joins._shares(lists_of(sizes), native_joins._LEAST_SHARED) == expected
+
+
+def test_less_work_than_is_worth_a_second_thread_is_left_to_one(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    lists, least = lists_of([1] * 6), native_joins._LEAST_SHARED
+    assert [native_joins._shares(lists, work) for work in (0, least - 1, least)] == [[0, 6], [0, 6], [0, 2, 4, 6]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_one_factor_alone_can_be_summed_over_its_channels(dtype):
+    step = step_for("<i j> -> i", ["<i j>"])
+    x = torch.arange(2.0 * step.num_rows[1]).to(dtype).view(-1, 2)
+    lists = step.lists(0)
+    torch.testing.assert_close(run_join(lists, [x], (1,)), run_join(lists, [x], (2,)).sum(1, keepdim=True))
 
 
 @pytest.mark.parametrize("make", [lambda x: x.T.contiguous().T, lambda x: x.repeat(1, 2)[:, :4]], ids=["transposed", "sliced"])

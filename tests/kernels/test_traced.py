@@ -4,11 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from incidence.errors import IncidenceError
 from incidence.kernels.traced import _layer, traced_apply
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
 from incidence.structure.data import cache_of
-from incidence.structure.pytree import Flat
+from incidence.structure.pytree import NO_PLAN, Flat, flat_of
 from tests.nn.sparse_maps import ALL, EVERY, IDS, features_for, gradients, layer_for, outputs, structure_for
 
 
@@ -61,3 +62,19 @@ def test_the_operator_keeps_the_contract_of_torch(text):
     detached = [w.detach().requires_grad_() for w in weights]
     checks = torch.library.opcheck(_layer, (xs, detached, biases, flat.tensors, flat.spec))
     assert set(checks.values()) == {"SUCCESS"}
+
+
+def test_nothing_is_kept_for_the_way_back_where_the_compiled_library_is_not_used():
+    layer = layer_for("i, (i j) -> i, (i j)")
+    structure = structure_for(layer.map, 4)
+    layer.plan(structure)
+    [flat] = cache_of(structure, Flat).values()
+    *ys, kept = _layer(*operands(layer, structure), flat.tensors, flat.spec)
+    assert [len(y) for y in ys] == [structure.num_entries(p) for p in layer.map.outputs]
+    assert kept.numel() == 0
+
+
+def test_what_a_layer_left_nothing_of_is_refused_where_no_compiler_would_put_it_into_its_own_words():
+    with pytest.raises(IncidenceError) as caught:
+        flat_of(Structure(2), "no layer")
+    assert str(caught.value) == NO_PLAN

@@ -84,7 +84,7 @@ def test_what_is_asked_for_must_have_nodes_and_be_an_input():
         IncidenceNet("known={i j}, query={i j} -> i", 2, ends="query")
     with pytest.raises(IncidenceError, match="has no nodes of sort `node`: add them"):
         IncidenceNet("known={i j}, query={i j} -> query={i j}", 2, ends="query")
-    with pytest.raises(IncidenceError, match="with ends='query' the hidden tensors are those of the inputs"):
+    with pytest.raises(IncidenceError, match="with ends='query' the hidden tensors are among the inputs"):
         IncidenceNet("i, query={i j} -> query={i j}", 2, ends="query", through="{i j}")
 
 

@@ -15,6 +15,7 @@ from incidence.errors import IncidenceError
 from incidence.models import PRESETS, IncidenceNet, find_preset, make
 from incidence.models.entries import RowScale
 from incidence.models.net import ACTIVATIONS, NORMS
+from incidence.models.terms import NeighbourTerm
 from incidence.nn import Linear, Sequential
 from incidence.nn.batch_norm import RowNorm
 from incidence.testing import assert_equivariant
@@ -101,6 +102,29 @@ def test_sorts_do_not_mix():
     example = table()
     net = IncidenceNet("u:user, m:movie, u:user m:movie -> m:movie", widths(example), 2, **SMALL)
     assert_respects(net, example)
+
+
+def test_nodes_that_all_look_alike_are_no_rounding_to_a_network():
+    """In single precision: relabelled copies are alike, and what was trained is what predicts."""
+    generator = torch.Generator().manual_seed(0)
+    circles = [inc.Structure(n, {"{i j}": torch.stack([torch.arange(n), (torch.arange(n) + 1) % n])}) for n in (3, 5, 8, 13)]
+    batch = inc.collate([inc.Example(s, {"i": torch.full((s.num_nodes, 1), 0.3), "{i j}": torch.ones(s.num_nodes, 1)}) for s in circles])
+    torch.manual_seed(0)
+    net = make("graph", {"i": 1, "{i j}": 1}, 1, dropout=0.0).calibrate(batch)
+    assert max(float(p.detach().abs().max()) for p in net.parameters()) < 20
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+    for _ in range(30):
+        optimizer.zero_grad()
+        (net(batch) - torch.tensor([[-1.0], [-0.5], [0.5], [1.0]])).square().mean().backward()
+        optimizer.step()
+    for _ in range(60):  # the running statistics settle
+        trained = net(batch).detach()
+    predicted = net.eval()(batch).detach()
+    torch.testing.assert_close(predicted - predicted.mean(), trained - trained.mean(), rtol=0.2, atol=0.2)  # their variance is unbiased
+    for number, s in enumerate(circles):
+        moved = s.relabel(torch.randperm(s.num_nodes, generator=generator))
+        alone = net({"i": torch.full((s.num_nodes, 1), 0.3), "{i j}": torch.ones(s.num_nodes, 1)}, moved)
+        torch.testing.assert_close(alone, predicted[number : number + 1], rtol=0, atol=1e-3)
 
 
 def test_depth_0_is_an_encoder_and_a_head():
@@ -204,6 +228,14 @@ def test_an_unknown_model_is_refused_and_the_known_ones_are_listed():
         find_preset("transformer(")
 
 
+def test_channels_may_be_one_number_for_all_tensors_where_it_is_known_which_these_are():
+    assert make("rings", 4).in_channels == [4, 4, 4]
+    with pytest.raises(IncidenceError, match=r"the model 'nodes' reads all that has features: give in_channels for each"):
+        make("nodes", 4)
+    with pytest.raises(IncidenceError, match=r"no model 'ring'; .* Did you mean 'rings'\?"):
+        make("ring", 4)
+
+
 def test_tensors_are_a_model_of_their_own():
     assert find_preset("i, {i j}").inputs == "i, {i j}"
     assert str(make("i, {i j}", WIDTHS, at="i").map) == "i, {i j} -> i"
@@ -219,7 +251,9 @@ def test_tensors_are_a_model_of_their_own():
         ({"in_dropout": -1.0}, "dropout is a probability, from 0 to 1; got 0.1, None and -1.0"),
         ({"ends": "middle"}, "ends is one of layer, entry, query; got 'middle'"),
         ({"scale": "none"}, "scale is one of columns, rows; got 'none'"),
-        ({"ends": "entry", "through": "i j"}, "with ends='entry' the hidden tensors are those of the inputs; got `i j`"),
+        ({"first_norm": "none "}, "first_norm is one of same, batch, layer, none; got 'none '"),
+        ({"dropout_at": "block"}, "dropout_at is one of branch, stream; got 'block'"),
+        ({"ends": "entry", "through": "i j"}, "with ends='entry' the hidden tensors are among the inputs; got `i j`"),
         ({"out_channels": 0}, "out_channels is a number of channels, at least 1; got 0"),
     ],
 )
@@ -339,3 +373,50 @@ def test_channels_that_are_not_known_yet_come_from_the_first_batch():
 def test_rows_of_zeros_stay_when_rows_are_scaled():
     x = torch.tensor([[1.0, 3.0], [0.0, 0.0], [-2.0, 2.0]])
     assert RowScale()(x, graph().structure).tolist() == [[0.25, 0.75], [0, 0], [-0.5, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("text", "through"),
+    [
+        ("i, {i j} -> i", "i"),
+        ("i, {i j} -> i, {i j}", "i, {i j}"),
+        ("i, {i ...}, (i j) -> ", "i"),
+        ("i -> ", "i"),
+        ("{i j} -> ", "{i j}"),
+        ("u:user, m:movie, u:user m:movie -> u:user", "u:user, m:movie"),
+        ("u:user, u:user m:movie -> u:user", "u:user, u:user m:movie"),
+    ],
+)
+def test_what_joins_nodes_is_not_hidden_where_blocks_have_neighbours(text, through):
+    net = IncidenceNet(text, 2, adjacent=True, ends="entry", **SMALL)
+    assert net.through == through
+    has_links = text not in ("i -> ", "{i j} -> ", "u:user, u:user m:movie -> u:user")  # between nodes that have features
+    assert any(isinstance(m, NeighbourTerm) for m in net.modules()) == has_links
+
+
+def test_blocks_with_neighbours_respect_relabelling_and_see_what_joins_nodes():
+    example, asked = graph(), {"adjacent": True, "ends": "entry", "operations": "local", "first_norm": "layer", "dropout_at": "stream"}
+    net = IncidenceNet("i, {i j} -> i", WIDTHS, 2, **asked, **SMALL)
+    assert_respects(net, example)
+    x = {key: value.double() for key, value in read(net, example).items()}
+    other = {**x, "{i j}": x["{i j}"] + 1}
+    assert not torch.allclose(net(x, example.structure), net(other, example.structure))
+
+
+def test_dropout_is_of_what_a_block_adds_or_of_what_it_starts_from():
+    """Without anything that a block adds, it leaves alone what comes in; unless that drops out."""
+    example = graph()
+    for where, is_same in (("branch", True), ("stream", False)):
+        net = IncidenceNet("i, {i j} -> i", WIDTHS, 2, dropout=0.9, dropout_at=where, ends="entry", norm="none", head_dropout=0.0, **SMALL)
+        for parameter in net.blocks.parameters():
+            parameter.data.zero_()
+        torch.manual_seed(0)
+        assert torch.equal(net.train()(example), net.eval()(example)) == is_same
+
+
+def test_the_encoder_may_have_a_norm_of_its_own():
+    def norms(first: str) -> list[str]:
+        net = IncidenceNet("i, {i j} -> i", WIDTHS, norm="batch", first_norm=first, **SMALL)
+        return [name for name in (type(m).__name__ for m in net.encoder) if "Norm" in name]
+
+    assert [norms(first) for first in ("same", "layer", "none")] == [["BatchNorm"], ["LayerNorm"], []]

@@ -1,4 +1,4 @@
-"""Layers, readouts and diffusion in plain steps, which is what is exported: they give what the engine gives."""
+"""Layers, readouts, diffusion and products of asked nodes in plain steps, which is what is exported: they give what the engine gives."""
 
 import pytest
 import torch
@@ -6,8 +6,10 @@ import torch
 import incidence as inc
 from incidence.errors import IncidenceError
 from incidence.kernels.diffusion import plain_diffuse
+from incidence.kernels.pair_products import plain_pair_products
 from incidence.kernels.traced import PlainFlat, prepare_plain, traced_apply, traced_readout
 from incidence.models import make
+from incidence.models.asked import PairProducts
 from incidence.nn import Diffusion, Linear, Readout
 from incidence.nn.plain import plain_inputs, planned_structure
 from incidence.structure import collate
@@ -68,6 +70,20 @@ def test_diffusion_in_plain_steps_is_diffusion(text):
     torch.testing.assert_close(found, torch.cat([wanted[module.nodes[sort]] for sort in sorts]))
 
 
+ASKED = [("i", "{i j}"), ("i", "{i ...}"), ("u:user, m:movie", "u:user m:movie"), ("i:b", "{i:b j:b}")]
+
+
+@pytest.mark.parametrize(("nodes", "asked"), ASKED, ids=[asked for _, asked in ASKED])
+def test_products_of_asked_nodes_in_plain_steps_are_the_products(nodes, asked):
+    m = inc.EquivariantMap(f"k:a, {nodes}, {asked} -> ")  # nodes of other sorts may come first
+    module, structure = PairProducts(nodes, inc.Pattern(asked), 2).double(), structure_for(m, 7, seed=2, draws=5)
+    x = features_for(m, structure)
+    found = plain_inputs(module, structure)
+    mapped = torch.cat([linear(x[key]) for key, linear in zip(module.nodes.values(), module.maps, strict=True)])
+    torch.testing.assert_close(plain_pair_products(mapped, *found.tensors.values()), module(x, structure))
+    assert list(found.about) == [f"asked_{asked}_{what}" for what in ("nodes", "entries", "sizes")]
+
+
 def test_lists_are_named_told_in_words_and_shared_by_layers():
     example = for_preset("graph")
     net = make("graph", {key: x.shape[1] for key, x in example.features.items()}, 2, depth=4)
@@ -79,11 +95,7 @@ def test_lists_are_named_told_in_words_and_shared_by_layers():
     assert list(plain_inputs(shallow, example.structure).tensors) == list(found.tensors)
 
 
-def test_what_is_not_made_of_plain_steps_is_refused():
-    example = for_preset("ppgn")
-    net = make("ppgn", {key: x.shape[1] for key, x in example.features.items()}, 2)
-    with pytest.raises(IncidenceError, match=r"products or attention \(Product\) cannot be exported: train one with another --model"):
-        plain_inputs(net, example.structure)
+def test_an_aggregation_of_the_users_own_is_refused():
     layer = layer_for("i -> i", 1, "range")
     with pytest.raises(IncidenceError, match="the aggregation 'range' cannot be exported; sum, mean, max, min, std can"):
         plain_inputs(layer, structure_for(layer.map, 3, seed=0))
@@ -98,6 +110,18 @@ def test_a_network_with_diffusion_compiles_once_it_has_its_lists():
     with pytest.raises(IncidenceError, match=r"^call layer\.plan\(structure\), or net\.plan\(structure\), before tracing"):
         compiled(x, inc.Structure(6, {"{i j}": example.structure["{i j}"]}))
     net.plan(example.structure)
+    torch.testing.assert_close(compiled(x, example.structure), net(x, example.structure))
+
+
+@pytest.mark.slow
+def test_a_network_that_is_asked_compiles_once_it_has_its_lists():
+    example = for_preset("graph")
+    x = {key: example.features[key].float() for key in ("i", "{i j}")}
+    net = make("completion", {key: value.shape[1] for key, value in x.items()}, 2, at="{i j}", hidden=4).float().eval()
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)  # heads of asked entries start with zeros
+    net.plan(example.structure)
+    compiled = torch.compile(net, fullgraph=True, backend="eager")
     torch.testing.assert_close(compiled(x, example.structure), net(x, example.structure))
 
 

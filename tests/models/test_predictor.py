@@ -14,9 +14,9 @@ from tests.models.small import WIDTHS, graph
 NAN = float("nan")
 
 
-def predictor(is_regression: bool = True, out_channels: int = 2) -> Predictor:
+def predictor(kind: str = "regression", out_channels: int = 2) -> Predictor:
     torch.manual_seed(0)
-    return Predictor(IncidenceNet("i, {i j} -> ", WIDTHS, out_channels, hidden=4, depth=1, dropout=0.0), is_regression)
+    return Predictor(IncidenceNet("i, {i j} -> ", WIDTHS, out_channels, hidden=4, depth=1, dropout=0.0), kind)
 
 
 def features(count: int = 5) -> list[dict[str, torch.Tensor]]:
@@ -84,7 +84,7 @@ def test_predictions_are_in_the_units_of_the_targets():
 
 def test_classes_have_no_scale_and_probabilities_add_up_to_1():
     example = graph()
-    made = predictor(is_regression=False).fit_scales(features(2), [torch.tensor(1), torch.tensor(0)]).eval()
+    made = predictor("classification").fit_scales(features(2), [torch.tensor(1), torch.tensor(0)]).eval()
     assert made.target_shift.tolist() == [0.0, 0.0]
     torch.testing.assert_close(made.predict(example.features, example.structure).sum(1), torch.ones(1))
 

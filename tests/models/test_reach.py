@@ -20,6 +20,10 @@ CASES = [
     ("u:user, m:movie, u:user m:movie -> u:user, u:user m:movie", {"aggr": "mean"}),
     ("i j -> i j, i", {"aggr": ("mean", "min"), "depth": 0}),
     ("i, {i j} -> i", {"aggr": "mean", "operations": "boundary"}),
+    ("i, {i j} -> i", {"aggr": "mean", "ends": "entry", "adjacent": True, "depth": 2}),
+    ("i, {i j} -> i, {i j}", {"aggr": "mean", "adjacent": True, "through": "i, {i j}", "depth": 2}),
+    ("i, (i j), {i ...} -> i", {"aggr": "mean", "adjacent": True, "first_norm": "layer"}),
+    ("u:user, m:movie, u:user m:movie -> u:user, u:user m:movie", {"aggr": "mean", "ends": "entry", "adjacent": True}),
 ]
 
 
@@ -50,7 +54,7 @@ def first_entries(structure: inc.Structure, keys: list[str]) -> dict[str, list[i
     return {sort: sorted(nodes, reverse=True) for sort, nodes in seeds.items()}
 
 
-@pytest.mark.parametrize(("text", "settings"), CASES, ids=[text for text, _ in CASES])
+@pytest.mark.parametrize(("text", "settings"), CASES, ids=[f"{text} {'adjacent' * ('adjacent' in settings)}" for text, settings in CASES])
 def test_outputs_of_the_seeds_are_those_of_the_whole_when_all_neighbours_within_reach_are_sampled(text, settings):
     net, example, keys = network_and_data(text, settings)
     seeds = first_entries(example.structure, keys)
@@ -89,6 +93,8 @@ def test_one_hop_fewer_than_the_reach_is_too_few():
         ("i, {i j} -> i", {"operations": "local", "depth": 3}, 5),
         ("i, {i j} -> i", {"operations": "local", "depth": 3, "ends": "entry"}, 3),
         ("i, {i j} -> i", {"operations": "local", "depth": 1, "ends": "entry", "hops": 4}, 5),
+        ("i, {i j} -> i", {"operations": "local", "depth": 3, "ends": "entry", "adjacent": True}, 4),
+        ("i, {i j} -> i", {"operations": "local", "depth": 3, "ends": "entry", "adjacent": True, "through": "i, {i j}"}, 3),
         ("i, {i j} -> i", {"operations": "self", "depth": 3}, 0),
         ("i, {i j} -> i", {"depth": 1}, None),
         ("i, {i j} -> ", {"operations": "local"}, None),

@@ -1,6 +1,15 @@
-"""Texts of products of all kinds, and random ones."""
+"""Texts of products of all kinds, and random ones; structures that have their tensors, and values of these."""
 
 from random import Random
+
+import torch
+from torch import Tensor
+
+from incidence.algebra import Pattern
+from incidence.algebra.products import ProductText
+from incidence.structure import Structure
+from incidence.structure.supports import support_of
+from tests.structure.random_structures import random_structure
 
 TEXTS = [
     "i -> i",
@@ -101,3 +110,22 @@ def random_dense_text(random: Random) -> str:
     known = sorted({letter for tensor in tensors for letter in tensor.split()})
     output = random.sample(known, random.randint(0, min(len(known), 3)))
     return f"{', '.join(tensors)} -> {' '.join(output)}"
+
+
+def structure_for(text: str, num_nodes: int, seed: int, draws: int = 8) -> Structure:
+    """A random structure with the tensors of a product, each meaning once; `i i` needs `i j`."""
+    patterns = [Pattern(f"{p.name}={widened(p)}" if p.name else widened(p)) for p in ProductText(text).tensors]
+    by_name = {p.name or str(i): p for i, p in enumerate(dict.fromkeys(patterns))}
+    return random_structure(num_nodes, list(map(str, by_name.values())), seed, draws)
+
+
+def widened(pattern: Pattern) -> str:
+    """A pattern of which a text reads the diagonal: `i j` for `i i`."""
+    return "i j" if str(pattern.unnamed()) == "i i" else str(pattern.unnamed())
+
+
+def values_for(text: str, structure: Structure, seed: int = 0, channels: int = 2) -> list[Tensor]:
+    """Small whole numbers, whose products are exact."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = [structure.num_entries(support_of(structure, pattern)) for pattern in ProductText(text).operands]
+    return [torch.randint(-3, 4, (count, channels), generator=generator).double() for count in rows]

@@ -6,10 +6,8 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from incidence.algebra import Pattern
 from incidence.algebra.products import ProductText
 from incidence.errors import IncidenceError, TooLargeError
 from incidence.nn import Product
@@ -20,30 +18,10 @@ from incidence.structure import Structure, collate
 from incidence.structure.supports import support_of
 from tests.exact_numbers import load_vectors
 from tests.nn.product_definition import product_by_definition
-from tests.nn.product_texts import TEXTS, random_dense_text, random_text
-from tests.structure.random_structures import random_structure
+from tests.nn.product_texts import TEXTS, random_dense_text, random_text, structure_for, values_for
 
 VECTORS = load_vectors("products.json")
 CASES = [case for case in VECTORS["cases"] if case["kind"] == "einsum"]
-
-
-def structure_for(text: str, num_nodes: int, seed: int, draws: int = 8) -> Structure:
-    """A random structure with the tensors of a product, each meaning once; `i i` needs `i j`."""
-    patterns = [Pattern(f"{p.name}={widened(p)}" if p.name else widened(p)) for p in ProductText(text).tensors]
-    by_name = {p.name or str(i): p for i, p in enumerate(dict.fromkeys(patterns))}
-    return random_structure(num_nodes, list(map(str, by_name.values())), seed, draws)
-
-
-def widened(pattern: Pattern) -> str:
-    """A pattern of which a text reads the diagonal: `i j` for `i i`."""
-    return "i j" if str(pattern.unnamed()) == "i i" else str(pattern.unnamed())
-
-
-def values_for(text: str, structure: Structure, seed: int = 0, channels: int = 2) -> list[Tensor]:
-    """Small whole numbers, whose products are exact."""
-    generator = torch.Generator().manual_seed(seed)
-    rows = [structure.num_entries(support_of(structure, pattern)) for pattern in ProductText(text).operands]
-    return [torch.randint(-3, 4, (count, channels), generator=generator).double() for count in rows]
 
 
 def is_always_zero(text: str) -> bool:

@@ -4,8 +4,12 @@ import pytest
 import torch
 from torch.func import functional_call
 
+from incidence.algebra import EquivariantMap
 from incidence.errors import IncidenceError
+from incidence.kernels.aggregate import AGGREGATIONS
+from incidence.kernels.readout import pool_structures
 from incidence.nn import Readout
+from incidence.plans import plan_of
 from incidence.structure import Structure, collate
 from tests.nn.sparse_maps import ALL, EVERY, IDS, features_for, layer_for, outputs, structure_for
 
@@ -107,6 +111,18 @@ def test_pooling_over_structures_has_a_second_derivative(aggr):
     pool = Readout("i", aggr)
     x = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(lambda x: pool(x, batch).pow(3), x)
+
+
+def test_a_statistic_that_is_pooled_twice_is_two_tensors_with_both_gradients():
+    batch = collate([Structure(n) for n in (2, 3)])
+    [stack] = plan_of(batch, EquivariantMap("i -> ")).inputs
+    x = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
+    one, other = pool_structures(x, [AGGREGATIONS["sum"]] * 2, stack)
+    [grad] = torch.autograd.grad(one.sum() + 3 * other.sum(), x)
+    assert grad.eq(4).all()
+    before = other.detach().clone()
+    one.detach().zero_()
+    assert torch.equal(other, before)
 
 
 def test_pooling_by_other_statistics_refuses_a_second_derivative():

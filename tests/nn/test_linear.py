@@ -15,6 +15,7 @@ import incidence as inc
 from incidence.algebra import EquivariantMap
 from incidence.errors import IncidenceError
 from incidence.nn import Linear
+from incidence.nn.linear import _common_widths
 from incidence.structure import Structure, collate
 from incidence.structure.data import orbit_rows
 from tests.nn.definition import choices
@@ -168,6 +169,18 @@ def test_a_lazy_layer_is_drawn_like_one_that_knew_its_channels():
     layer(torch.randn(3, 100, dtype=torch.float64), Structure(3))
     assert layer.weight.dtype == torch.float64
     assert float(layer.weight.detach().std()) == pytest.approx(1 / sqrt(2 * 100), rel=0.05)
+
+
+def test_inputs_of_as_many_cache_lines_have_as_many_channels_and_open_ones_stay_open():
+    assert _common_widths([3, -1, 16, 17, 8, -1, 40, 32]) == [16, -1, 16, 32, 16, -1, 40, 32]
+
+
+def test_narrow_inputs_are_filled_up_with_zeros_and_the_widest_is_taken_as_it_is():
+    layer = Linear("i, (i j) -> i", {"i": 3, "(i j)": 8}, 2)
+    nodes, edges = torch.randn(5, 3), torch.randn(4, 8)
+    narrow, wide = layer._padded([nodes, edges])
+    assert torch.equal(narrow, torch.cat([nodes, torch.zeros(5, 5)], dim=1))
+    assert wide is edges
 
 
 def test_a_lazy_layer_keeps_its_channels_after_the_first_input():

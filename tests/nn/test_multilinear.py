@@ -99,6 +99,12 @@ def test_the_layer_is_equivariant_in_batches(text, rank):
     assert_equivariant(layer, x, s, outputs=str(layer.map.output))
 
 
+@pytest.mark.parametrize("rank", [None, 2])
+def test_a_structure_without_nodes_has_no_outputs(rank):
+    s = Structure.complete(0, "i j")
+    assert Multilinear("i j * i j -> i j", 2, 3, rank)(torch.zeros(0, 2), s).shape == (0, 3)
+
+
 def test_calibration_gives_every_product_unit_scale():
     torch.manual_seed(0)
     layer = Multilinear("{i j} * {i j} -> {i j}", 1, 8)
@@ -108,6 +114,15 @@ def test_calibration_gives_every_product_unit_scale():
     before = layer.weight.detach().clone()
     assert 0.3 < layer.calibrate(x, s)(x, s).std() < 3
     assert (layer.weight.abs() <= before.abs().amax((1, 2, 3), keepdim=True) * 2).all()
+
+
+@pytest.mark.parametrize("rank", [None, 60])
+def test_weights_are_drawn_so_that_outputs_have_the_scale_of_the_products(rank):
+    torch.manual_seed(0)
+    layer = Multilinear("one=i * two=i -> i", {"one": 30, "two": 20}, 400, rank)
+    count = len(layer.products)
+    stds = [1 / (count * (600 if rank is None else 60)) ** 0.5, *([] if rank is None else [30**-0.5, 20**-0.5])]
+    assert [float(weight.detach().std()) for weight in layer.parameters()] == pytest.approx(stds, rel=0.05)
 
 
 def test_products_may_be_left_out():
@@ -133,6 +148,8 @@ def test_products_may_be_left_out():
         (lambda: Multilinear("i * -> i", 2, 2)(torch.ones(3, 2), Structure(3)), "are different tensors: pass one for each, or a dict"),
         (lambda: Multilinear("i * i -> i", 2, 2)(torch.ones(3, 4), Structure(3)), "must have 2 channels, as the layer was made for; got 4"),
         (lambda: Multilinear("i * i -> i", 2, 2)(torch.ones(2, 2), Structure(3)), "must have 3 rows"),
+        (lambda: Multilinear("i * i -> i", 2, 2).calibrate(torch.ones(3, 4), Structure(3)), "must have 2 channels, as the layer"),
+        (lambda: Multilinear("i * i -> i", 2, 2).calibrate(torch.ones(2, 2), Structure(3)), "must have 3 rows"),
         (lambda: Multilinear("i * i -> i", 2, 2)(torch.ones(3, 2), 3), "is a Structure; got int"),
         (lambda: Multilinear("i * i -> i", 2, 2)({"j k": torch.ones(3, 2)}, Structure(3)), "the input has no tensor 'j k'"),
     ],

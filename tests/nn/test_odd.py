@@ -114,6 +114,7 @@ REFUSED = {
     "relu for one of several tensors": lambda: Sequential(Linear("i, <i j> -> i, <i j>", 4, 4), Activation()),
     "relu by tensor": lambda: Activation({"i": torch.relu, "<i j>": torch.relu}),
     "relu by a named tensor": lambda: Activation({"flow=<i j>": torch.relu}),
+    "relu after functions by tensor": lambda: Sequential(Activation({"i": torch.relu, "<i j>": torch.tanh}), Activation()),
     "relu where the orientation is settled by writing": lambda: Sequential(Linear("i <i j> -> i <i j>", 4, 4), Activation()),
     "relu on an even class": lambda: Sequential(Linear("<i j> <i j> -> <i j> <i j>", 4, 4), Activation()),
 }

@@ -69,6 +69,16 @@ def test_a_product_layer_multiplies_mapped_operands_and_normalises():
     assert Product("i j -> i", 3, 5, norm="batch")(x, s).mean(0).abs().max() < 1e-5
 
 
+def test_a_product_layer_of_one_channel_is_a_product_of_matrices():
+    layer = Product("i j, j k -> i k", 1, 1, norm=None)
+    for part in layer.maps:
+        torch.nn.init.ones_(part.weight)
+        torch.nn.init.zeros_(part.bias)
+    s, matrix = Structure.complete(3, "i j"), torch.randn(3, 3)
+    i, j = s["i j"]
+    torch.testing.assert_close(layer(matrix[i, j, None], s)[:, 0], (matrix @ matrix)[i, j])
+
+
 def test_a_product_layer_of_oriented_operands_has_no_bias_there():
     layer = Product("<i j>, j -> i", {"<i j>": 2, "j": 2}, 3)
     assert layer.maps[0].bias is None

@@ -166,6 +166,12 @@ def test_projection_to_a_group_averages_over_its_orbits():
     assert turned.bias.flatten().tolist() == [3.0]
 
 
+def test_a_layer_with_one_input_entry_is_projected_by_the_mean_over_its_outputs():
+    layer = Linear(" -> i j", 1, 1, bias=False, dtype=D)
+    layer.weight.data = torch.tensor([1.0, 4.0], dtype=D).view(2, 1, 1)  # on the diagonal, and beside it
+    assert layer.project("product", Structure.complete(3, ["i j"])).linear.weight.item() == pytest.approx((3 * 1 + 6 * 4) / 9)
+
+
 def test_of_the_weights_that_give_the_nearest_map_the_shortest_are_taken():
     """On a star any two edges meet, so that two of the three operators on edges agree with the third."""
     star = solids.structure_of(4, {"{i j}": [(0, 1), (0, 2), (0, 3)]})

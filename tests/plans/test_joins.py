@@ -6,12 +6,13 @@ import torch
 from incidence.algebra.products import ProductText
 from incidence.nn.functional import einsum, plan_einsum
 from incidence.plans import joining, products
+from incidence.plans.dense_join import Grid
 from incidence.plans.join_plan import JoinPlan
 from incidence.plans.joining import build_join_plan
 from incidence.plans.products import groups_of, join_plan_of
 from incidence.structure import Structure, collate, pack
 from tests.nn.product_definition import product_by_definition
-from tests.nn.product_texts import TEXTS
+from tests.nn.product_texts import TEXTS, structure_for
 from tests.structure.random_structures import random_structure
 
 
@@ -60,12 +61,45 @@ def test_sums_that_are_read_once_are_added_up_where_they_are_read():
         assert len(join_plan_of(s, ProductText(text)).steps) == 1
 
 
+def test_factors_on_the_same_nodes_are_multiplied_before_rows_become_many_and_not_after():
+    s = random_structure(12, ["(i j)"], seed=0, draws=60)
+    [(first, _), (second, _)] = join_plan_of(s, ProductText("(i j), (i j), (j k) -> (i k)")).program
+    assert (first, second) == ((0, 1), (2, 3))
+    (first, _), *_ = join_plan_of(s, ProductText("(i j), (j k), (i k), (i l), (j l), (k l) -> (i j)")).program
+    assert len(first) == 4  # three of them joined, and one more at the joined rows
+
+
+@pytest.mark.parametrize(("count", "can"), [(23, True), (24, False)])
+def test_arrays_are_multiplied_where_letters_suffice_to_write_it(count, can):
+    assert Grid(Structure(2), {f"i{k}": "node" for k in range(count)}).can_name is can
+
+
 def test_a_plan_prints_its_cost():
     plan = plan_einsum("i j, j k, k l -> i l", Structure.complete(4, "i j"))
     lines = repr(plan).splitlines()
     assert lines[0] == "JoinPlan `i j, j k, k l -> i l`"
     assert lines[1:-1] == ["  z0 = sum x0 * x1: 64 joined rows into 16", "  y = sum x2 * z0: 64 joined rows into 16"]
     assert lines[-1].startswith("  memory: ")
+
+
+def test_the_memory_of_a_step_is_that_of_all_its_lists():
+    s = random_structure(6, ["<i j>", "(i j)"], seed=1, draws=20)
+    [step] = join_plan_of(s, ProductText("<i j>, (j k) -> (i k)")).steps
+    assert step.sign is not None
+    held = [step.ptr, *step.rows, step.sign]
+    assert step.num_bytes == sum(t.nbytes for t in held)
+    for role in (0, 2, 1, 2):
+        lists = step.lists(role)
+        held += [lists.ptr, *lists.columns, lists.sign, *([step.order(role).order] if role else [])]
+        assert step.num_bytes == sum({t.data_ptr(): t.nbytes for t in held}.values())
+
+
+def test_a_step_prints_what_it_is_made_of_and_not_what_is_made_of_it():
+    [step] = join_plan_of(star(3), ProductText("(i j), j -> i")).steps
+    step.lists(1)
+    assert repr(step).startswith("JoinStep(sources=(0, 1), num_rows=(4, 6, 4), ptr=")
+    assert "RoleOrder" not in repr(step)
+    assert "RoleLists" not in repr(step)
 
 
 def test_a_plan_is_made_once_for_all_texts_that_mean_the_same():
@@ -138,6 +172,29 @@ def test_structures_whose_smallest_joins_differ_make_a_batch_with_a_plan_of_its_
     each = [[torch.rand(s.num_entries(name), 1, dtype=torch.float64) for name in names] for s in parts]
     expected = torch.cat([einsum(text, *xs, s) for xs, s in zip(each, parts, strict=True)])
     torch.testing.assert_close(einsum(text, *map(torch.cat, zip(*each, strict=True)), collate(parts)), expected)
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "one=(i j), two=(j k), three=(k l), four=(l i) -> "])
+def test_a_fixed_plan_has_one_program_for_structures_of_all_sizes_and_none_by_arrays(text, monkeypatch):
+    monkeypatch.setattr(joining, "_FASTER", 10**9)  # arrays wherever they can be
+    monkeypatch.setattr(joining, "_MOST_ABSENT", 10**9)
+    structures = [structure_for(text, n, seed, draws) for seed, (n, draws) in enumerate([(0, 1), (1, 1), (3, 2), (4, 60), (9, 5)])]
+    plans = [join_plan_of(s, ProductText(text), is_fixed=True) for s in (*structures, collate(structures))]
+    assert len({plan.program for plan in plans}) == 1
+    assert not any(plan.is_dense for plan in plans)
+
+
+def test_a_fixed_plan_is_kept_beside_the_usual_one():
+    s, product = Structure.complete(4, "i j"), ProductText("i j, j k -> i k")
+    fixed = join_plan_of(s, product, is_fixed=True)
+    assert join_plan_of(s, product) is not fixed
+    assert join_plan_of(s, product, is_fixed=True) is fixed
+
+
+def test_a_fixed_plan_takes_no_more_joined_rows_than_the_limit():
+    with pytest.raises(Exception, match=r"joins too many rows here: 64 combinations"):
+        build_join_plan(ProductText("i j, j k -> i k"), Structure.complete(4, "i j"), limit=63, is_fixed=True)
+    assert build_join_plan(ProductText("i j, j k -> i k"), Structure.complete(4, "i j"), limit=64, is_fixed=True).num_joined == 64
 
 
 @pytest.mark.parametrize(("pattern", "over"), [("(i j)", "j"), ("i", "i"), ("{i j}", "i j")])

@@ -3,6 +3,7 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -12,6 +13,7 @@ from incidence.algebra import EquivariantMap
 from incidence.plans import plan_of
 from incidence.plans.layout import layout_of
 from incidence.plans.plan import build_plan
+from incidence.plans.stack import Partners
 from incidence.plans.whole import is_whole
 from incidence.structure import Structure
 from tests.nn.sparse_maps import features_for, layer_for, outputs
@@ -66,6 +68,15 @@ def test_every_entry_is_read_by_the_entries_on_its_nodes_that_an_operation_says(
         assert all(len(one & other) == 1 for one in entries[target] for other in entries[source])
 
 
+def test_partners_are_listed_for_all_rows_where_no_row_reads_two():
+    """Rows 0 and 2 read each other, and row 1 reads none; then row 1 reads both."""
+    found = Partners(torch.tensor([0, 2]), torch.tensor([2, 0]), np.array([2]), torch.tensor([1.0, -1.0])).by_row(3)
+    assert [part.tolist() for part in found] == [[2, 1, 0], [1.0, 1.0, -1.0], [1]]
+    assert Partners(torch.tensor([0, 2]), None, np.array([2])).by_row(4).absent.tolist() == [1, 3]
+    assert Partners(torch.tensor([1, 1]), torch.tensor([0, 2]), np.array([2])).by_row(3) is None
+    assert Partners(torch.tensor([0, 1, 1]), torch.tensor([1, 0, 2]), np.array([3])).by_row(3) is None
+
+
 @maps
 @pytest.mark.parametrize("aggr", ["sum", "max"])
 def test_collated_plans_of_many_partners_give_what_built_ones_give(text, max_overlap, aggr, monkeypatch):
@@ -79,6 +90,32 @@ def test_collated_plans_of_many_partners_give_what_built_ones_give(text, max_ove
     monkeypatch.setattr("incidence.plans.build_plan", lambda *args: pytest.fail("the plan was built again"))
     nested = inc.collate([inc.collate(planned[:3]), planned[3]])
     assert_close(layer(x, nested), expected)
+
+
+@maps
+def test_the_plan_of_structures_that_have_none_is_built_at_once(text, max_overlap, monkeypatch):
+    m, built = EquivariantMap(text, max_overlap), []
+    monkeypatch.setattr("incidence.plans.build_plan", lambda layout, structure: built.append(structure) or build_plan(layout, structure))
+    parts = structures(m)
+    batch = inc.collate(parts)
+    plan_of(batch, m)
+    assert len(built) == 1
+    assert built[0] is batch
+    plan_of(parts[0], m)
+    assert plan_of(inc.collate(parts), m).num_entries.tolist() == plan_of(batch, m).num_entries.tolist()
+    assert [structure.num_structures for structure in built] == [4, 1, 4]  # as the others have no plan
+
+
+@maps
+def test_plans_of_packed_structures_are_taken_from_the_one_of_their_store(text, max_overlap, monkeypatch):
+    m, built = EquivariantMap(text, max_overlap), []
+    monkeypatch.setattr("incidence.plans.build_plan", lambda layout, structure: built.append(structure) or build_plan(layout, structure))
+    packed = inc.pack(structures(m))
+    chosen = [[2, 0], [3, 3, 1], [1]]
+    found = [plan_of(inc.collate([packed[k] for k in numbers]), m) for numbers in chosen]
+    assert [structure.num_structures for structure in built] == [4]
+    for plan, numbers in zip(found, chosen, strict=True):
+        assert_same_plan(plan, build_plan(layout_of(m), inc.collate([structures(m)[k] for k in numbers])))
 
 
 @maps
@@ -173,3 +210,12 @@ def test_what_pools_over_structures_alone_has_the_plan_that_would_be_built(text)
 
 def test_several_orbits_or_keys_need_the_entries():
     assert not any(is_whole(layout_of(EquivariantMap(text))) for text in ("i j -> ", "i -> i", "(i j) -> i"))
+
+
+def test_a_layout_is_kept_by_its_map_as_hashes_differ_from_process_to_process():
+    layout = layout_of(EquivariantMap("i, {i j} -> (i j)"))
+    small = len(pickle.dumps(layout))
+    assert layout.levels
+    assert hash(layout)
+    assert len(pickle.dumps(layout)) == small
+    assert pickle.loads(pickle.dumps(layout)) is copy.deepcopy(layout) is layout

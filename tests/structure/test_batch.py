@@ -108,6 +108,15 @@ def test_tensors_may_come_in_another_order():
     assert batch[1] == other
 
 
+@pytest.mark.parametrize("columns", [0, 1, 2, 5])
+def test_letters_that_an_open_face_has_not_may_have_any_number_of_columns(columns):
+    members = T([[0, 1, 2], [0, 0, 1]])
+    parts = [Structure(n, {"{i ...}": (torch.zeros(0, columns), members)}) for n in (3, 4)]
+    batch = collate(parts)
+    assert [batch[0], batch[1]] == uncollate(batch) == parts == [Structure(n, {"{i ...}": members}) for n in (3, 4)]
+    assert batch[[1, 0, 1]] == collate([parts[1], parts[0], parts[1]])
+
+
 def test_sorts_are_numbered_each_on_their_own():
     parts = [Structure({"a": n, "b": 3 - n}, {"u:a m:b": T([[0], [0]])}) for n in (1, 2)]
     batch = collate(parts)

@@ -224,6 +224,12 @@ def test_incidences_of_open_faces_are_counted_before_they_are_listed():
 # ---- refusals
 
 
+@pytest.mark.parametrize("limit", [True, -1, 2.0, "3", None])
+def test_a_limit_that_is_no_number_of_entries_is_refused(limit):
+    with pytest.raises(IncidenceError, match=f"limit must be an integer from 0, .*; got {limit!r}"):
+        Structure(2, {"{i j}": [[0], [1]]}).with_pattern("i {i j}", limit=limit)
+
+
 def test_faces_that_no_tensor_lists_are_refused():
     with pytest.raises(IncidenceError, match=r"`\{i j\} \{i j k\}` needs the faces `\{i j k\}`, which are not here; there are: `\{i j\}`"):
         SOLID.with_pattern("{i j} {i j k}")

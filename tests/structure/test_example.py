@@ -127,6 +127,38 @@ def test_an_example_moves_as_a_whole():
     assert make(3, 0, "none").to("meta").target is None
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_floats_take_another_type_and_integers_stay(target):
+    example = make(3, 0, target)
+    example = example.replace(features={**example.features, "kind=i": torch.arange(3)[:, None]})
+    for double in (example.to(torch.float64), example.to("cpu", torch.float64), example.to(dtype=torch.float64), example.double()):
+        assert double.structure is example.structure
+        assert {key: x.dtype for key, x in double.features.items()} == {
+            key: torch.float64 if x.is_floating_point() else x.dtype for key, x in example.features.items()
+        }
+        assert double.features["kind=i"].dtype == torch.long
+        assert double.float() == example
+    classes = example.replace(target={"i": torch.arange(3)}).double()
+    assert classes.target["i"].dtype == torch.long
+    assert example.replace(target=T(0.5)).double().target.dtype == torch.float64
+    meta = example.to("meta", torch.float16)
+    assert (meta.structure.device.type, meta.features["i"].dtype) == ("meta", torch.float16)
+
+
+def test_a_sample_takes_another_type_with_its_seeds():
+    sample = make(4).sample([2, 0], hops=1)
+    double = sample.double()
+    assert double.features["i"].dtype == torch.float64
+    assert torch.equal(double.seeds, sample.seeds)
+    assert double.nodes["node"].tolist() == sample.nodes["node"].tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.long, torch.bool, True])
+def test_features_become_no_integers(dtype):
+    with pytest.raises(IncidenceError, match=rf"is one of floats, as in example.to\(torch.float64\); got {dtype}"):
+        make(2).to("cpu", dtype)
+
+
 def test_an_example_can_be_pinned(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda t: t.clone())
     assert make(3).pin_memory() == make(3)

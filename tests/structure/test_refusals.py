@@ -164,6 +164,11 @@ def opened(index: Any, text: str = "{i ...}", num_nodes: int = 4) -> Structure:
             r"the face of entry 0 has 2 nodes, but it needs at least 3",
         ),
         (
+            "node twice in a later face",
+            lambda: opened([[0, 1, 2, 1], [0, 1, 1, 1]]),
+            r"node 1 stands twice in the face of entry 1\.",
+        ),
+        (
             "node twice in a face",
             lambda: opened([[0, 1, 0], [0, 0, 0]]),
             r"node 0 stands twice in the face of entry 0\. Remove the repeated incidence",
@@ -240,6 +245,8 @@ def test_a_number_of_nodes_that_is_none_is_refused(count):
 @refused(
     [
         ("sort that is no name", lambda: Structure({1: 2}), r"num_nodes maps names of sorts to numbers; 1 is not a name"),
+        ("sort that is two words", lambda: Structure({"a user": 2}), r"'a user' is not a name"),
+        ("sort in other letters", lambda: Structure({"née": 2}), r"'née' is not a name"),
         ("no sort at all", lambda: Structure({}), r"num_nodes is empty: give the number of nodes of at least one sort"),
         (
             "sort without nodes",

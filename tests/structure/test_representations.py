@@ -83,6 +83,23 @@ def test_a_layer_on_the_face_vectors_with_the_same_weights_gives_the_same(text):
     assert torch.allclose(from_faces(structure, text, on_faces(values, faces)), layer(x, structure), atol=1e-12)
 
 
+@pytest.mark.parametrize("text", ["<i j>", "<i j k>", "i <j k>", "<i j> <k l>"])
+def test_face_vectors_of_an_oriented_tensor_do_not_depend_on_how_its_entries_are_written(text):
+    structure = random_structure(5, [text], 0.5, torch.Generator().manual_seed(0))
+    x = torch.randn(structure.num_entries(text), 2)
+    turned = torch.arange(len(x)) % 2 == 1
+    index = structure[text].clone()
+    index[-2:, turned] = index[-2:, turned].flip(0)
+    other = Structure(5, {text: index})
+    assert other != structure
+    faces, values = to_faces(structure, text, x)
+    others, other_values = to_faces(other, text, torch.where(turned[:, None], -x, x))
+    assert others == faces
+    torch.testing.assert_close(other_values, values)
+    edge = Structure(2, {"<i j>": [[1], [0]]})
+    assert [v.item() for v in to_faces(edge, "<i j>", torch.tensor([[5.0]]))[1].values()] == [-5]
+
+
 def test_matrices_are_nodes_and_directed_edges():
     assert [str(p) for p in face_patterns("i j")] == ["i", "(i j)"]
     assert [str(p) for p in face_patterns("{i j} {i k}")] == ["{i j}", "(i j k)"]

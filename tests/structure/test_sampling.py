@@ -8,6 +8,7 @@ import torch
 import incidence as inc
 from incidence.errors import IncidenceError
 from incidence.structure.edit import induced
+from incidence.structure.sampling import prepare_samples
 from tests.structure.random_structures import random_structure
 
 TEXTS = [
@@ -78,6 +79,18 @@ def test_a_generator_makes_samples_that_come_again():
     one, other = (s.sample([1, 2], sizes=[2, 2], generator=torch.Generator().manual_seed(3)) for _ in range(2))
     assert one.structure == other.structure
     assert one.nodes.tolist() == other.nodes.tolist()
+
+
+@pytest.mark.parametrize("texts", TEXTS, ids=IDS)
+def test_a_prepared_structure_is_sampled_without_making_lists(texts, monkeypatch):
+    s, bare = (random_structure(12, texts, seed=0) for _ in range(2))
+    prepare_samples(s)
+    seeds = {sorted(s.counts)[-1]: [5, 2]}
+    with monkeypatch.context() as patch:
+        patch.setattr("incidence.structure.incidences._find", lambda *args: pytest.fail("the lists were made again"))
+        patch.setattr("incidence.structure.sampling.by_entry", lambda *args: pytest.fail("the members were listed again"))
+        found = s.sample(seeds, hops=1)
+    assert found.structure == bare.sample(seeds, hops=1).structure
 
 
 def test_nodes_are_numbers_or_a_mask_and_sorts_are_told_apart():

@@ -238,6 +238,12 @@ def test_two_open_faces_have_members_each_and_no_letters():
     assert s.num_entries("{i ...} {i ...}") == 2
 
 
+def test_a_letter_may_be_in_very_many_faces_beside_an_open_one():
+    text = " ".join(["i"] * 45) + " {j ...}"
+    s = Structure(4, {text: (torch.tensor([[1, 3]]), torch.tensor([[0, 1, 2], [0, 0, 1]]))})
+    assert [rows.tolist() for rows in orbit_rows(s, text)] == [[1], [0]]  # the letter is not in the open face, or is
+
+
 def test_open_faces_of_one_set_are_one_entry_and_of_different_sets_two():
     assert Structure(3, {"{i ...}": torch.tensor([[0, 1, 0], [0, 0, 1]])}).num_entries("{i ...}") == 2
     with pytest.raises(inc.IncidenceError, match="columns 0 and 1 denote one entry"):

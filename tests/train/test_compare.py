@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from incidence.cli import main
 from incidence.errors import IncidenceError
-from incidence.train import Config, train
-from incidence.train.compare import compare
+from incidence.train import Config, Interrupted, train
+from incidence.train.compare import compare, repeated
 from incidence.train.module import Training
 from incidence.train.sweep import combinations, sweep
 
@@ -68,6 +69,21 @@ def test_runs_stand_by_their_metric_with_what_differs_and_what_they_cost(swept, 
     assert bars[-1] == 24
 
 
+def test_runs_that_differ_by_chance_alone_have_a_mean(numbers, tmp_path, capsys):
+    text = SWEPT.format(data=numbers) + "cv: 3\nsplit: [0, 1, 2]\n"
+    (tmp_path / "folds.yaml").write_text(text)
+    found, errors = sweep(tmp_path / "folds.yaml", tmp_path / "out")
+    assert not errors
+    means = repeated(found.groups[0])
+    assert [len(same) for _, _, same in means] == [3, 3]
+    for mean, deviation, same in means:
+        values = torch.tensor([result.value for result in same], dtype=torch.float64)
+        assert (mean, deviation) == (pytest.approx(float(values.mean())), pytest.approx(float(values.std(correction=0))))
+    told = str(found)
+    assert "over 3 runs: split 0, 1, 2 (hidden=4)" in told
+    assert "±" not in str(compare([tmp_path / "out" / "hidden=4,split=0", tmp_path / "out" / "hidden=6,split=0"]))
+
+
 def test_a_comparison_is_a_picture_a_table_or_json(swept, tmp_path, capsys):
     for suffix, start in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
         assert main(["compare", str(swept), "--out", str(tmp_path / f"c{suffix}")]) == 0
@@ -105,6 +121,14 @@ def test_runs_that_are_not_finished_are_named_and_the_rest_is_compared(swept, tm
     assert found.out.count("parameters") == 1
     assert "hidden=4 is not finished: go on with `incidence train --resume" in found.err
     assert "empty is no folder of a run" in found.err
+
+
+def test_a_run_that_kept_no_word_for_its_baseline_is_compared_without_one(swept, tmp_path):
+    shutil.copytree(swept / "hidden=4", tmp_path / "old")
+    metrics = json.loads((tmp_path / "old" / "metrics.json").read_text())
+    del metrics["baseline"]
+    (tmp_path / "old" / "metrics.json").write_text(json.dumps(metrics))
+    assert str(compare([tmp_path / "old"])).splitlines()[0].endswith(" for the baseline")
 
 
 def test_nothing_to_compare_is_said(tmp_path, monkeypatch, capsys):
@@ -154,13 +178,25 @@ def test_a_sweep_that_was_stopped_goes_on_where_it_was(swept, numbers, tmp_path,
     done = {path.parent.name: path.read_bytes() for path in out.glob("*/model.safetensors")}
     assert list(done) == ["hidden=4"]
     stamps = {name: (out / name / "model.safetensors").stat().st_mtime_ns for name in done}
-    capsys.readouterr()
+    assert f"stopped; go on with: incidence sweep {file} --out {out}\n" in capsys.readouterr().err
     assert main(["sweep", str(file), "--out", str(out)]) == 0
     told = capsys.readouterr().err
     assert [line for line in told.splitlines() if line.startswith("Run")] == ["Run 2 of 2: hidden=6"]
     assert {name: (out / name / "model.safetensors").stat().st_mtime_ns for name in done} == stamps
     for path in swept.glob("*/model.safetensors"):
         assert (out / path.parent.name / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_sweep_that_is_stopped_between_runs_says_how_to_go_on_in_words_that_can_be_typed(numbers, tmp_path, monkeypatch):
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    Path("my sizes.yaml").write_text(SWEPT.format(data=numbers))
+    monkeypatch.setattr("incidence.train.sweep.tell", stop)
+    with pytest.raises(Interrupted, match=r"stopped; go on with: incidence sweep 'my sizes\.yaml'$") as error:
+        sweep(Path("my sizes.yaml"))
+    assert error.value.folder.path == Path("runs/my sizes/hidden=4")
 
 
 def test_a_run_of_a_sweep_that_fails_is_named_and_the_others_go_on(numbers, tmp_path, capsys):
@@ -176,6 +212,7 @@ def test_a_run_of_a_sweep_that_fails_is_named_and_the_others_go_on(numbers, tmp_
     ("text", "message"),
     [
         ("hidden: []", "the option `hidden` of the sweep has an empty list of values"),
+        ("", "has no options: a sweep is a config with lists of values"),
         ("hiden: [3]", "no option `hiden`. Did you mean `hidden`?"),
         ("hidden: [3, x]", "the option `hidden` is a whole number; got 'x'"),
         ("hidden: [3]\nout: there", "leave out `out`; the folder of a sweep is given by --out"),

@@ -6,14 +6,17 @@ import csv
 import io
 import json
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
 
 import incidence as inc
 from incidence.cli import main
+from incidence.data import Task
 from incidence.errors import IncidenceError
 from incidence.train import resume, train
+from incidence.train.evaluate import Evaluation, Scored
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +152,39 @@ def test_links_are_learned_and_their_floor_is_told(linked):
     assert "for the best of common neighbours, Adamic and Adar and preferential attachment" in log
 
 
+def test_hits_that_everybody_has_are_told_as_such(linked, capsys):
+    rows = list(csv.DictReader((linked / "predictions.csv").read_text().splitlines()))
+    notes = inc.load(linked).evaluate().notes()
+    for part in ("train", "validation", "test"):
+        absent = sum(row["part"] == part and row["target"] == "absent" for row in rows)
+        told = f"The {part} part has {absent} absent links, too few for hits@50: 100 % whatever is predicted."
+        assert (f"{told} Draw more with --data-options negatives=5." in notes) == (10 <= absent < 50)
+    assert len(notes) == 2  # validation and test
+    for text in ((linked / "log.txt").read_text(), (linked / "report.html").read_text()):
+        assert all(note in text for note in notes)
+    assert main(["evaluate", str(linked)]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == notes
+
+
+def test_ranks_with_enough_absent_links_are_told_without_a_note(run):
+    absent = torch.arange(120) % 2
+    scored = Scored(torch.rand(120, 2), absent, {}, {}, [(0, k) for k in range(120)])
+    links = Task("classification", ("absent", "present"), ranks=(10, 50))
+    data = replace(inc.load(run).evaluate().data, task=links)
+    assert Evaluation(data, {"test": scored}).notes() == []
+    few = replace(scored, target=absent[:10])
+    assert Evaluation(data, {"test": few}).notes()[0].startswith("The test part has 5 absent links, too few for hits@10 and hits@50: ")
+
+
+def test_a_comparison_calls_the_baseline_what_the_run_called_it(run, linked, capsys):
+    assert main(["compare", str(run), str(linked)]) == 0
+    told = capsys.readouterr().out
+    for folder in (run, linked):
+        first = (folder / "log.txt").read_text().splitlines()[0]
+        assert f" for {first.partition(' for ')[2]}\n" in told
+    assert "for the damped means of user and movie\n" in told
+
+
 def test_probabilities_of_new_links_do_not_depend_on_the_order_of_their_ends(linked, tmp_path, capsys):
     (tmp_path / "pairs.csv").write_text("source,target\nn2,n4\nn4,n2\nn2,n5\n")
     assert main(["predict", str(linked), str(tmp_path / "pairs.csv")]) == 0
@@ -171,13 +207,36 @@ def test_the_metric_may_be_hits(linked):
     assert "test auc" in repr(model)
 
 
-def test_sets_are_asked_for_as_words_or_columns(tmp_path):
+@pytest.fixture(scope="module")
+def grouped(tmp_path_factory):
+    """A model of hyperedges."""
+    folder = tmp_path_factory.mktemp("grouped")
     lines = [" ".join(f"v{(k + j) % 20}" for j in range(2 + k % 2)) for k in range(20)]
-    (tmp_path / "sets.txt").write_text("\n".join(lines))
-    options = {"data": str(tmp_path / "sets.txt"), "task": "links", "out": str(tmp_path / "run"), "epochs": 1, "hidden": 4, "depth": 1}
+    (folder / "sets.txt").write_text("\n".join(lines))
+    options = {"data": str(folder / "sets.txt"), "task": "links", "out": str(folder / "run"), "epochs": 1, "hidden": 4, "depth": 1}
     assert train(options) is not None
+    return inc.load(folder / "run")
+
+
+def test_sets_are_asked_for_as_words_or_columns(grouped, tmp_path):
     (tmp_path / "words.csv").write_text("nodes\nv0 v1 v2\nv0 v5\n")
     (tmp_path / "columns.csv").write_text("one,two,three\nv0,v1,v2\nv0,v5,\n")
-    model = inc.load(tmp_path / "run")
-    one, two = (model.predict(tmp_path / f"{name}.csv").values for name in ("words", "columns"))
+    one, two = (grouped.predict(tmp_path / f"{name}.csv").values for name in ("words", "columns"))
     torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("nodes\nv0 v1 v2\nv0 v5\n", ["nodes"]),
+        ('"nodes"\n"v0 v1 v2"\n"v0 v5"\n', ["nodes"]),
+        ("v0 v1 v2\nv0 v5\n", ["column 1"]),
+        ("nodes,note\nv0 v1 v2,a\nv0 v5,b\n", ["nodes", "note"]),
+    ],
+    ids=["named", "quoted", "bare", "noted"],
+)
+def test_a_set_of_nodes_comes_back_as_the_cell_that_it_was(text, columns, grouped, tmp_path):
+    (tmp_path / "sets.csv").write_text(text)
+    found = list(csv.DictReader(io.StringIO(grouped.predict(tmp_path / "sets.csv").csv())))
+    assert list(found[0]) == ["name", *columns, "class", "p(absent)", "p(present)"]
+    assert [row[columns[0]] for row in found] == ["v0 v1 v2", "v0 v5"]

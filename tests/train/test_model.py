@@ -86,6 +86,15 @@ def test_a_model_predicts_for_whatever_can_be_loaded(kind, numbers_model, number
     torch.testing.assert_close(found.values, torch.cat([expected, expected])[:count], rtol=1e-4, atol=1e-5)
 
 
+def test_predictions_become_a_data_frame(classes_model, classes):
+    pandas = pytest.importorskip("pandas")
+    found = classes_model.predict(str(classes))
+    frame = found.to_frame()
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame["class"]) == found.classes
+    assert len(frame) == len(found)
+
+
 def test_predictions_print_as_a_table_and_become_a_file(numbers_model, classes_model, numbers, tmp_path):
     found = numbers_model.predict(numbers)
     lines = repr(found).splitlines()
@@ -101,6 +110,18 @@ def test_predictions_print_as_a_table_and_become_a_file(numbers_model, classes_m
     other = classes_model.predict(graphs(3))
     assert set(other.classes) <= {"class 0", "class 1"}
     assert other.values.sum(1).tolist() == pytest.approx([1.0] * 3)
+
+
+def test_predictions_of_many_entries_print_the_first_few(tmp_path):
+    examples = [e.replace(target={"i": e.features["i"][:, :1]}) for e in graphs(20)]
+    inc.train.train({**SMALL, "model": "i, {i j}", "out": str(tmp_path / "run")}, inc.data.load(examples))
+    found = inc.load(tmp_path / "run").predict(inc.collate(examples * 5))
+    lines = repr(found).splitlines()
+    assert lines[:11] == found.csv().splitlines()[:11]
+    assert lines[11:] == [f"... {len(found.values) - 10} more"]
+    nodes = len(found[0].rows)
+    assert repr(found[0]) == f"Prediction('example 0': {nodes} rows, the first [{found[0].rows[0][0]:.4g}])"
+    assert repr(found[0]._replace(rows=[[1.0] * 12])) == f"Prediction('example 0': [{', '.join(['1'] * 10)}, ...])"
 
 
 def test_a_model_of_molecules_takes_smiles_tables_and_data_frames(molecules, tmp_path):

@@ -167,6 +167,37 @@ def test_molecules_are_drawn_by_rdkit_where_their_smiles_are_known(tmp_path):
     assert all("bond-0" not in card.picture and card.picture.startswith("<svg") for card in worst)
 
 
+def test_molecules_have_no_colour_that_a_dark_page_does_not_change():
+    pytest.importorskip("rdkit")
+    pandas = pytest.importorskip("pandas")
+    smiles = ["CC(=O)Nc1ccc(O)cc1", "FC(F)(Cl)CBr", "CS(=O)(=O)[O-].[Na+]", "OP(=O)(O)O[C@H](C)[2H]", "*CCI", "C[Si](C)(C)B(O)O"]
+    data = inc.data.load(pandas.DataFrame({"smiles": smiles, "value": [k / 2 for k in range(6)]}), "value")
+    target = torch.stack([e.target for e in data.examples])
+    for card in (card for some in cards(data, Scored(target, target, {}, {}, [(k, 0) for k in range(6)])) for card in some):
+        assert "bond-0" in card.picture
+        assert re.findall("#[0-9a-fA-F]{6}", themed(card.picture)) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"smiles": "what"}])
+def test_molecules_are_drawn_from_the_column_that_was_read_whatever_it_is_called(options):
+    pytest.importorskip("rdkit")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"element": list("CNOF"), "what": ["CCO", "CCN", "CCCO", "CCCCN"], "value": [0.5, 1.5, 2.5, 3.5]})
+    data = inc.data.load(frame if options else frame.drop(columns="element"), "value", **options)
+    target = torch.stack([e.target for e in data.examples])
+    worst, best = cards(data, Scored(target, target, {}, {}, [(k, 0) for k in range(4)]))
+    assert all("bond-0" in card.picture for card in (*worst, *best))
+
+
+def test_a_column_that_only_looks_like_smiles_is_not_drawn_for_the_molecule():
+    pytest.importorskip("rdkit")
+    pandas = pytest.importorskip("pandas")
+    data = inc.data.load(pandas.DataFrame({"smiles": ["CCO", "CCN", "CCCO", "CCCCN"], "value": [0.5, 1.5, 2.5, 3.5]}), "value")
+    other, target = replace(data, columns={"code": ["CC", "NC", "OC", "FC"]}), torch.stack([e.target for e in data.examples])
+    worst, _ = cards(other, Scored(target, target, {}, {}, [(k, 0) for k in range(4)]))
+    assert all("bond-0" not in card.picture and card.picture.startswith("<svg") for card in worst)
+
+
 def test_meshes_are_drawn_and_what_is_too_large_is_not():
     solid = inc.geometry.named("icosahedron")
     meshes = inc.data.load([inc.Example(solid, {"i": torch.ones(12, 1)}, torch.tensor([float(k)])) for k in range(2)], task="regression")
@@ -188,3 +219,67 @@ def test_values_of_entries_are_told_by_their_mean(tmp_path: Path):
     worst, best = cards(data, Scored(predicted, torch.zeros(len(places), 1), {}, {}, places))
     assert [card.name for card in (*worst, *best)] == ["example 3", "example 2", "example 0", "example 1"]
     assert worst[0].told.startswith(f"{found[3].structure.total_nodes} rows, mean error ")
+
+
+def test_of_one_structure_entries_are_told_and_drawn_with_their_surroundings():
+    ring = inc.Structure(12, {"{i j}": [list(range(12)), [*range(1, 12), 0]]})
+    target = torch.arange(12) % 2
+    example = inc.Example(ring, {"i": torch.ones(12, 1), "{i j}": torch.ones(12, 1)}, {"i": target})
+    task, names = Task("classification", ("even", "odd"), at="i"), [f"node {k}" for k in range(12)]
+    data = DataSet("ring", [example], task, (), "example", is_transductive=True, names=names)
+    sure = torch.linspace(0.05, 0.95, 12)  # of the true class
+    predicted = torch.stack([torch.where(target == k, sure, 1 - sure) for k in range(2)], 1)
+    worst, best = cards(data, Scored(predicted, target, {}, {}, [(0, k) for k in range(12)]))
+    assert [card.name for card in worst] == ["node 0", "node 1", "node 2", "node 3"]
+    assert [card.name for card in best] == ["node 11", "node 10", "node 9", "node 8"]
+    assert worst[1].told == "is odd, predicted even (87 %)"
+    assert worst[0].picture.count("<circle") == 5  # the node, its two neighbours and theirs
+    assert "legend" not in worst[0].picture
+
+
+def test_a_node_without_neighbours_is_drawn_no_larger_than_others():
+    path = inc.Structure(9, {"{i j}": [list(range(7)), list(range(1, 8))]})
+    target = torch.arange(9) % 2
+    example = inc.Example(path, {"i": torch.ones(9, 1), "{i j}": torch.ones(7, 1)}, {"i": target})
+    data = DataSet("path", [example], Task("classification", ("even", "odd"), at="i"), (), "example", is_transductive=True)
+    sure = torch.linspace(0.95, 0.05, 9)
+    predicted = torch.stack([torch.where(target == k, sure, 1 - sure) for k in range(2)], 1)
+    worst, best = cards(data, Scored(predicted, target, {}, {}, [(0, k) for k in range(9)]))
+    atoms = inc.data.load([inc.Example(inc.Structure(1, {}), {"i": torch.ones(1, 1)}, torch.tensor([k / 2])) for k in range(2)])
+    lone, _ = cards(atoms, Scored(torch.zeros(2, 1), torch.zeros(2, 1), {}, {}, [(0, 0), (1, 0)]))
+    for picture in (worst[0].picture, best[0].picture, lone[0].picture):
+        width, height = map(float, re.search(r'viewBox="0 0 (\S+) (\S+)"', picture).groups())
+        radius = float(re.search(r' r="(\S+)"', picture)[1])
+        assert radius < 0.08 * max(width, height)
+    assert worst[0].picture.count("<circle") == 1
+
+
+def test_ratings_are_drawn_with_those_that_are_known_of_either(tmp_path: Path):
+    rows = [f"u{u},m{m},{1 + (u * m) % 5}" for u in range(6) for m in range(5) if (u + m) % 3]
+    (tmp_path / "ratings.csv").write_text("\n".join(["user,movie,rating", *rows]) + "\n")
+    data = inc.data.load(tmp_path / "ratings.csv")
+    count = data.num_rows
+    target = data.completion.target
+    scored = Scored(target + torch.linspace(0, 1, count)[:, None], target, {}, {}, [(0, k) for k in range(count)])
+    worst, _ = cards(data, scored)
+    user, movie = (data.columns[key][count - 1] for key in ("user", "movie"))
+    assert worst[0].name == f"{user}, {movie}"
+    known = sum(row.startswith(f"{user},") or f",{movie}," in row for row in rows)
+    assert worst[0].picture.count("<path") + worst[0].picture.count("<line") >= known
+
+
+def test_hyperedges_that_are_asked_for_are_drawn(tmp_path: Path):
+    lines = [" ".join(f"n{(k + step) % 9}" for step in range(2 + k % 3)) for k in range(9)]
+    (tmp_path / "sets.txt").write_text("\n".join(lines) + "\n")
+    data = inc.data.load(tmp_path / "sets.txt", task="links")
+    count = data.num_rows
+    scored = Scored(torch.rand(count, 2), data.completion.target, {}, {}, [(0, k) for k in range(count)])
+    worst, best = cards(data, scored)
+    assert all("<circle" in card.picture for card in (*worst, *best))
+    assert worst[0].name.startswith("n")
+
+
+def test_losses_that_hardly_change_are_told_on_a_plain_scale():
+    for values, scale in (([1.0, 0.9], "linear"), ([1.0, 0.1], "log"), ([1.0, 0.0], "linear")):
+        figure = inc.plot.curves([{"epoch": k, "train_loss": value} for k, value in enumerate(values)])
+        assert figure.axes[0].get_yscale() == scale

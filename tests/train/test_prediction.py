@@ -143,6 +143,19 @@ def test_classes_come_with_probabilities(runs, tmp_path, capsys):
     assert row["class"] == max(("large", "small"), key=lambda name: float(row[f"p({name})"]))
 
 
+def test_predictions_are_one_json_object_for_other_programs(runs, tmp_path, capsys):
+    path = files(tmp_path)["graph"]
+    main(["predict", str(runs["graph"]), str(path)])
+    [row] = table(capsys.readouterr().out)
+    assert main(["predict", str(runs["graph"]), str(path), str(tmp_path / "none.edges"), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    [found] = told["predictions"]
+    assert list(found) == list(row)
+    assert found["class"] == row["class"]
+    assert found["p(large)"] == pytest.approx(float(row["p(large)"]), abs=1e-5)
+    assert "there is no file" in told["passed_over"][0]
+
+
 def test_values_of_entries_have_a_row_each(tmp_path):
     examples = [e.replace(target={"i": e.features["i"][:, :2]}) for e in graphs(12)]
     inc.collate(examples).save(tmp_path / "d.npz")
@@ -253,6 +266,21 @@ def test_names_and_columns_travel_from_a_table_to_predictions_and_back(tmp_path,
     assert list(again[0]) == ["name", "id", "smiles", "value", "note", "predicted value"]
     predicted = {row["id"]: float(row["predicted value"]) for row in rows}
     assert {row["id"]: float(row["predicted value"]) for row in again} == pytest.approx(predicted, rel=1e-4)
+
+
+def test_a_column_called_name_is_told_in_the_same_way_after_training_and_by_predict(tmp_path, capsys):
+    path, run = tmp_path / "mine.csv", tmp_path / "run"
+    path.write_text("name,smiles,value\n" + "".join(f"m{k},{'C' * (1 + k % 7)}O,{k % 5}\n" for k in range(20)))
+    assert main(["train", "--data", str(path), "--target", "value", "--task", "regression", "--out", str(run), "--epochs", "1"]) == 0
+    rows = table((run / "predictions.csv").read_text())
+    assert list(rows[0]) == ["part", "name", "input name", "smiles", "target value", "predicted value"]
+    capsys.readouterr()
+    assert main(["predict", str(run), str(path)]) == 0
+    again = table(capsys.readouterr().out)
+    assert list(again[0]) == ["name", "input name", "smiles", "value", "predicted value"]
+    for found in (rows, again):
+        assert sorted(row["input name"] for row in found) == sorted(f"m{k}" for k in range(20))
+        assert all("mine.csv:" in row["name"] for row in found)
 
 
 def test_sdf_titles_and_properties_stand_beside_predictions(runs, tmp_path, capsys):

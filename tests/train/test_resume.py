@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,41 @@ def test_a_killed_run_ends_with_the_same_bits(kills: list[Any], numbers: Path, w
     resume(path)
     _assert_same_bits(path, whole)
     assert [p.name for p in (path / "checkpoints").iterdir()] == ["last.ckpt"]
+
+
+def _seconds(path: Path) -> float:
+    return float(json.loads((path / "metrics.json").read_text())["seconds"])
+
+
+def test_the_time_before_a_kill_counts(numbers: Path, whole: Path, tmp_path: Path) -> None:
+    own = Training.on_train_epoch_start
+
+    def slow(self: Training) -> None:
+        own(self)
+        time.sleep(0.5)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "on_train_epoch_start", slow)
+        _kill_in_step(patch, 10)  # of four in an epoch
+        assert in_child(lambda: train({**OPTIONS, "data": str(numbers), "out": str(tmp_path / "run")})) == -signal.SIGKILL
+    resume(tmp_path / "run")
+    assert _seconds(tmp_path / "run") >= 1.0
+    _assert_same_bits(tmp_path / "run", whole)
+    before = _seconds(tmp_path / "run")
+    resume(tmp_path / "run", epochs=6)
+    assert before < _seconds(tmp_path / "run") < before + 30  # it is counted once
+
+
+def test_a_checkpoint_that_kept_no_time_is_gone_on_from(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    shutil.copytree(whole, path)
+    content = torch.load(path / "checkpoints" / "last.ckpt", weights_only=True)
+    [state] = [one for one in content["callbacks"].values() if "seconds" in one]
+    del state["seconds"]
+    torch.save(content, path / "checkpoints" / "last.ckpt")
+    resume(path)
+    _assert_same_bits(path, whole)
+    assert _seconds(path) >= _seconds(whole)
 
 
 @pytest.mark.parametrize("model", ["ppgn", "local-fgnn", "subgraph", pytest.param("transformer", marks=pytest.mark.slow)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import importlib.metadata
 import io
 import json
 import os
@@ -17,6 +18,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -130,6 +132,33 @@ def test_targets_that_are_missing_do_not_count(tmp_path):
     assert all(float(row["train_loss"]) < 100 for row in rows(tmp_path / "run" / "history.csv"))
 
 
+def test_anything_that_is_data_can_be_trained_on(tmp_path):
+    frame = pandas.DataFrame({"smiles": ["C" * k for k in range(1, 13)], "weight": [float(k) for k in range(12)]})
+    frame.to_csv(tmp_path / "alkanes.csv", index=False)
+    small = {"epochs": 1, "hidden": 4, "depth": 1, "target": "weight"}
+    given = [((small,), frame), (({**small, "data": frame},), None), ((small,), tmp_path / "alkanes.csv")]
+    runs = [train({**options[0], "out": str(tmp_path / f"run {k}")}, data) for k, (options, data) in enumerate(given)]
+    assert {run.evaluation.parts["test"].metrics["rmse"] for run in runs} == {runs[0].evaluation.parts["test"].metrics["rmse"]}
+    assert resume(runs[0].folder.path, frame).evaluation.metrics() == runs[0].evaluation.metrics()
+    assert runs[2].prepared.config.data == str(tmp_path / "alkanes.csv")
+
+
+@pytest.mark.parametrize(("targets", "only"), [([2.5] * 12, "one value only, 2.5"), (["a"] * 12, "one class only, 'a'")])
+def test_a_target_that_is_the_same_for_all_is_nothing_to_learn(targets, only, tmp_path):
+    frame = pandas.DataFrame({"smiles": ["C" * k for k in range(1, 13)], "y": targets})
+    with pytest.raises(IncidenceError, match=f"there is {only}, so nothing to learn: see what --target is"):
+        train({"out": str(tmp_path / "run"), "target": "y"}, frame)
+
+
+def test_what_is_learned_from_what_is_told_before_it_begins(tmp_path, capsys):
+    frame = pandas.DataFrame({"smiles": ["C" * k for k in range(1, 13)], "kind": ["odd", "even"] * 6})
+    run = train({"epochs": 1, "hidden": 4, "depth": 1, "out": str(tmp_path / "run")}, frame, is_shown=True)
+    told = "frame: 10 rows to train on, 1 to validate on, 1 to test on; predicted: kind, 2 classes; model: molecule"
+    assert capsys.readouterr().err.splitlines()[0] == told
+    page(run)
+    assert "<dt>predicted</dt><dd>kind, 2 classes</dd>" in run.folder.report.read_text()
+
+
 def test_training_without_any_target_is_refused(tmp_path):
     bare = [e.replace(target=torch.tensor([torch.nan])) if k < 30 else e for k, e in enumerate(graphs(40))]
     with pytest.raises(IncidenceError, match=r"none of the training examples of .* has a target"):
@@ -232,7 +261,7 @@ def test_a_run_leaves_everything_in_its_folder(done):
         "checkpoints", "config.yaml", "environment.json", "history.csv", "logs", "metrics.json", "model.json", "model.safetensors",
         "plots", "predictions.csv",
     ]  # fmt: skip
-    assert json.loads((done / "environment.json").read_text())["libraries"]["torch"] == torch.__version__
+    assert json.loads((done / "environment.json").read_text())["libraries"]["torch"] == importlib.metadata.version("torch")
     assert json.loads((done / "metrics.json").read_text())["epochs"] == 2
     assert "hidden: 4" in (done / "config.yaml").read_text()
     assert "\nout:" not in (done / "config.yaml").read_text()
@@ -306,6 +335,46 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(done, numbers, t
         train({**SMALL, "data": str(numbers), "out": str(tmp_path / name), "seed": seed})
     assert (tmp_path / "same" / "model.safetensors").read_bytes() == (done / "model.safetensors").read_bytes()
     assert (tmp_path / "other" / "model.safetensors").read_bytes() != (done / "model.safetensors").read_bytes()
+
+
+# ---- what a run prints as
+
+
+def test_a_run_prints_its_folder_and_its_metric_beside_the_baseline(done):
+    run = resume(done)
+    scored = run.evaluation.parts["test"]
+    told = f"test rmse {scored.metrics['rmse']:.4g}, against {scored.baseline['rmse']:.4g} for the mean of the training data"
+    assert repr(run) == f"Run({str(done)!r}: numbers: {told}; 2 epochs)"
+    assert summary(run).startswith(f"numbers: {told}\n")
+
+
+def test_an_evaluation_prints_as_the_table_of_its_metrics(done):
+    found = resume(done).evaluation
+    first, *lines = repr(found).splitlines()
+    assert first == "Evaluation of numbers"
+    assert lines == found.scores().splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [
+        [part, str(len(found.parts[part].target)), metric] for part in ("train", "validation", "test") for metric in ("mae", "rmse")
+    ]
+    scored = found.parts["test"]
+    told = "; ".join(f"{key} {value:.4g}, baseline {scored.baseline[key]:.4g}" for key, value in scored.metrics.items())
+    assert repr(scored) == f"Scored({len(scored.target)} rows: {told})"
+
+
+def test_whatever_a_run_has_prints_in_a_few_hundred_letters(done, tmp_path):
+    run = resume(done)
+    (tmp_path / "ratings.csv").write_text("user,movie,rating\n" + "".join(f"u{k % 20},m{k // 20},{k % 5}\n" for k in range(400)))
+    rated = train({"data": str(tmp_path / "ratings.csv"), "out": str(tmp_path / "run"), "epochs": 1, "hidden": 4, "depth": 1})
+    for one in (run, rated):
+        data = one.prepared.data
+        for value in (one, one.folder, one.prepared, one.prepared.parts, one.prepared.spec, one.evaluation, data, data.splits):
+            assert len(repr(value)) < 600
+    assert repr(run.prepared) == "Prepared('numbers': train 32, validation 4, test 4; i, {i j} network, lift none)"
+    assert repr(run.prepared.parts) == "Parts(train 32, validation 4, test 4)"
+    assert repr(run.prepared.data.splits) == "(Split(train 32, validation 4, test 4),)"
+    assert repr(run.folder) == f"RunFolder({str(done)!r})"
+    assert repr(run.prepared.spec).startswith("ModelSpec(regression of target; i, {i j} network that reads i: 3, {i j}: 1; trained on ")
+    assert repr(rated.prepared.data.completion) == "Ratings(400 rows of `a:user b:movie`; nodes: 20 of sort user, 20 of sort movie)"
 
 
 # ---- refusals, with nothing overwritten

@@ -13,9 +13,12 @@ from incidence.cli import main
 from incidence.data import Split, load
 from incidence.errors import IncidenceError
 from incidence.train import train
+from incidence.train.agreement import agreement
 from incidence.train.ranking import area_under_curve, hits_at
 from incidence.train.recipes import recipe_within, with_metric
 from incidence.train.report import tell
+from tests.structure.listing import entries_of
+from tests.structure.random_structures import random_structure
 
 
 def two_groups(count: int = 60, words: int = 4, seed: int = 0) -> inc.Example:
@@ -47,6 +50,58 @@ def test_options_follow_the_number_of_labels_and_the_parts():
     assert recipe_within(inc.data.load("solubility"), data.split()) == {}
     dense = in_parts(two_groups().replace(features={"i": torch.randn(60, 90)}), 10)
     assert recipe_within(dense, dense.split())["scale"] == "columns"
+
+
+@pytest.mark.parametrize("text", ["{i j}", "{i ...}", "(i j)"])
+def test_agreement_is_how_much_more_often_than_by_chance_joined_nodes_have_one_label(text):
+    s = random_structure(40, [text], seed=0, draws=200)
+    labels = torch.arange(40) % 3
+    shown = torch.arange(40)[torch.arange(40) % 4 > 0]
+    data = load(inc.Example(s, {"i": torch.ones(40, 1), text: torch.ones(s.num_entries(text), 1)}, {"i": labels}))
+    sets = [{node for face in entry for _, node in face} & set(shown.tolist()) for entry in entries_of(s, text)]
+    pairs = [(int(labels[a]), int(labels[b])) for one in sets for a in one for b in one if a != b]
+    same, shares = sum(a == b for a, b in pairs) / len(pairs), [sum(a == k for a, _ in pairs) / len(pairs) for k in range(3)]
+    chance = sum(share**2 for share in shares)
+    assert agreement(data, shown) == pytest.approx((same - chance) / (1 - chance))
+    assert agreement(data, shown[:1]) is None  # it tells nothing
+
+
+def test_agreement_is_of_classes_of_nodes_alone():
+    ring = inc.Structure(300, {"{i j}": torch.stack([torch.arange(300), (torch.arange(300) + 1) % 300])})
+    x = {"i": torch.ones(300, 1), "{i j}": torch.ones(300, 1)}
+    everything = torch.arange(300)
+    assert agreement(load(inc.Example(ring, x, {"i": everything % 2})), everything) == pytest.approx(-1)
+    assert agreement(load(inc.Example(ring, x, {"i": torch.zeros(300, dtype=torch.long)}), task="classification"), everything) == 1
+    assert agreement(load(inc.Example(ring, x, {"i": torch.rand(300)})), everything) is None
+    assert agreement(load(inc.Example(ring, x, {"{i j}": everything % 2})), everything) is None
+    assert agreement(load(inc.Example(ring, {"i": x["i"]}, {"i": everything % 2})), everything) is None
+
+
+def bipartite(words: int) -> inc.Example:
+    """Neighbours are never alike."""
+    pairs = torch.cartesian_prod(torch.arange(0, 60, 2), torch.arange(1, 60, 2)).T[:, ::3]
+    x = {"i": torch.ones(60, words), "{i j}": torch.ones(pairs.shape[1], 1)}
+    return inc.Example(inc.Structure(60, {"{i j}": pairs}), x, {"i": torch.arange(60) % 2})
+
+
+def test_where_neighbours_are_not_alike_what_they_mean_is_learned():
+    data = in_parts(bipartite(words=90), 40)
+    found = recipe_within(data, data.split())
+    assert (found["model"], found["dropout"], found["scale"], "through" in found) == ("nodes", 0.5, "columns", False)
+    data = in_parts(bipartite(words=9), 40)
+    assert "dropout" not in recipe_within(data, data.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "is_hidden"),
+    [("{i j}", False), ("(i j)", True), ("<i j>", True), ("{i ...}", False)],
+)
+def test_what_joins_nodes_is_hidden_if_it_has_an_order_or_differs(text, is_hidden):
+    s = random_structure(40, [text], seed=0, draws=200)
+    for x, wanted in ((torch.ones(s.num_entries(text), 1), is_hidden), (torch.arange(s.num_entries(text)).float()[:, None], True)):
+        data = in_parts(inc.Example(s, {"i": torch.ones(40, 2), text: x}, {"i": torch.arange(40) % 2}), 20)
+        found = recipe_within(data, data.split())
+        assert found.get("through") == (f"i, {text}" if wanted else None)
 
 
 def test_labels_of_a_few_nodes_are_carried_to_the_others(tmp_path):

@@ -14,6 +14,7 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.data.building import Asked
 from incidence.data.dataset import DataSet, Split, Task
+from incidence.data.examples_file import task_of
 from incidence.data.graphs import node_features
 from incidence.data.node_tables import labelled
 from incidence.errors import IncidenceError
@@ -21,7 +22,7 @@ from incidence.geometry.convert.exchange import once
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 
-__all__ = ["from_arrays", "graph_of_arrays", "has_arrays"]
+__all__ = ["from_arrays", "graph_of_arrays", "has_arrays", "with_degrees"]
 
 _KNOWN: Mapping[str, tuple[str, ...]] = {
     "edges": ("edges",),
@@ -57,11 +58,17 @@ def from_arrays(asked: Asked) -> DataSet:
     if unused is not None:
         raise IncidenceError(f"{path} has its own labels: leave out {unused}.")
     found = _read(path)
-    labels = found["labels"].reshape(-1)
-    example = _graph(path, found, len(labels))
-    if "features" not in found:
-        example = example.replace(features={**example.features, "i": node_features(len(labels), example.structure["{i j}"])})
-    return labelled(asked.name, example, *_task(labels, asked.task), _splits(path, found, len(labels)))
+    labels = found["labels"]
+    return labelled(
+        asked.name, with_degrees(_graph(path, found, len(labels))), *_task(labels, asked.task, path), _splits(path, found, len(labels))
+    )
+
+
+def with_degrees(example: Example) -> Example:
+    """A graph whose nodes have their degrees for features, if they have no others."""
+    if example.features["i"].shape[1]:
+        return example
+    return example.replace(features={**example.features, "i": node_features(example.structure.total_nodes, example.structure["{i j}"])})
 
 
 def graph_of_arrays(path: Path) -> Example:
@@ -92,11 +99,11 @@ def _pairs(path: Path, found: Mapping[str, Tensor], count: int) -> Tensor:
     return once(Pattern("{i j}"), pairs[:, pairs[0] != pairs[1]].contiguous(), count, {}, str(path))[0]
 
 
-def _task(labels: Tensor, asked: str | None) -> tuple[Task, Tensor]:
-    """Whole numbers are classes, unless something else is asked for."""
-    if asked == "regression" or (asked is None and labels.is_floating_point()):
-        return Task("regression", ("target",)), labels.float()[:, None]
-    return Task("classification", tuple(f"class {k}" for k in range(int(labels.max()) + 1))), labels.long()
+def _task(labels: Tensor, asked: str | None, path: Path) -> tuple[Task, Tensor]:
+    """Whole numbers are classes, several of 0 and 1 for each node are labels, unless something else is asked for."""
+    flat = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    task, [rows] = task_of([flat], "i", asked, str(path))
+    return task, rows
 
 
 def _read(path: Path) -> dict[str, Tensor]:

@@ -54,7 +54,7 @@ def data_set_of(
     """The data set of what was read: a row of targets for each, and its part (0, 1, 2, or -1 for none) if that is told."""
     assert_alike((read.name, read.example) for read in reads)
     examples = [read.example.replace(target=row) for read, row in zip(reads, targets, strict=True)]
-    own = dict.fromkeys(key for read in reads for key in read.properties if key not in task.names)
+    own = dict.fromkeys(key for read in reads for key in read.properties if key not in (*task.names, task.target))
     left_out = f" {len(passed_over)} others could not be read." if passed_over else ""
     return DataSet(
         asked.name,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +15,7 @@ from incidence.data.tables import Table
 from incidence.data.targets import is_missing
 from incidence.errors import IncidenceError
 
-__all__ = ["as_features", "find_column"]
+__all__ = ["Column", "as_features", "columns_of", "find_column"]
 
 _MOST_WORDS = 64  # different words of a column that become columns of their own
 
@@ -27,41 +29,76 @@ def find_column(table: Table, known: Sequence[str], default: int | None = None) 
     return None if default is None or default >= len(table.columns) else list(table.columns)[default]
 
 
-def as_features(table: Table, names: Sequence[str]) -> tuple[Tensor, list[str]]:
-    """Some columns as features, [rows, channels], and the columns that make none, as they have a word of its own for almost every row.
+@dataclass(frozen=True)
+class Column:
+    """How a column becomes features, so that another table is read in the same way: a number, or a column of 0 and 1 for each word.
+
+    Attributes:
+        name: Of the column.
+        words: The words that count; None for a number.
+        mean: What stands for a number that is missing.
+    """
+
+    name: str
+    words: tuple[str, ...] | None = None
+    mean: float = 0.0
+
+    @staticmethod
+    def of(table: Table, name: str) -> Column | None:
+        """What a column of a table becomes; None if it has a word of its own for almost every row.
+
+        Raises:
+            IncidenceError: A number is infinite.
+        """
+        texts = table[name]
+        if all(is_missing(text) or as_float(text) is not None for text in texts):
+            return Column(name, mean=float(_numbers(table, name).nanmean().nan_to_num()))
+        different = sorted({word for words in map(_words, texts) for word in words})
+        return None if len(different) > min(_MOST_WORDS, len(texts) // 2) else Column(name, tuple(different))
+
+    @staticmethod
+    def from_plain(told: Mapping[str, Any]) -> Column:
+        """What a file has kept of a column, as `dataclasses.asdict` gives it."""
+        return Column(str(told["name"]), None if told["words"] is None else tuple(told["words"]), float(told["mean"]))
+
+    def features(self, table: Table) -> Tensor:
+        """The features that a table has here, [rows, channels]; words that were not there before count for nothing.
+
+        Raises:
+            IncidenceError: The table has no such column, or other than finite numbers where there were numbers.
+        """
+        if self.words is None:
+            return _numbers(table, self.name).nan_to_num(self.mean)[:, None]
+        number = {word: k for k, word in enumerate(self.words)}
+        lists = [[number[word] for word in _words(text) if word in number] for text in table[self.name]]
+        made = torch.zeros(len(lists), len(self.words))
+        rows = torch.tensor([k for k, numbers in enumerate(lists) for _ in numbers], dtype=torch.long)
+        made[rows, torch.tensor([k for numbers in lists for k in numbers], dtype=torch.long)] = 1
+        return made
+
+
+def columns_of(table: Table, names: Sequence[str]) -> list[Column]:
+    """What some columns become; those with a word of its own for almost every row are left out.
 
     A number that is missing is the mean of its column. Words that are joined by `|`, as in `Action|Comedy`, count each.
-
-    Raises:
-        IncidenceError: A number is infinite.
     """
-    parts, left = [torch.zeros(len(table), 0)], []
-    for name in names:
-        texts = table[name]
-        made = _numbers(table, name) if all(is_missing(t) or as_float(t) is not None for t in texts) else _words(texts)
-        if made is None:
-            left.append(name)
-        else:
-            parts.append(made)
-    return torch.cat(parts, dim=1), left
+    return [found for name in names if (found := Column.of(table, name)) is not None]
+
+
+def as_features(table: Table, columns: Sequence[Column]) -> Tensor:
+    """The features of some columns side by side, [rows, channels]."""
+    return torch.cat([torch.zeros(len(table), 0), *(column.features(table) for column in columns)], dim=1)
 
 
 def _numbers(table: Table, name: str) -> Tensor:
-    values = torch.tensor([math.nan if is_missing(text) else float(text) for text in table[name]])  # (rows,)
-    if bool(values.isinf().any()):
-        row = int(values.isinf().nonzero()[0])
-        raise IncidenceError(f"{table.source}, {table.places[row]}: the column `{name}` has a value that is not finite.")
-    return values.nan_to_num(float(values.nanmean().nan_to_num()))[:, None]
+    """The numbers of a column, [rows], with NaN where one is missing."""
+    values = [math.nan if is_missing(text) else as_float(text) for text in table[name]]
+    wrong = next((k for k, value in enumerate(values) if value is None or math.isinf(value)), None)
+    if wrong is not None:
+        must, place = "a value that is not finite" if values[wrong] is not None else "a value that is no number", table.places[wrong]
+        raise IncidenceError(f"{table.source}, {place}: the column `{name}` has {must}.")
+    return torch.tensor(values)
 
 
-def _words(texts: Sequence[str]) -> Tensor | None:
-    """A column for each different word, if they are few."""
-    lists = [[] if is_missing(text) else [word.strip() for word in text.split("|")] for text in texts]
-    different = sorted({word for words in lists for word in words})
-    if len(different) > min(_MOST_WORDS, len(texts) // 2):
-        return None
-    number = {word: k for k, word in enumerate(different)}
-    made = torch.zeros(len(texts), len(different))
-    rows = torch.tensor([k for k, words in enumerate(lists) for _ in words], dtype=torch.long)
-    made[rows, torch.tensor([number[word] for words in lists for word in words], dtype=torch.long)] = 1
-    return made
+def _words(text: str) -> list[str]:
+    return [] if is_missing(text) else [word.strip() for word in text.split("|")]

@@ -55,6 +55,11 @@ class Completion(ABC):
     seed: int = 0
     folds: int = FOLDS
 
+    def __repr__(self) -> str:
+        """A line, however much is known."""
+        nodes = ", ".join(f"{len(own):,} of sort {sort}" for sort, own in self.names.items())
+        return f"{type(self).__name__}({len(self.target):,} rows of `{self.pattern}`; nodes: {nodes})"
+
     @property
     def pattern(self) -> str:
         """The pattern of a row."""

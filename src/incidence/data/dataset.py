@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from unicodedata import category
 
 import torch
 from torch import Tensor
 
 from incidence.data.readers import assert_alike
+from incidence.data.splitting import TENTH, Split, cross_validation, held_out, random_split, sizes_of
 from incidence.errors import IncidenceError, shown
 from incidence.structure.example import Example
 from incidence.structure.examples import pack
@@ -20,10 +21,13 @@ from incidence.structure.examples import pack
 if TYPE_CHECKING:
     from incidence.data.completion import Completion
 
-__all__ = ["METRICS", "DataSet", "Parts", "Split", "Task", "assert_task", "sound"]
+__all__ = ["METRICS", "DataSet", "Kind", "Parts", "Split", "Task", "as_kind", "sound"]
 
-METRICS = {"classification": "accuracy", "regression": "rmse"}
+METRICS = {"classification": "accuracy", "multilabel": "auc", "regression": "rmse"}
 """The metric of a task where nobody says another."""
+
+
+Kind = Literal["regression", "classification", "multilabel"]
 
 
 @dataclass(frozen=True)
@@ -31,18 +35,20 @@ class Task:
     """What is to be predicted.
 
     Attributes:
-        kind: `regression`, or `classification` with one class for each row.
-        names: What the numbers are called, or the classes.
+        kind: `regression`; `classification` with one class for each row; or `multilabel`, yes or no to each of several labels.
+        names: What the numbers are called, or the classes, or the labels.
         at: The pattern whose entries have a value each; empty for one of the whole structure.
         unit: Of the numbers.
         ranks: Of two classes, the ranks at which hits are counted, as for links; the metrics are then those of ranking.
+        target: What the classes are classes of, if that has a name: a column.
     """
 
-    kind: Literal["regression", "classification"]
+    kind: Kind
     names: tuple[str, ...]
     at: str = ""
     unit: str = ""
     ranks: tuple[int, ...] = ()
+    target: str = ""
 
     @property
     def out_channels(self) -> int:
@@ -68,14 +74,6 @@ class Task:
         return example.replace(target={self.at: kept} if self.at else kept)
 
 
-class Split(NamedTuple):
-    """Which examples (or, in one structure, which entries of the target) serve for what: numbers, in any order."""
-
-    train: Tensor
-    validation: Tensor
-    test: Tensor
-
-
 class Parts(NamedTuple):
     """The three parts of a data set, each a list of examples; a part may be empty."""
 
@@ -83,24 +81,28 @@ class Parts(NamedTuple):
     validation: list[Example]
     test: list[Example]
 
+    def __repr__(self) -> str:
+        """How large the parts are."""
+        return f"Parts({sizes_of(self)})"
+
 
 @dataclass(frozen=True)
 class DataSet:
     """Examples with a task and splits.
 
-    A row that has no target is NaN (numbers) or -1 (classes), and is left out of losses and metrics.
+    A row that has no target is NaN (numbers and labels) or -1 (classes), and is left out of losses and metrics.
 
     Attributes:
         name: What users call it.
-        examples: Features are floats, [entries, channels]. Targets: [numbers] or a class (an integer) for the whole structure, or a dict
-            with the key `task.at` and a row for each entry.
+        examples: Features are floats, [entries, channels]. Targets: [numbers], [labels] that are 0 or 1, or a class (an integer) for the
+            whole structure; or a dict with the key `task.at` and a row for each entry.
         task: What is to be predicted.
         splits: Cross validation has one for each fold; without any, one is drawn by chance.
         reader: The name in `READERS` of what reads a file for prediction and makes the same features.
         reader_options: What the reader needs to know, such as the number of node labels; plain values.
         about: Where the data comes from, its terms, what the target is.
         is_transductive: Whether there is one structure, and splits number the entries of its target.
-        metric: The metric that the literature reports: `rmse`, `mae`, `accuracy`.
+        metric: The metric that the literature reports: `rmse`, `mae`, `accuracy`, `auc`, `ap`.
         augment: Changes the examples of a training batch a little, with a generator; None if there is no such thing.
         names: Of the examples, so that predictions can be traced; none if they have no names. Of data that is learned within, the names of
             the entries of the target.
@@ -128,9 +130,9 @@ class DataSet:
     def __repr__(self) -> str:
         """A line, however large the data is."""
         kind, sizes, count = self.task.kind, "", len(self.splits)
-        what = ", ".join(self.task.names) if kind == "regression" else f"{len(self.task.names)} classes"
+        what = f"{len(self.task.names)} classes" if kind == "classification" else ", ".join(self.task.names)
         if self.splits:
-            sizes = ", ".join(f"{part} {len(rows)}" for part, rows in zip(Split._fields, self.splits[0], strict=True))
+            sizes = sizes_of(self.splits[0])
         parts = sizes if count == 1 else f"{count} splits, the first {sizes}" if count else "no splits"
         told = {key: list(x.shape[1:]) for key, x in self.examples[0].features.items()} if self.examples else {}
         task = f"{kind} of {shorten(what, 60)}" + (f" at `{self.task.at}`" if self.task.at else "")
@@ -147,7 +149,9 @@ class DataSet:
             raise IncidenceError(f"the data set {self.name!r} has splits 0 to {len(self.splits) - 1}; got {number}.")
         return self.splits[number]
 
-    def with_parts(self, validation: float | None = None, seed: int = 0) -> DataSet:
+    def with_parts(
+        self, validation: float | None = None, seed: int = 0, cv: int | None = None, groups: Sequence[object] | Tensor | None = None
+    ) -> DataSet:
         """The same with every part that the data does not tell drawn by chance; nothing else draws any.
 
         Without splits, a tenth is for testing, and a tenth for validation unless another share is asked for. Splits that are told stay as
@@ -157,24 +161,39 @@ class DataSet:
             validation: Which share of the training part of every split is kept apart for validation; each class is represented as in the
                 whole; 0 for none.
             seed: Of the drawing.
+            cv: How many folds a cross validation has: a split for each, which is tested after training on the others.
+            groups: The group of every row, by any name: rows of one group stay in one part.
 
         Raises:
-            IncidenceError: A split has a validation part already, or the share is none.
+            IncidenceError: A split has a validation part already, or splits are told, and others asked for; or the share is none.
         """
-        splits = self.splits or (_random_split(self._rows_with_target(), seed, has_validation=validation is None),)
+        asked = next((word for word, value in (("cv", cv), ("groups", groups)) if value is not None), None)
+        if self.splits and asked is not None:
+            raise IncidenceError(f"{self.name!r} tells its parts, so none are drawn: leave out --{asked}.")
+        together = None if groups is None else _numbered(groups, self.num_rows)
+        rows, classes = self._rows_with_target() if not self.splits else torch.zeros(0), self._classes()
+        if cv is not None:
+            splits = cross_validation(rows, cv, classes, seed, together)
+        else:
+            splits = self.splits or (random_split(rows, seed, validation is None, together),)
         if validation is None:
             is_rated = self.completion is not None and self.task.kind == "regression"
-            if not is_rated or any(len(split.validation) for split in splits):
+            if (cv is None and not is_rated) or any(len(split.validation) for split in splits):
                 return replace(self, splits=splits)
-            validation = _TENTH  # ratings are learned by heart soon, and what is kept apart is known again for testing
+            validation = TENTH  # ratings are learned by heart soon, and what is kept apart is known again for testing
         if not 0 <= validation < 1:
             raise IncidenceError(f"the part for validation is a number from 0 up to 1; got {validation}.")
         if any(len(split.validation) for split in splits):
             raise IncidenceError(f"{self.name!r} has a validation part of its own, so none is drawn: leave out --validation.")
-        classes = torch.zeros(self.num_rows, dtype=torch.long)
+        return replace(
+            self, splits=tuple(held_out(split, classes, validation, seed, together) if validation else split for split in splits)
+        )
+
+    def _classes(self) -> Tensor:
+        """The class of every row; all the same where there are none to spread over parts."""
         if self.task.kind == "classification" and (not self.task.at or self.is_transductive):
-            classes = torch.cat([self.task.rows(example).reshape(-1) for example in self.examples])
-        return replace(self, splits=tuple(_held_out(split, classes, validation, seed) if validation else split for split in splits))
+            return torch.cat([self.task.rows(example).reshape(-1) for example in self.examples])
+        return torch.zeros(self.num_rows, dtype=torch.long)
 
     def _rows_with_target(self) -> Tensor:
         known = [self.task.is_known(self.task.rows(example)) for example in self.examples]
@@ -234,32 +253,20 @@ class DataSet:
         return [name, *([entry] if is_entry else []), *(texts[row] for texts in self.columns.values())]
 
 
-_TENTH = 0.1
+def _numbered(groups: Sequence[object] | Tensor, count: int) -> Tensor:
+    """A number for every row, the same for those of one group."""
+    names = groups.tolist() if isinstance(groups, Tensor) else list(groups)
+    if len(names) != count:
+        raise IncidenceError(f"groups have a name for each of {count} rows; got {len(names)}.")
+    number = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    return torch.tensor([number[name] for name in names])
 
 
-def _random_split(rows: Tensor, seed: int, has_validation: bool) -> Split:
-    """A tenth of the rows for testing, and a tenth for validation unless that is drawn later; at least one if there are three."""
-    order = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))]
-    tenth = max(round(len(rows) / 10), int(len(rows) >= 3))
-    held = tenth if has_validation else 0
-    return Split(order[held + tenth :].sort().values, order[:held].sort().values, order[held : held + tenth].sort().values)
-
-
-def _held_out(split: Split, classes: Tensor, fraction: float, seed: int) -> Split:
-    """A split with the given fraction of every class of its training part for validation, at least one row in all."""
-    rows = split.train
-    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
-    held = torch.zeros(len(rows), dtype=torch.bool)
-    spread = order[classes[rows][order].argsort(stable=True)]  # shuffled inside, class after class
-    count = max(1, round(fraction * len(rows)))
-    held[spread[(torch.arange(count) * len(rows)).div(count, rounding_mode="floor")]] = True
-    return Split(rows[~held], rows[held], split.test)
-
-
-def assert_task(task: str | None) -> None:
-    """Refuses kinds of tasks that there are not."""
+def as_kind(task: str | None) -> Kind | None:
+    """The kind of a task by its name, if it was said; what is none is refused."""
     if task is not None and task not in METRICS:
-        raise IncidenceError(f"the task is regression or classification; got {task!r}.")
+        raise IncidenceError(f"the task is {', '.join(METRICS)} or links; got {task!r}.")
+    return cast("Kind | None", task)
 
 
 def sound(data: DataSet) -> DataSet:
@@ -272,8 +279,8 @@ def sound(data: DataSet) -> DataSet:
         raise IncidenceError(f"the data set {data.name!r} is learned within, so it has one example, with targets of its entries.")
     _assert_features(examples)
     targets = _targets(examples, data.task)
-    (_assert_numbers if data.task.kind == "regression" else _assert_classes)(targets, data.task)
-    if data.task.kind == "regression" and not all(y.is_floating_point() for y in targets):
+    (_assert_classes if data.task.kind == "classification" else _assert_numbers)(targets, data.task)
+    if data.task.kind != "classification" and not all(y.is_floating_point() for y in targets):
         targets = [y.float() for y in targets]
         examples = [e.replace(target={data.task.at: y} if data.task.at else y) for e, y in zip(examples, targets, strict=True)]
     count = len(targets[0]) if data.is_transductive else len(examples)
@@ -319,9 +326,13 @@ def _assert_numbers(targets: Sequence[Tensor], task: Task) -> None:
         if y.ndim != 1 + bool(task.at) or y.shape[-1] != len(task.names):
             form = f"[entries, {len(task.names)}]" if task.at else f"[{len(task.names)}]"
             raise IncidenceError(f"example {number}: the target has the shape {form}, for {', '.join(task.names)}; got {list(y.shape)}.")
-    if bool(torch.cat(list(targets)).isinf().any()):
-        number = next(number for number, y in enumerate(targets) if bool(y.isinf().any()))
-        raise IncidenceError(f"example {number}: the target is infinite. A value that is missing is NaN.")
+    flat = torch.cat([y.reshape(-1) for y in targets])
+    is_wrong = flat.isinf() if task.kind == "regression" else (flat != 0) & (flat != 1) & ~flat.isnan()
+    if bool(is_wrong.any()):
+        first = int(is_wrong.nonzero()[0, 0])
+        number = next(number for number, end in enumerate(accumulate(y.numel() for y in targets)) if first < end)
+        must = "is infinite" if task.kind == "regression" else f"is {float(flat[first]):g}, and a label is 0 or 1"
+        raise IncidenceError(f"example {number}: the target {must}. A value that is missing is NaN.")
 
 
 def _assert_classes(targets: Sequence[Tensor], task: Task) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from incidence.data.dataset import METRICS, DataSet, Split, Task, assert_task
+from incidence.data.dataset import METRICS, DataSet, Kind, Split, Task, as_kind
 from incidence.data.readers import Read, Reader, assert_alike
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
 
-__all__ = ["EXAMPLE", "from_examples", "with_floats"]
+__all__ = ["EXAMPLE", "from_examples", "task_of", "with_floats"]
 
 
 def _read(path: Path, errors: list[IncidenceError] | None = None) -> Iterator[Read]:
@@ -40,27 +40,15 @@ def from_examples(
 ) -> DataSet:
     """A data set from examples with targets of one kind, for the whole structure or for the entries of one pattern.
 
-    Integers are classes and other numbers are predicted as they are, unless the task is given. Messages name the source, or the data set.
+    Integers are classes and other numbers are predicted as they are, unless they are 0 and 1 alone, which are two classes, or labels if
+    there are several for each; or unless the task is given. Messages name the source, or the data set.
     """
     source = source or name
     if not examples:
         raise IncidenceError(f"the data set {name!r} is empty.")
     assert_alike((f"{source} {number}", example) for number, example in enumerate(examples))
     at, rows = _targets(examples, source)
-    assert_task(task)
-    flat, axes = torch.cat([row.reshape(-1) for row in rows]), int(bool(at))
-    kind, flat = task or ("regression" if flat.is_floating_point() else "classification"), flat.double()
-    if kind == "regression":  # [numbers] of each example, or [entries, numbers]
-        if bool(flat.isnan().all()):
-            raise IncidenceError(f"{source}: all targets are missing.")
-        rows = [row.float() if row.ndim > axes else row.float()[..., None] for row in rows]
-        width = rows[0].shape[-1]
-        form = Task("regression", ("target",) if width == 1 else tuple(f"target {k}" for k in range(width)), at=at)
-    else:  # a class of each example, or [entries]
-        if bool((flat != flat.round()).any()) or int(flat.max()) < 0:
-            raise IncidenceError(f"{source}: classes are the integers 0, 1, ..., with -1 where one is missing.")
-        rows = [row.long()[..., 0] if row.ndim == axes + 1 and row.shape[-1] == 1 else row.long() for row in rows]
-        form = Task("classification", tuple(f"class {k}" for k in range(int(flat.max()) + 1)), at=at)
+    form, rows = task_of(rows, at, task, source)
     made = [example.replace(target={at: row} if at else row) for example, row in zip(examples, rows, strict=True)]
     return DataSet(
         name,
@@ -74,11 +62,54 @@ def from_examples(
     )
 
 
+def task_of(rows: Sequence[Tensor], at: str, task: str | None, source: str) -> tuple[Task, list[Tensor]]:
+    """The task that targets are for, unless it is given, and the targets in the form it needs."""
+    kind = _kind(rows, at, as_kind(task))
+    return _as_classes(rows, at, source) if kind == "classification" else _as_numbers(rows, at, kind, source)
+
+
+def _kind(rows: Sequence[Tensor], at: str, task: Kind | None) -> Kind:
+    """What targets are for: as they say themselves, unless a task is given; several labels for each are no class."""
+    flat = torch.cat([row.reshape(-1) for row in rows])
+    width = rows[0].shape[-1] if rows[0].ndim > bool(at) else 1
+    is_missing = flat.isnan() if flat.is_floating_point() else flat == -1
+    is_yes_or_no = set(flat[~is_missing].unique().tolist()) == {0, 1}
+    if width > 1 and is_yes_or_no and task in (None, "classification"):
+        return "multilabel"
+    return task or ("regression" if flat.is_floating_point() and not is_yes_or_no else "classification")
+
+
+def _as_numbers(rows: Sequence[Tensor], at: str, kind: Kind, source: str) -> tuple[Task, list[Tensor]]:
+    """Numbers or labels: [columns] of each example, or [entries, columns]."""
+    if all(bool(row.isnan().all()) for row in rows):
+        raise IncidenceError(f"{source}: all targets are missing.")
+    found = [row.float() if row.ndim > bool(at) else row.float()[..., None] for row in rows]
+    if kind == "multilabel":
+        found = [row if told.is_floating_point() else row.masked_fill(row == -1, torch.nan) for row, told in zip(found, rows, strict=True)]
+    word, width = "label" if kind == "multilabel" else "target", found[0].shape[-1]
+    return Task(kind, (word,) if width == 1 else tuple(f"{word} {k}" for k in range(width)), at=at), found
+
+
+def _as_classes(rows: Sequence[Tensor], at: str, source: str) -> tuple[Task, list[Tensor]]:
+    """A class of each example, or [entries]; a float that is missing is NaN."""
+    flat = torch.cat([row.reshape(-1) for row in rows]).double().nan_to_num(-1)
+    if not len(flat):
+        raise IncidenceError(f"{source}: all targets are missing.")
+    if bool((flat != flat.round()).any()) or int(flat.max()) < 0:
+        raise IncidenceError(f"{source}: classes are the integers 0, 1, ..., with -1 where one is missing.")
+    found = [row.nan_to_num(-1).long() if row.is_floating_point() else row.long() for row in rows]
+    found = [row[..., 0] if row.ndim == bool(at) + 1 and row.shape[-1] == 1 else row for row in found]
+    return Task("classification", tuple(f"class {k}" for k in range(int(flat.max()) + 1)), at=at), found
+
+
 def _targets(examples: Sequence[Example], source: str) -> tuple[str, list[Tensor]]:
     """What the targets belong to, and the target of every example."""
     found = [example.target for example in examples]
     if any(target is None for target in found):
-        raise IncidenceError(f"{source}: an example has no target, so there is nothing to learn. Save examples with target=.")
+        number = next(number for number, target in enumerate(found) if target is None)
+        raise IncidenceError(
+            f"{source}: an example has no target, number {number}, so there is nothing to learn. Give it target=, or y in PyG."
+        )
     keys = {key for target in found for key in (target if isinstance(target, dict) else ("",))}
     if len(keys) != 1:
         raise IncidenceError(f"{source}: targets belong to one pattern; these belong to {', '.join(sorted(map(repr, keys)))}.")

@@ -17,13 +17,13 @@ from incidence.data.dataset import DataSet
 from incidence.data.examples_file import with_floats
 from incidence.data.links import links_of
 from incidence.data.node_tables import IDS, edge_columns, read_graph
-from incidence.data.pyg import is_pyg
+from incidence.data.pyg import MASKS, graphs_of, is_pyg
 from incidence.data.rating_tables import numbered, of_nodes
 from incidence.data.tables import Table, is_frame, is_table, open_text, table_of
 from incidence.data.tabular import NODES, beside, read_any
 from incidence.data.targets import read_parts
 from incidence.errors import IncidenceError, shown
-from incidence.geometry.convert.pyg import from_pyg
+from incidence.geometry.convert.pyg import NO_TARGET
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 
@@ -94,8 +94,10 @@ def _found(what: Any, load: Callable[[Any], DataSet], options: Mapping[str, Any]
         frames = what if isinstance(what, Mapping) else {"edges": what}
         return _of_tables("frame", {str(k): table_of(frame, f"the DataFrame {k!r}") for k, frame in frames.items()}, options)
     if is_pyg(what):
-        [graph] = what if isinstance(what, (list, tuple)) else [what]
-        return _Found("pyg", with_floats(from_pyg(graph)))
+        found = graphs_of(what, MASKS, NO_TARGET, stacklevel=6)
+        if len(found) != 1 or found[0].num_structures != 1:
+            raise IncidenceError(f"links are predicted within one graph; got {sum(one.num_structures for one in found)} graphs of PyG.")
+        return _Found("pyg", with_floats(found[0]))
     if isinstance(what, Example) and not what.is_batch:
         return _Found("example", with_floats(what))
     raise IncidenceError(f"links are those of one graph: a path, data frames, a graph of PyG or an Example; got {type(what).__name__}.")
@@ -111,9 +113,21 @@ def _of_path(path: Path, options: Mapping[str, Any]) -> _Found:
     if "hyperedges" not in options and _are_edges(path):
         return _of_tables(name, {"edges": read_any(path)}, options)
     lines = _lines(path)
-    if options.get("hyperedges", len({len(words) for _, words in lines}) > 1):
+    if options.get("hyperedges", _are_sets([words for _, words in lines])):
         return _of_sets(name, path, lines, options)
-    return _of_tables(name, {"edges": read_any(path)}, options)
+    try:
+        return _of_tables(name, {"edges": read_any(path)}, options)
+    except IncidenceError as error:
+        has_more = any(len(words) > 2 for _, words in lines)
+        hint = " If every line is a set of nodes, say so: --data-options hyperedges=true." if has_more else ""
+        raise IncidenceError(f"{error}{hint}") from error
+
+
+def _are_sets(lines: Sequence[Sequence[str]]) -> bool:
+    """Whether lines are sets of nodes: they differ in length, or have more than two words, the third of which are names of nodes, too."""
+    thirds = {words[2] for words in lines if len(words) > 2}
+    ends = {word for words in lines for word in words[:2]}
+    return len({len(words) for words in lines}) > 1 or (bool(thirds & ends) and not any(word.isdecimal() for word in thirds))
 
 
 def _are_edges(path: Path) -> bool:

@@ -84,7 +84,7 @@ def _pairs(structure: Structure, text: str) -> tuple[Tensor, Tensor]:
     return torch.stack([lists.nodes[first], lists.nodes[second]]), owner[first]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Links(Completion):
     """Entries that are there, which are known, and others that are not."""
 
@@ -198,9 +198,11 @@ def links_of(
         about: Where the data comes from.
 
     Raises:
-        IncidenceError: There is no such tensor, or several could be meant.
+        IncidenceError: There is no such tensor, or it has no entries, or several could be meant.
     """
     structure, pattern = example.structure, _tensor(example, links)
+    if not structure.num_entries(pattern):
+        raise IncidenceError(f"{name}: there are no links to learn from, as `{pattern}` has no entries.")
     text, sorts = str(pattern.unnamed()), list(structure.counts)
     others = {str(p): structure[p] for p in structure.patterns if p != pattern}
     features = {key: x for key, x in example.features.items() if structure.resolve(key) != pattern}

@@ -7,9 +7,8 @@ from typing import Any
 import torch.utils.data
 
 from incidence.data.dataset import DataSet
-from incidence.data.pyg import is_pyg
+from incidence.data.pyg import graphs_of, is_pyg, unpacked
 from incidence.errors import IncidenceError
-from incidence.geometry.convert.pyg import from_pyg
 from incidence.structure.example import Example
 from incidence.structure.examples import collate, pack, uncollate
 from incidence.structure.structure import Structure
@@ -23,7 +22,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     What is given is read and packed once, so that a batch is taken from a store by ranges, with the plans of the layers.
 
     Args:
-        examples: A list of examples, structures or graphs of PyG; a data set of PyG; or a `DataSet`.
+        examples: A list of examples, structures or graphs of PyG; a data set of PyG; a part of them that torch's `random_split` drew; or a
+            `DataSet`.
         batch_size: How many make a batch.
         shuffle: Whether every epoch has an order of its own.
         options: Others of torch's loader, such as `drop_last` and `generator`.
@@ -40,7 +40,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     """
 
     def __init__(self, examples: Any, batch_size: int = 1, shuffle: bool = False, **options: Any) -> None:
-        items = from_pyg(examples) if is_pyg(examples) else examples.examples if isinstance(examples, DataSet) else examples
+        examples = unpacked(examples)
+        items = graphs_of(examples, stacklevel=3) if is_pyg(examples) else examples.examples if isinstance(examples, DataSet) else examples
         items = [items] if isinstance(items, (Example, Structure)) else list(items)
         if not items or not all(isinstance(item, (Example, Structure)) for item in items):
             came = next((type(item).__name__ for item in items if not isinstance(item, (Example, Structure))), "nothing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib import import_module
 from os import PathLike, fspath
 from os.path import exists, expanduser
@@ -15,9 +16,11 @@ from incidence.data.dataset import DataSet, sound
 from incidence.data.examples_file import from_examples
 from incidence.data.folders import read_folder
 from incidence.data.link_sources import load_links
-from incidence.data.pyg import PREFIX, from_pyg_data, from_pyg_name, is_pyg
+from incidence.data.molecules.scaffolds import scaffolds
+from incidence.data.molecules.smiles import smiles_of
+from incidence.data.pyg import PREFIX, from_pyg_data, from_pyg_name, is_pyg, unpacked
 from incidence.data.readers import assert_options, options_of
-from incidence.data.tables import is_frame
+from incidence.data.tables import are_frames, listed
 from incidence.data.tabular import from_frames
 from incidence.errors import IncidenceError, shown
 from incidence.structure.example import Example
@@ -74,13 +77,16 @@ def load(
     reader: str | None = None,
     validation: float | None = None,
     seed: int = 0,
+    cv: int | None = None,
+    groups: str | Sequence[object] | None = None,
     **options: Any,
 ) -> DataSet:
     """Data of any kind, looked at and ready for training.
 
     Args:
         what: The name of a data set; `pyg:` and one of PyG; the path of a file or folder (see docs/datasets.md for the layouts); a data set
-            of PyG, or graphs of it; a data frame of pandas or polars, or several by name; an `Example` or a list of them; or a `DataSet`.
+            of PyG, or graphs of it; a data frame of pandas or polars, or several by name; an `Example` or a list of them; part of such a
+            list, as torch's `random_split` gives it; or a `DataSet`.
         target: What is to be predicted, if there are several things: a column or a property, or several in a list or divided by commas; of
             PyG the number of a column.
         folder: Where the files of a named data set are.
@@ -89,6 +95,9 @@ def load(
         reader: The name of the reader of files, if their suffixes do not tell.
         validation: Which share of the training data is kept apart for validation, where the data does not tell that part.
         seed: Of splits that are drawn.
+        cv: How many folds a cross validation has, where the data does not tell its parts: `data.splits` has a split for each.
+        groups: What keeps rows together in one part, where these are drawn: a column of the data, `scaffold` for molecules, or a name for
+            every row.
         options: Others of the data, of its layout, or of the reader of files; `smiles` is the column of a table that has SMILES.
 
     Raises:
@@ -101,7 +110,20 @@ def load(
         (('solubility',), [923, 102, 257])
     """
     data = load_whole(what, target, folder=folder, task=task, reader=reader, seed=seed, **options)
-    return data.with_parts(validation, seed)
+    return data.with_parts(validation, seed, cv, _groups(data, groups) if isinstance(groups, str) else groups)
+
+
+def _groups(data: DataSet, name: str) -> Sequence[object]:
+    """The group of every row: a column, or the scaffolds of molecules."""
+    if name in data.columns:
+        return data.columns[name]
+    if name != "scaffold" or data.reader != "molecule":
+        own = " It is no column beside the target" + (f"; there are: {listed(data.columns)}." if data.columns else ", as there is none.")
+        raise IncidenceError(f"groups={name!r}: rows are kept together by a column, or by the scaffold of molecules.{own}")
+    smiles = smiles_of(data)
+    if not smiles:
+        raise IncidenceError(f"{data.name}: scaffolds are told by SMILES, and the data has no column of them.")
+    return scaffolds(smiles)
 
 
 def load_whole(
@@ -115,7 +137,7 @@ def load_whole(
     **options: Any,
 ) -> DataSet:
     """What `load` gives, without parts unless the data tells them."""
-    home = None if folder is None else Path(expanduser(fspath(folder)))
+    home, what = None if folder is None else Path(expanduser(fspath(folder))), unpacked(what)
 
     def call(function: Callable[..., DataSet], who: str, *arguments: Any) -> DataSet:
         """Calls a function with those of the options that it takes; others are refused."""
@@ -148,9 +170,11 @@ def load_whole(
         place = expanduser(fspath(what))
         if not exists(place):  # which has no trouble with names that are too long
             have = f"{', '.join(sorted(DATA_SETS))}, and `{PREFIX}CLASS/NAME` for those of PyG"
-            raise IncidenceError(f"{shown(fspath(what))} is no data set and no file or folder. Data sets: {have}.")
+            close = get_close_matches(fspath(what), DATA_SETS, n=1)
+            guess = f" Did you mean {close[0]}?" if close else ""
+            raise IncidenceError(f"{shown(fspath(what))} is no data set and no file or folder. Data sets: {have}.{guess}")
         data = read_folder(Path(place), target, reader=reader, task=task, **options)
-    elif is_frame(what) or (isinstance(what, Mapping) and what and all(map(is_frame, what.values()))):
+    elif are_frames(what):
         data = from_frames(what, target, reader=reader, task=task, **options)
     elif is_pyg(what):
         data = call(from_pyg_data, "data of PyG", what)

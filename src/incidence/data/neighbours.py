@@ -9,9 +9,8 @@ import torch
 import torch.utils.data
 
 from incidence.data.dataset import DataSet
-from incidence.data.pyg import is_pyg
+from incidence.data.pyg import MASKS, graphs_of, is_pyg, unpacked
 from incidence.errors import IncidenceError
-from incidence.geometry.convert.pyg import from_pyg
 from incidence.structure.edit import as_nodes
 from incidence.structure.example import Example, SampledExample
 from incidence.structure.sampling import as_sizes, prepare_samples
@@ -27,7 +26,8 @@ class NeighbourLoader(torch.utils.data.DataLoader[Any]):
 
     Args:
         example: The one large example; a graph of PyG, or a `DataSet` that has one example.
-        sizes: How many neighbours of each node to draw at every step; None or -1 for all of them.
+        sizes: How many neighbours of each node to draw at every step; None or -1 for all of them. `num_neighbors`, as PyG calls it, is the
+            same.
         batch_size: How many seeds a batch has.
         shuffle: Whether every epoch has an order of its own.
         nodes: The seeds: a mask or numbers; by sort, if there are several, of which it names one. All nodes, if not given.
@@ -46,10 +46,21 @@ class NeighbourLoader(torch.utils.data.DataLoader[Any]):
     """
 
     def __init__(
-        self, example: Any, sizes: Sequence[int | None], batch_size: int = 1, shuffle: bool = False, nodes: Any = None, **options: Any
+        self,
+        example: Any,
+        sizes: Sequence[int | None] | None = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        nodes: Any = None,
+        *,
+        num_neighbors: Sequence[int | None] | None = None,
+        **options: Any,
     ) -> None:
+        if (sizes is None) == (num_neighbors is None):
+            came = "neither" if sizes is None else "both"
+            raise IncidenceError(f"a NeighbourLoader takes sizes, or num_neighbors, which is the same, as in sizes=[10, 10]; got {came}.")
         one = _one_example(example)
-        as_sizes(None, sizes)
+        steps = as_sizes(None, num_neighbors if sizes is None else sizes)
         counts = one.structure.counts
         if nodes is None:
             nodes = {sort: torch.arange(n) for sort, n in counts.items()}
@@ -59,7 +70,7 @@ class NeighbourLoader(torch.utils.data.DataLoader[Any]):
             raise IncidenceError(f"the seeds of a loader are of one sort, as in nodes={{'user': mask}}; got {', '.join(found) or 'none'}.")
         [(sort, seeds)] = found.items()
         prepare_samples(one.structure)  # once, before processes share it
-        made = _Surroundings(one, list(sizes), sort if isinstance(nodes, Mapping) else None)
+        made = _Surroundings(one, steps, sort if isinstance(nodes, Mapping) else None)
         super().__init__(seeds.tolist(), batch_size, shuffle, **{"collate_fn": made, **options})  # type: ignore[arg-type]
 
 
@@ -74,7 +85,8 @@ class _Surroundings:
 
 
 def _one_example(what: Any) -> Example:
-    items = from_pyg(what) if is_pyg(what) else what.examples if isinstance(what, DataSet) else what
+    what = unpacked(what)
+    items = graphs_of(what, MASKS, stacklevel=4) if is_pyg(what) else what.examples if isinstance(what, DataSet) else what
     items = [items] if isinstance(items, Example) else list(items) if isinstance(items, (list, tuple)) else []
     if len(items) != 1 or not isinstance(items[0], Example) or items[0].num_structures != 1:
         came = type(what).__name__ if len(items) < 2 else f"{len(items)} examples"

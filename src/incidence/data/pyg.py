@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from inspect import isclass, signature
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from zipfile import BadZipFile
 
 import torch
+import torch.utils.data
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
@@ -18,14 +19,17 @@ from incidence.data.dataset import DataSet, Split
 from incidence.data.examples_file import from_examples, with_floats
 from incidence.data.graphs import EDGES, node_features
 from incidence.errors import IncidenceError, need
-from incidence.geometry.convert.pyg import read_graphs, warn_of_unused
+from incidence.geometry.convert.loose import read_loosely
+from incidence.geometry.convert.pyg import NO_TARGET, Reading, name_in, warn_about
+from incidence.geometry.convert.simple import no_loops
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
 
-__all__ = ["PREFIX", "examples_of_pyg", "from_pyg_data", "from_pyg_name", "is_pyg"]
+__all__ = ["MASKS", "PREFIX", "examples_of_pyg", "from_pyg_data", "from_pyg_name", "graphs_of", "is_pyg", "unpacked"]
 
 PREFIX = "pyg:"
-_MASKS = ("train_mask", "val_mask", "test_mask")
+_OWN_TEXTS = ("edge_pattern", "target_of")  # which `to_pyg` writes
+MASKS = ("train_mask", "val_mask", "test_mask")
 _TROUBLE = (OSError, EOFError, RuntimeError, BadZipFile)  # what PyG raises without a network
 
 
@@ -67,6 +71,12 @@ def is_pyg(what: Any) -> bool:
     return pyg is not None and (isinstance(what, pyg.Dataset) or all(isinstance(one, (pyg.Data, pyg.HeteroData)) for one in graphs))
 
 
+def unpacked(what: Any) -> Any:
+    """A data set of torch, such as a part that `random_split` drew, as a list of what it has; anything else as it is."""
+    is_of_torch = isinstance(what, torch.utils.data.Dataset) and hasattr(what, "__len__") and not is_pyg(what)
+    return [what[number] for number in range(len(what))] if is_of_torch else what
+
+
 def from_pyg_data(
     dataset: Any,
     *,
@@ -80,7 +90,7 @@ def from_pyg_data(
     """A data set of PyG, one of its graphs or a list of them, ready for training.
 
     Nodes without features get log(1 + degree) and 1 / (degree + 1), edges without features a column of ones. A single graph with masks is
-    learned within, with the splits that the masks tell.
+    learned within, with the splits that the masks tell; of `HeteroData` those of the node type that has `y`.
 
     Args:
         dataset: The data set, a `Data` with `y`, or a list of them.
@@ -102,20 +112,39 @@ def from_pyg_data(
         (('class 0', 'class 1'), torch.Size([2, 2]))
     """
     items = _as_list(dataset)
-    examples = [_column(example, target, name) for example in examples_of_pyg(items, edges, features)]
+    masked = _masked(items)
+    found, edges = _examples(items, Reading(edges, features or {}), [] if masked is None else [name_in(masked, key) for key in MASKS])
+    examples = [_column(example, target, name) for example in found]
     told = [Split(*(torch.as_tensor(part) for part in split)) for split in splits]
-    if not told and len(examples) == 1:
-        told = _masks(items[0])
+    if not told and masked is not None:
+        told = [_of_entries(split, examples[0], masked, name) for split in _masks(masked, name)]
     given = {key: value for key, value in (("edges", edges), ("features", features)) if value is not None}
-    return replace(from_examples(examples, name=name, task=task, splits=told), reader_options=given)
+    return replace(from_examples(examples, name=name, task=task, splits=told), reader_options=given, columns=_texts(items, len(examples)))
 
 
 def examples_of_pyg(dataset: Any, edges: str | None = None, features: Mapping[str, str] | None = None) -> list[Example]:
     """The graphs of a data set of PyG, or of a list, with features of nodes and edges, whether they have targets or not."""
-    items = _as_list(dataset)
-    warn_of_unused(items, {*_MASKS, *(features or ())}, stacklevel=6)
-    parts = read_graphs(items, edges, features) if items else []
-    return [_complete(one) for part in parts for one in (uncollate(part) if part.is_batch else [part])]
+    return _examples(_as_list(dataset), Reading(edges, features or {}, NO_TARGET), MASKS)[0]
+
+
+def graphs_of(what: Any, used: Collection[str] = (), target: str | None = None, stacklevel: int = 2) -> list[Example]:
+    """The same for loaders: features and targets as they are, edges as `load` reads them; a batch stays one."""
+    items = _as_list(what)
+    warn_about(items, used, stacklevel + 1)
+    return read_loosely(items, Reading(target=target), stacklevel=stacklevel + 1)[0]
+
+
+def _examples(items: Sequence[Any], reading: Reading, used: Collection[str]) -> tuple[list[Example], str | None]:
+    warn_about(items, {*used, *_texts(items, len(items)), *reading.features}, stacklevel=7)
+    parts, edges = read_loosely(items, reading, keeps="edges='i j'", stacklevel=7)
+    return [_complete(one) for part in parts for one in (uncollate(part) if part.is_batch else [part])], edges
+
+
+def _texts(items: Sequence[Any], count: int) -> dict[str, list[str]]:
+    """What all graphs tell of themselves in words, such as `smiles` or `name`: predictions stand beside it."""
+    told = [item.to_dict() for item in items] if len(items) == count else []
+    keys = [key for key, value in told[0].items() if isinstance(value, str) and key not in _OWN_TEXTS] if told else []
+    return {key: [own[key] for own in told] for key in keys if all(isinstance(own.get(key), str) for own in told)}
 
 
 def _as_list(dataset: Any) -> list[Any]:
@@ -137,18 +166,44 @@ def _column(example: Example, target: int | None, name: str) -> Example:
     whole = example.target
     if target is None or whole is None:
         return example
+    if isinstance(whole, dict) and len(whole) > 1:
+        return example  # which is refused later
     [(key, y)] = whole.items() if isinstance(whole, dict) else [("", whole)]
-    if not y.ndim or not 0 <= target < y.shape[-1]:
+    y = y[..., None] if y.ndim == bool(key) else y
+    if not 0 <= target < y.shape[-1]:
         raise IncidenceError(f"the targets of {name!r} have the shape {list(y.shape)}, so there is no column {target}.")
     chosen = y[..., target : target + 1]
     return example.replace(target={key: chosen} if isinstance(whole, dict) else chosen)
 
 
-def _masks(data: Any) -> list[Split]:
+def _masked(items: Sequence[Any]) -> Any:
+    """What has the target of the only graph, its nodes or those of a type, if masks tell the parts for training and testing; else None."""
+    stores = [own for own in items[0].stores if "batch" not in own] if len(items) == 1 else []
+    found = [own for own in stores if all(isinstance(own.get(key), Tensor) and own[key].ndim for key in ("y", "train_mask", "test_mask"))]
+    return found[0] if len(found) == 1 else None
+
+
+def _masks(store: Any, name: str) -> list[Split]:
     """The splits that masks tell; a mask may have a column for each."""
-    train, held, test = map(data.get, _MASKS)
-    if train is None or test is None:
-        return []
+    train, held, test = map(store.get, MASKS)
     tables = [mask[:, None] if mask.ndim == 1 else mask for mask in (train, torch.zeros_like(train) if held is None else held, test)]
+    for key, table in zip(MASKS, tables, strict=True):
+        if len(table) != len(store.y):
+            raise IncidenceError(f"{name}: {name_in(store, key)} has {len(table)} rows, and y has {len(store.y)}: it needs one for each.")
     count = max(table.shape[1] for table in tables)
     return [Split(*(table.expand(-1, count)[:, k].nonzero()[:, 0] for table in tables)) for k in range(count)]
+
+
+def _of_entries(split: Split, example: Example, store: Any, name: str) -> Split:
+    """A split of the rows of `y` as one of the entries of the target: of edges, `y` has a row for each column of `edge_index`."""
+    keys = [key for key in (example.target if isinstance(example.target, dict) else ()) if len(Pattern(key).letters) > 1]
+    if "edge_index" not in store or not keys:  # of nodes, and several targets are refused later
+        return split
+    key = keys[0]
+    kept = [rows[no_loops(Pattern(key), store.edge_index[:, rows])] for rows in split]
+    parts = [example.structure.locate(key, store.edge_index[:, rows]).unique() for rows in kept]
+    if len(torch.cat(parts).unique()) < sum(map(len, parts)):
+        raise IncidenceError(
+            f"{name}: masks put an edge and its reverse, or a parallel one, into different parts: make them equal, or use edges='(i j)'."
+        )
+    return Split(*parts)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from incidence.data.building import Asked, splits_of
-from incidence.data.columns import as_features, find_column
+from incidence.data.columns import as_features, columns_of, find_column
 from incidence.data.completion import FOLDS, QUERY, Completion
 from incidence.data.dataset import DataSet
 from incidence.data.node_tables import IDS, edge_columns
@@ -226,7 +226,7 @@ def of_nodes(table: Table, key: str, names: Sequence[str]) -> Tensor:
     if len(set(table[key])) < len(table):
         again = next(k for k, name in enumerate(table[key]) if name in table[key][:k])
         raise IncidenceError(f"{table.source}, {table.places[again]}: `{key}` {table[key][again]!r} has a row already.")
-    x, _ = as_features(table, [name for name in table.columns if name != key and not is_split(name)])
+    x = as_features(table, columns_of(table, [name for name in table.columns if name != key and not is_split(name)]))
     row = {name: k for k, name in enumerate(table[key])}
     made = x.mean(0, keepdim=True).repeat(len(names), 1)
     known = [k for k, name in enumerate(names) if name in row]

@@ -64,7 +64,7 @@ def damped_means(index: Tensor, values: Tensor, sizes: Sequence[int], damping: f
     return Means(mean, biases, counts)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Ratings(Completion):
     """Numbers for pairs (or triples, ...) of nodes of different sorts.
 

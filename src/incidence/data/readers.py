@@ -28,12 +28,14 @@ class Read(NamedTuple):
         example: With features.
         nodes: What the file calls the nodes, in their order; None if they are numbered from 0.
         properties: What else the file says about it, as text; one of them may be the target.
+        columns: What else the file says about each of its nodes, as text by column.
     """
 
     name: str
     example: Example
     nodes: tuple[str, ...] | None = None
     properties: Mapping[str, str] = {}
+    columns: Mapping[str, Sequence[str]] = {}
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
+import re
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,11 +20,13 @@ from incidence.data.readers import legible
 from incidence.errors import IncidenceError
 from incidence.limits import assert_unpacked
 
-__all__ = ["SUFFIXES", "Table", "is_frame", "is_table", "join_parts", "listed", "open_text", "read_table", "readable", "table_of"]
+__all__ = ["SUFFIXES", "Table", "are_frames", "has_tables", "is_frame", "is_table", "join_parts", "listed", "open_text", "read_table"]
+__all__ += ["readable", "table_of"]
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 """Of files that are tables, whatever is in them."""
 _DELIMITERS = ",\t;"
+_COMMA = re.compile(r"[+-]?(\d+|\d*,\d+)([eE][+-]?\d+)?")
 _LISTED = 8
 
 Line = tuple[int, list[str]]
@@ -95,7 +100,9 @@ def is_table(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
-def read_table(path: Path, has_names: Callable[[list[str], list[list[str]]], bool] = lambda first, others: True) -> Table:
+def read_table(
+    path: Path, has_names: Callable[[list[str], list[list[str]]], bool] = lambda first, others: True, by_blanks: bool = True
+) -> Table:
     """A table from a file, plain or compressed with gzip, divided by commas, tabs or semicolons, whichever its first line has most of.
 
     Files of SMILES (`.smi`) may be divided by blanks.
@@ -103,12 +110,13 @@ def read_table(path: Path, has_names: Callable[[list[str], list[list[str]]], boo
     Args:
         path: The file.
         has_names: Tells from the first line, and some of those that follow, whether it names the columns.
+        by_blanks: Whether blanks divide the lines of a file whose first line has none of the other marks.
 
     Raises:
         IncidenceError: It cannot be read, has no rows, or a line has another number of values than the first.
     """
     with open_text(path) as file:
-        lines = list(_lines(file, is_smiles=".smi" in path.suffixes))
+        lines = list(_lines(file, is_smiles=".smi" in path.suffixes, by_blanks=by_blanks))
     if not lines:
         raise IncidenceError(f"{path} has no rows: its first line names the columns, and every other one is a row.")
     is_named = has_names(lines[0][1], [words for _, words in islice(lines, 1, 30)])
@@ -119,8 +127,14 @@ def read_table(path: Path, has_names: Callable[[list[str], list[list[str]]], boo
     for number, words in rows:
         if len(words) != len(names):
             raise IncidenceError(f"{path}, line {number}: there are {len(words)} values for {len(names)} columns.")
-    columns = {name: [words[k] for _, words in rows] for k, name in enumerate(names)}
+    columns = {name: _with_points([words[k] for _, words in rows]) for k, name in enumerate(names)}
     return Table(str(path), columns, [f"line {number}" for number, _ in rows], is_named)
+
+
+def _with_points(texts: list[str]) -> list[str]:
+    """A column of numbers some of which have a decimal comma, as tables divided by semicolons have them, with points."""
+    is_so = any("," in text for text in texts) and all(_COMMA.fullmatch(text) for text in texts if text)
+    return [text.replace(",", ".") for text in texts] if is_so else texts
 
 
 def join_parts(tables: Mapping[str, Table]) -> Table:
@@ -170,14 +184,14 @@ def open_text(path: Path) -> Iterator[IO[str]]:
             yield file
 
 
-def _lines(file: IO[str], is_smiles: bool) -> Iterator[Line]:
+def _lines(file: IO[str], is_smiles: bool, by_blanks: bool) -> Iterator[Line]:
     """The words of every line that has some."""
     start = file.read(1 << 16)
     file.seek(0)
     if "\0" in start:
         raise ValueError("it has bytes that are 0")
     first = next((line.strip() for line in start.splitlines() if line.strip()), "")
-    if (is_smiles and "\t" not in first and " " in first) or not any(mark in first for mark in _DELIMITERS):
+    if by_blanks and ((is_smiles and "\t" not in first and " " in first) or not any(mark in first for mark in _DELIMITERS)):
         yield from _blank_lines(file)
         return
     reader, width = csv.reader(file, delimiter="\t" if is_smiles and "\t" in first else max(_DELIMITERS, key=first.count)), 0
@@ -198,6 +212,19 @@ def _blank_lines(file: IO[str]) -> Iterator[Line]:
 def is_frame(what: Any) -> bool:
     """Whether something is a data frame, of pandas or polars: who has one has imported its library."""
     return all(hasattr(what, name) for name in ("columns", "to_dict", "__len__", "__getitem__")) and not isinstance(what, type)
+
+
+def are_frames(what: Any) -> bool:
+    """Whether something is a data frame, or several by name."""
+    return is_frame(what) or (isinstance(what, Mapping) and bool(what) and all(map(is_frame, what.values())))
+
+
+def has_tables(what: Any) -> bool:
+    """Whether something may have tables: a file or folder of them, or data frames."""
+    if not isinstance(what, (str, PathLike)):
+        return are_frames(what)
+    path = Path(what).expanduser()
+    return os.path.isdir(path) or is_table(path)
 
 
 def table_of(frame: Any, source: str = "the DataFrame") -> Table:

@@ -19,7 +19,7 @@ from incidence.data.tables import Table, is_frame, listed, read_table, table_of
 from incidence.data.targets import wanted_names
 from incidence.errors import IncidenceError
 
-__all__ = ["NODES", "beside", "from_frames", "from_tables", "read_any", "read_rows"]
+__all__ = ["NODES", "beside", "from_frames", "from_tables", "read_any", "read_rows", "tables_of", "with_nodes"]
 
 
 NODES, _EDGES = ("nodes", "node", "vertices"), ("edges", "edge", "links", "graph")
@@ -44,10 +44,15 @@ def read_any(path: Path, smiles: str | None = None) -> Table:
     return read_table(path, has_names)
 
 
+def tables_of(what: Any) -> dict[str, Table]:
+    """The tables of a data frame, or of several by name."""
+    frames = what if isinstance(what, Mapping) else {"": what}
+    return {str(name): table_of(frame, f"the DataFrame {name!r}" if name else "the DataFrame") for name, frame in frames.items()}
+
+
 def from_frames(what: Any, target: object = None, *, reader: str | None = None, task: str | None = None, **options: Any) -> DataSet:
     """A data set from a data frame, or several by name."""
-    frames = what if isinstance(what, Mapping) else {"": what}
-    tables = {str(name): table_of(frame, f"the DataFrame {name!r}" if name else "the DataFrame") for name, frame in frames.items()}
+    tables = tables_of(what)
     source = next(iter(tables.values())).source if len(tables) == 1 else "the DataFrames"
     return from_tables(tables, Asked(source, "frame", reader, wanted_names(target), task, options))
 
@@ -58,10 +63,7 @@ def from_tables(tables: Mapping[str, Table], asked: Asked) -> DataSet:
     Raises:
         IncidenceError: It is not clear what they have; the message says what was looked for.
     """
-    given = asked.options.get("nodes")
-    tables = {**tables, **{f"nodes {k}": table for k, table in enumerate(beside(given, "nodes").values())}}
-    nodes = next((table for name, table in tables.items() if name.lower() in NODES or name == "nodes 0"), None)
-    edges = next((table for name, table in tables.items() if name.lower() in _EDGES or (given is not None and table is not nodes)), None)
+    tables, edges, nodes = with_nodes(tables, asked.options.get("nodes"))
     if nodes is not None and edges is not None and len(tables) == 2:
         return from_node_tables(edges, nodes, asked)
     if len(tables) == 1 and not _TOLD & asked.options.keys():
@@ -75,6 +77,14 @@ def from_tables(tables: Mapping[str, Table], asked: Asked) -> DataSet:
     return from_rating_tables(main, {**others, **beside(asked.options.get("tables"), "tables")}, asked)
 
 
+def with_nodes(tables: Mapping[str, Table], given: Any) -> tuple[Mapping[str, Table], Table | None, Table | None]:
+    """The tables with those of nodes that stand beside them, and the table of edges and that of nodes, if they are there."""
+    tables = {**tables, **{f"nodes {k}": table for k, table in enumerate(beside(given, "nodes").values())}}
+    nodes = next((table for name, table in tables.items() if name.lower() in NODES or name == "nodes 0"), None)
+    edges = next((table for name, table in tables.items() if name.lower() in _EDGES or (given is not None and table is not nodes)), None)
+    return tables, edges, nodes
+
+
 def _ratings(tables: Mapping[str, Table], asked: Asked) -> Table | None:
     """The table of ratings: the only one, or the one that is called so, if its columns are clear or others say that it is one."""
     found = list(tables.values()) if len(tables) == 1 else [table for name, table in tables.items() if name.lower() in _MAIN]
@@ -83,9 +93,10 @@ def _ratings(tables: Mapping[str, Table], asked: Asked) -> Table | None:
     [table] = found
     if len(tables) > 1 or _TOLD & asked.options.keys():
         return table
+    if edge_columns(table) is not None and not set(asked.target) & set(table.columns):  # the target is somewhere else
+        return None
     rating = find_rating(table, asked.target) if len(asked.target) < 2 else None
-    are_edges = edge_columns(table) is not None and not asked.target
-    return None if rating is None or are_edges or find_keys(table, rating) is None else table
+    return None if rating is None or find_keys(table, rating) is None else table
 
 
 def _unclear(tables: Mapping[str, Table], asked: Asked) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Collection, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from incidence.data.dataset import Task, assert_task
+from incidence.data.dataset import Task, as_kind
 from incidence.data.readers import as_float
 from incidence.data.tables import Table, listed
 from incidence.errors import IncidenceError
@@ -19,8 +20,12 @@ __all__ = ["PARTS", "as_classes", "choose_targets", "is_missing", "is_split", "r
 PARTS = {"train": 0, "training": 0, "validation": 1, "valid": 1, "val": 1, "dev": 1, "test": 2}
 """What people call the parts."""
 _MISSING = {"", "nan", "na", "none", "null", "?"}
+_SAID = {"no": 0.0, "yes": 1.0, "false": 0.0, "true": 1.0, "inactive": 0.0, "active": 1.0}
+"""What stands for 0 and 1."""
 _USUAL = {"target", "targets", "y", "label", "labels", "class"}
 """What people call a target."""
+_MANY_CLASSES = 20
+"""So many there may be of few rows; of more rows, half as many."""
 
 
 def is_missing(text: str) -> bool:
@@ -41,12 +46,12 @@ def wanted_names(target: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def choose_targets(table: Table, asked: Sequence[str], used: Collection[str] = ()) -> tuple[str, ...]:
+def choose_targets(table: Table, asked: Sequence[str], used: Collection[str] = (), prefers_numbers: bool = True) -> tuple[str, ...]:
     """The columns that are to be predicted: those asked for, or the one that is clear.
 
     A lone text may name several, divided by commas. Without any, it is the only column that is not used otherwise; else the only one
-    that is called as targets usually are; else the only one with numbers, or without. A column that counts the rows, or has one value
-    throughout, is none if there is another.
+    that is called as targets usually are; else the only one with numbers, unless numbers may be something else here; else all, if each
+    says yes or no. A column that counts the rows, or has one value throughout, is none if there is another.
 
     Raises:
         IncidenceError: A column is not there, or none is clear.
@@ -61,25 +66,35 @@ def choose_targets(table: Table, asked: Sequence[str], used: Collection[str] = (
     told = [name for name in table.columns if name not in used and not is_split(name) and _tells(table[name])]
     free = [name for name in told if not _counts(table[name]) and len({*table[name]} - {""}) > 1]
     numbers = [name for name in free if all(as_float(text) is not None for text in table[name] if not is_missing(text))]
-    words = [name for name in free if name not in numbers]
-    for some in (free, [name for name in free if name.lower() in _USUAL], numbers, words, told):
+    for some in (free, [name for name in free if name.lower() in _USUAL], numbers if prefers_numbers else [], told):
         if len(some) == 1:
             return (some[0],)
-    could = f"could be any of: {listed(free)}" if free else f"is none of: {listed(table.columns)}"
-    several = f", or several: --target {','.join(free[:3])}" if len(numbers) > 1 else ""
+    if free and all(_are_yes_or_no(table[name]) for name in free):
+        return tuple(free)
+    nothing = f"is none of: {listed(table.columns)}, which are empty, names, or used otherwise"
+    could = f"could be any of: {listed(free)}" if free else nothing
+    several = f", or several: --target {shlex.quote(','.join(free[:3]))}" if len(numbers) > 1 else ""
     raise IncidenceError(f"{table.source}: what is to be predicted {could}. Say which {table.word} with --target{several}.")
 
 
 def _tells(texts: Sequence[str]) -> bool:
-    """Whether a column tells something: it is not empty, and has not a name of its own for each row."""
+    """Whether a column tells something: it is not empty, and has not a name of its own for each row, or nearly each."""
     present = [text for text in texts if not is_missing(text)]
-    are_names = len(set(present)) == len(present) > 2 and all(as_float(text) is None for text in present)
+    are_names = (len(set(present)) == len(present) > 2 or _are_too_many(present)) and any(as_float(text) is None for text in present)
     return bool(present) and not are_names
 
 
+def _are_too_many(present: Sequence[str]) -> bool:
+    """Whether values differ too often to be classes."""
+    return len(set(present)) > max(_MANY_CLASSES, len(present) // 2)
+
+
 def _counts(texts: Sequence[str]) -> bool:
-    """Whether a column does nothing but count the rows."""
-    return list(texts) in [[str(start + k) for k in range(len(texts))] for start in (0, 1)]
+    """Whether a column does nothing but number the rows, maybe with gaps."""
+    if not all(text.isdecimal() and len(text) < 10 for text in texts):
+        return False
+    numbers = [int(text) for text in texts]
+    return numbers[0] in (0, 1) and all(a < b for a, b in pairwise(numbers)) and numbers[-1] - numbers[0] <= 1.1 * (len(numbers) - 1)
 
 
 def is_split(name: str) -> bool:
@@ -104,46 +119,69 @@ def read_targets(source: str, columns: Mapping[str, Sequence[str]], task: str | 
     """The task, and a row of targets for each example: [rows, columns] floats, or [rows] classes; an empty text, or `nan`, is missing.
 
     Without a task, text makes classes and numbers do not, unless they are 0 and 1 alone; with `classification`, numbers are names of
-    classes, too.
+    classes, too. Several columns of 0 and 1, or of no and yes, are labels.
+
+    Example:
+        >>> read_targets("a.csv", {"toxic": ["0", "1", ""], "soluble": ["yes", "no", "no"]})
+        (Task(kind='multilabel', names=('toxic', 'soluble'), at='', unit='', ranks=(), target=''), tensor([[0., 1.],
+                [1., 0.],
+                [nan, 0.]]))
     """
-    assert_task(task)
+    task = as_kind(task)
     for name, texts in columns.items():
         if all(is_missing(text) for text in texts):
             raise IncidenceError(f"{source}: all values of the target `{name}` are missing.")
+    are_labels = len(columns) > 1 and task in (None, "classification") and all(map(_are_yes_or_no, columns.values()))
+    if task == "multilabel" or are_labels:
+        must = "for labels 0 or 1, or no or yes"
+        return Task("multilabel", tuple(columns)), _as_numbers(source, columns, _yes_or_no, must)
     kinds = {name: task or _kind(source, name, texts, len(columns) == 1) for name, texts in columns.items()}
     if "classification" not in kinds.values():
-        rows = [[math.nan if is_missing(text) else as_float(text) for text in texts] for texts in columns.values()]
-        for (name, texts), row in zip(columns.items(), rows, strict=True):
-            wrong = next((text for text, value in zip(texts, row, strict=True) if value is None or math.isinf(value)), None)
-            if wrong is not None:
-                raise IncidenceError(f"{source}: the target `{name}` is a finite number for regression; got {wrong!r}.")
-        if len(columns) > 1 and task is None and all(set(row) == {0.0, 1.0} for row in _known(rows)):
-            warnings.warn(
-                f"{source}: the targets {listed(columns)} are 0 or 1 each, and are predicted as numbers, by their squared error. For "
-                f"probabilities and the area under the ROC curve give one of them alone, as in --target {next(iter(columns))}; "
-                f"--task regression says that numbers are meant.",
-                stacklevel=2,
-            )
-        return Task("regression", tuple(columns)), torch.tensor(rows).T.contiguous()
+        return Task("regression", tuple(columns)), _as_numbers(source, columns, as_float, "a finite number for regression")
     if len(columns) > 1:
         name = next(name for name, kind in kinds.items() if kind == "classification")
         raise IncidenceError(f"{source}: the target `{name}` has classes, which are predicted alone: give target={name!r} or another.")
-    [texts] = columns.values()
-    return as_classes([None if is_missing(text) else text.strip() for text in texts])
+    [(name, texts)] = columns.items()
+    present = [text for text in texts if not is_missing(text)]
+    if _are_too_many(present):
+        what = "numbers are predicted as they are with task='regression'" if _are_numbers(present) else f"they begin with {present[0]!r}"
+        many = f"{len(set(present))} different values in {len(present)} rows"
+        raise IncidenceError(f"{source}: the target `{name}` has {many}, too many to be classes; {what}.")
+    return as_classes([None if is_missing(text) else text.strip() for text in texts], name)
 
 
-def _known(rows: Sequence[Sequence[float | None]]) -> list[list[float]]:
-    """The values that are not missing, of every column."""
-    return [[value for value in row if value is not None and not math.isnan(value)] for row in rows]
+def _as_numbers(source: str, columns: Mapping[str, Sequence[str]], read: Callable[[str], float | None], must: str) -> Tensor:
+    """A row for each example, [rows, columns], with NaN where a value is missing."""
+    rows = [[math.nan if is_missing(text) else read(text) for text in texts] for texts in columns.values()]
+    for (name, texts), row in zip(columns.items(), rows, strict=True):
+        wrong = next((text for text, value in zip(texts, row, strict=True) if value is None or math.isinf(value)), None)
+        if wrong is not None:
+            raise IncidenceError(f"{source}: the target `{name}` is {must}; got {wrong!r}.")
+    return torch.tensor(rows).T.contiguous()
 
 
-def as_classes(names: Sequence[str | None]) -> tuple[Task, Tensor]:
+def _yes_or_no(text: str) -> float | None:
+    """1 for a text that says yes, 0 for one that says no, and None for others."""
+    value = _SAID.get(text.strip().lower(), as_float(text))
+    return value if value in (0.0, 1.0) else None
+
+
+def _are_yes_or_no(texts: Sequence[str]) -> bool:
+    """Whether all values of a column that are there say yes or no."""
+    return all(_yes_or_no(text) is not None for text in texts if not is_missing(text))
+
+
+def as_classes(names: Sequence[str | None], target: str = "") -> tuple[Task, Tensor]:
     """A class for each name, in the order of names, or of numbers if they are numbers; -1 where there is none."""
     different = {name for name in names if name is not None}
-    is_numeric = all(as_float(name) is not None for name in different)
-    ordered = sorted(different, key=(lambda name: (as_float(name), name)) if is_numeric else str)
+    ordered = sorted(different, key=(lambda name: (as_float(name), name)) if _are_numbers(different) else str)
     number = {name: k for k, name in enumerate(ordered)}
-    return Task("classification", tuple(ordered)), torch.tensor([-1 if name is None else number[name] for name in names])
+    rows = torch.tensor([-1 if name is None else number[name] for name in names])
+    return Task("classification", tuple(ordered), target=target), rows
+
+
+def _are_numbers(texts: Collection[str]) -> bool:
+    return all(as_float(text) is not None for text in texts)
 
 
 def _kind(source: str, name: str, texts: Sequence[str], is_alone: bool) -> str:

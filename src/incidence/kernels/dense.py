@@ -66,7 +66,7 @@ def _distinct(orbit: DenseOrbit, num_nodes: dict[str, int], device: torch.device
 @lru_cache(maxsize=16)
 @torch.inference_mode(False)
 def _mask(orbit: DenseOrbit, shape: tuple[int, ...], device: torch.device) -> Tensor:
-    is_fine = torch.ones((1,) * (len(shape) + 2), dtype=torch.bool, device=device)
+    is_fine = torch.ones((), dtype=torch.bool, device=device)
     for p, q in combinations(range(len(shape)), 2):
         if orbit.sorts[p] == orbit.sorts[q]:
             is_fine = is_fine & (_axis(shape, p, device) != _axis(shape, q, device))

@@ -1,4 +1,4 @@
-"""One step of diffusion over the entries that nodes have in common; linear, with its transpose as its gradient."""
+"""What nodes take over from the other nodes of their entries, linear, with transposes as gradients: steps of diffusion, and sums."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from incidence.kernels.bags import bag_sum
 from incidence.structure.incidences import Incidences
 
-__all__ = ["Neighbourhoods", "diffuse", "plain_diffuse"]
+__all__ = ["Neighbourhoods", "diffuse", "plain_diffuse", "plain_sum_around", "sum_around"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,15 @@ def diffuse(x: Tensor, around: Neighbourhoods) -> Tensor:
     return y
 
 
+def sum_around(x: Tensor, around: Neighbourhoods) -> Tensor:
+    r"""For every node the sum over its entries of the mean of their other nodes, divided by the root of the number of these entries.
+
+    $y_i = \frac1{\sqrt{d_i}} \sum_{e \ni i} \frac1{|e| - 1} \sum_{j \in e, j \ne i} x_j$ with $d_i$ the number of entries; 0 without any.
+    """
+    y: Tensor = _SumAround.apply(x, around, False)  # type: ignore[no-untyped-call]
+    return y
+
+
 def plain_diffuse(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor) -> Tensor:
     """`diffuse` in plain steps, for graphs that are recorded.
 
@@ -63,6 +72,18 @@ def plain_diffuse(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor) -> T
         entries: The entry of every pair, shape (pairs,).
         sizes: The number of nodes of every entry, shape (entries,).
     """
+    total, count = _plain_others(x, nodes, entries, sizes)
+    return torch.where(count > 0, 0.5 * (x + total / count.clamp(min=1)), x)
+
+
+def plain_sum_around(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor) -> Tensor:
+    """`sum_around` in plain steps, for graphs that are recorded; the arguments are those of `plain_diffuse`."""
+    total, count = _plain_others(x, nodes, entries, sizes)
+    return total / count.clamp(min=1).sqrt()
+
+
+def _plain_others(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """`Neighbourhoods.others`, (nodes, channels), and the number of entries of every node that have other nodes, (nodes, 1)."""
     others = (sizes[:, None] - 1).to(x.dtype)
     share = (others > 0).to(x.dtype) / others.clamp(min=1)  # (entries, 1)
 
@@ -70,9 +91,7 @@ def plain_diffuse(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor) -> T
         return x.new_zeros(x.shape[0], values.shape[1]).index_add(0, nodes, values.index_select(0, entries))
 
     of_entries = x.new_zeros(sizes.shape[0], x.shape[1]).index_add(0, entries, x.index_select(0, nodes)) * share
-    count = at_nodes((share > 0).to(x.dtype))  # (nodes, 1)
-    near = (at_nodes(of_entries) - at_nodes(share) * x) / count.clamp(min=1)
-    return torch.where(count > 0, 0.5 * (x + near), x)
+    return at_nodes(of_entries) - at_nodes(share) * x, at_nodes((share > 0).to(x.dtype))
 
 
 class _Diffuse(torch.autograd.Function):
@@ -86,3 +105,15 @@ class _Diffuse(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         return _Diffuse.apply(grads[0], ctx.around, not ctx.is_transposed), None, None  # type: ignore[no-untyped-call]
+
+
+class _SumAround(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, around: Neighbourhoods, is_transposed: bool) -> Tensor:
+        ctx.around, ctx.is_transposed = around, is_transposed
+        root = around.inverse.sqrt().to(x.dtype)
+        return around.others(x * root) if is_transposed else around.others(x) * root
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return _SumAround.apply(grads[0], ctx.around, not ctx.is_transposed), None, None  # type: ignore[no-untyped-call]

@@ -121,12 +121,12 @@ def _tables(products: Products, is_mean: Sequence[bool], num_in: int, num_out: i
     rows = index.weight_rows.numpy()
     weight = np.searchsorted(weight_ptr, rows, side="right") - 1
     signs = np.ones_like(rows) if index.row_signs is None else index.row_signs.numpy()
-    places = np.column_stack([weight, rows - weight_ptr[np.minimum(weight, len(weight_ptr) - 1)], signs]).astype(np.int32)
+    places = np.column_stack([weight, rows - weight_ptr[weight], signs]).astype(np.int32)
     places[rows >= weight_ptr[-1]] = -1
     return _Tables(
         sizes=np.array([len(listed), len(partners), len(rows), len(pair.weights)]),
-        products=np.array(listed, dtype=np.int64).reshape(-1, 4),
-        partners=np.array(partners, dtype=np.int64).reshape(-1, 3),
+        products=np.array(listed, dtype=np.int64).reshape(len(listed), 4),
+        partners=np.array(partners, dtype=np.int64).reshape(len(partners), 3),
         mean_levels=tuple(level for mean, level, _, _ in listed if mean),
         places=places,
         block_rows=index.block_rows,

@@ -10,7 +10,7 @@ from torch import Tensor
 from incidence.kernels.bags import bag_sum
 from incidence.structure.incidences import Incidences
 
-__all__ = ["pair_products"]
+__all__ = ["pair_products", "plain_pair_products"]
 
 
 def pair_products(x: Tensor, lists: Incidences) -> Tensor:
@@ -23,6 +23,23 @@ def pair_products(x: Tensor, lists: Incidences) -> Tensor:
     """
     y: Tensor = _PairProducts.apply(x, lists)  # type: ignore[no-untyped-call]
     return y
+
+
+def plain_pair_products(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor) -> Tensor:
+    """`pair_products` in plain steps, for graphs that are recorded.
+
+    Args:
+        x: A row for each node.
+        nodes: The node of every pair of a node and an entry that it lies in, shape (pairs,).
+        entries: The entry of every pair, shape (pairs,).
+        sizes: The number of nodes of every entry, shape (entries,).
+    """
+    taken, count = x.index_select(0, nodes), sizes[:, None].to(x.dtype)  # (pairs, channels), (entries, 1)
+
+    def at_entries(values: Tensor) -> Tensor:
+        return x.new_zeros(sizes.shape[0], x.shape[1]).index_add(0, entries, values)
+
+    return (at_entries(taken).square() - at_entries(taken.square())) / (count * (count - 1)).clamp(min=1)
 
 
 class _PairProducts(torch.autograd.Function):

@@ -49,7 +49,8 @@ class PlainFlat(Flat):
     """Lists for a graph of plain steps, which is what is exported: see `kernels.plain`.
 
     Of a layer: a tensor of a size for every output, its number of entries; for every stack and level rows, bags, sizes, and signs if it has
-    any; for every product of partners targets, sources, and signs. Of a readout: those of its stacks, which have one level.
+    any; for every product of partners targets, sources, and signs. Of a readout: those of its stacks, which have one level. Of a product
+    and of a softmax: see `kernels.plain_joins`.
     """
 
 

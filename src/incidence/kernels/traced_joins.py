@@ -6,7 +6,7 @@ The lists of a step, in all roles, are plain tensors, so that one traced graph s
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -16,12 +16,14 @@ from torch import Tensor
 from incidence.errors import IncidenceError
 from incidence.kernels.dense_joins import multiply_arrays
 from incidence.kernels.joins import run_join
+from incidence.kernels.plain_joins import GroupLists, StepLists, plain_product, plain_softmax
 from incidence.kernels.softmax import run_softmax
+from incidence.kernels.traced import PlainFlat
 from incidence.plans.dense_join import DenseFactor, DenseStep
 from incidence.plans.join_plan import JoinPlan, JoinStep, RoleLists
 from incidence.structure.pytree import Flat
 
-__all__ = ["flatten_joins", "flatten_step", "traced_join", "traced_product", "traced_softmax"]
+__all__ = ["flatten_joins", "flatten_step", "product_text", "traced_join", "traced_product", "traced_softmax"]
 
 _VERSION = 1  # of what the operator takes and gives: torch keeps compiled graphs on disk, which know it by name
 
@@ -38,7 +40,12 @@ def flatten_step(step: JoinStep) -> list[Tensor]:
 def flatten_joins(plan: JoinPlan) -> Flat:
     """The lists of all steps, and the factors of each as a text."""
     steps = (_flatten_dense(step) if isinstance(step, DenseStep) else flatten_step(step) for step in plan.steps)
-    return Flat([tensor for tensors in steps for tensor in tensors], json.dumps(plan.program))
+    return Flat([tensor for tensors in steps for tensor in tensors], product_text(plan))
+
+
+def product_text(plan: JoinPlan) -> str:
+    """The factors of every step and its kind, as a text."""
+    return json.dumps(plan.program)
 
 
 def _flatten_dense(step: DenseStep) -> list[Tensor]:
@@ -117,7 +124,9 @@ _program._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as `nn.
 
 
 def traced_product(flat: Flat, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
-    """All steps of a product; the last one is summed to `shape`, if it is given."""
+    """All steps of a product; the last one is summed to `shape`, if it is given. From plain lists it is plain steps."""
+    if isinstance(flat, PlainFlat):
+        return _plain_product(flat, xs, shape)
     values, start = list(xs), 0
     for sources, kind, count in _program(flat.spec):
         lists, factors = flat.tensors[start : start + count], [values[source] for source in sources]
@@ -125,6 +134,17 @@ def traced_product(flat: Flat, xs: Sequence[Tensor], shape: Sequence[int] | None
         last = shape if start == len(flat.tensors) else None
         values.append(_traced_arrays(lists, factors, kind, last) if "->" in kind else traced_join(lists, factors, shape=last))
     return values[-1]
+
+
+def _plain_product(flat: Flat, xs: Sequence[Tensor], shape: Sequence[int] | None) -> Tensor:
+    program, tensors = json.loads(flat.spec), iter(flat.tensors)
+    steps = [_next_step(tensors, len(sources), bool(kind)) for sources, kind in program]
+    return plain_product(steps, [sources for sources, _ in program], xs, shape)
+
+
+def _next_step(tensors: Iterator[Tensor], num_factors: int, is_signed: bool) -> StepLists:
+    targets, sizes = islice(tensors, 2)
+    return StepLists(targets, sizes, tuple(islice(tensors, num_factors)), next(tensors) if is_signed else None)
 
 
 def _traced_arrays(lists: list[Tensor], xs: list[Tensor], kind: str, shape: Sequence[int] | None) -> Tensor:
@@ -167,6 +187,8 @@ _softmax.register_autograd(_softmax_adjoint, setup_context=_setup_softmax)
 
 
 def traced_softmax(flat: Flat, x: Tensor) -> Tensor:
-    """`softmax_of_groups` as one operator."""
+    """`softmax_of_groups` as one operator; from plain lists, as plain steps."""
+    if isinstance(flat, PlainFlat):
+        return plain_softmax(x, GroupLists(*flat.tensors))
     found: Tensor = _softmax(x, flat.tensors)
     return found

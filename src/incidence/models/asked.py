@@ -9,13 +9,16 @@ from torch import Tensor, nn
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.kernels.pair_products import pair_products
+from incidence.kernels.pair_products import pair_products, plain_pair_products
+from incidence.kernels.traced import unplanned
 from incidence.models.entries import PerTensor
 from incidence.nn import Linear, Sequential
 from incidence.nn.composition import Side
+from incidence.nn.incident import Incident
 from incidence.nn.tensors import as_side, key_of
 from incidence.structure import Structure
 from incidence.structure.incidences import incidences
+from incidence.structure.pytree import flat_of
 
 __all__ = ["AskedHead", "PairProducts", "nodes_of"]
 
@@ -34,7 +37,7 @@ def nodes_of(text: str, asked: Pattern) -> list[Pattern]:
     return [p for p in found if p is not None]
 
 
-class PairProducts(nn.Module):
+class PairProducts(Incident):
     r"""For every entry the mean product of every two of its nodes, after a linear map of the nodes of each sort.
 
     It is what matrix factorisation gives for a user and a movie, and factorisation machines for sets:
@@ -52,18 +55,20 @@ class PairProducts(nn.Module):
     """
 
     def __init__(self, text: str, asked: Pattern, channels: int) -> None:
-        super().__init__()
+        super().__init__(f"asked_{key_of(asked)}", [asked], {next(iter(p.sorts.values())): key_of(p) for p in nodes_of(text, asked)})
         self.asked, self.channels = asked, channels
-        self.nodes = {next(iter(p.sorts.values())): key_of(p) for p in nodes_of(text, asked)}
         self.maps = nn.ModuleList(nn.Linear(channels, channels) for _ in self.nodes)
 
     def forward(self, x: Mapping[str, Tensor], structure: Structure) -> Tensor:
         """The products; shape (entries, channels)."""
-        made = {sort: linear(x[key]) for (sort, key), linear in zip(self.nodes.items(), self.maps, strict=True)}
-        some = next(iter(made.values()))
-        # Nodes are numbered through all sorts; those of others stand there as zeros.
-        rows = [made[sort] if sort in made else some.new_zeros(structure.counts[sort], self.channels) for sort in sorted(structure.counts)]
-        return pair_products(torch.cat(rows), incidences(structure, [self.asked]))
+        made = {key: linear(x[key]) for key, linear in zip(self.nodes.values(), self.maps, strict=True)}
+        if torch.compiler.is_compiling():
+            return self._traced(torch.cat(self._rows(made)), structure)
+        return pair_products(torch.cat(self._all_rows(made, structure)), incidences(structure, self.links))
+
+    def _traced(self, x: Tensor, structure: Structure) -> Tensor:
+        flat = flat_of(structure, self._key)
+        return unplanned(x, 2, self.channels) if flat is None else plain_pair_products(x, *flat.tensors)
 
     def follow(self, side: Side | None) -> Side:
         """The asked tensor."""

@@ -16,7 +16,7 @@ from incidence.errors import IncidenceError, PatternError
 from incidence.models.asked import AskedHead, nodes_of
 from incidence.models.entries import PerTensor, Pick, RowScale
 from incidence.models.reach import reach_of
-from incidence.models.terms import AttentionTerm, ProductTerm, Sum, as_texts
+from incidence.models.terms import AttentionTerm, NeighbourTerm, PooledTerm, ProductTerm, Sum, as_texts
 from incidence.nn import Activation, BatchNorm, Diffusion, Dropout, Gate, LayerNorm, Linear, Readout, Residual, Sequential
 from incidence.nn.batch_norm import RowRms
 from incidence.nn.linear import as_channels
@@ -56,8 +56,8 @@ class IncidenceNet(nn.Module):
     every block:
 
         encoder     complete layer from the inputs to the hidden tensors, norm, activation
-        block       complete layer, products and attention, norm, activation, a linear map of every entry, norm, activation, dropout;
-                    added to its input
+        block       complete layer, products, attention and neighbours, norm, activation, a linear map of every entry, norm, activation,
+                    dropout; added to its input
         head        for the empty pattern: statistics of all hidden tensors, norm, two linear maps;
                     for any other: complete layer, norm, activation, a linear map of every entry
 
@@ -65,15 +65,20 @@ class IncidenceNet(nn.Module):
         text: The map, for example `i, {i j} -> ` for one output a structure, `i, {i j} -> i` for one a node.
         in_channels: For all inputs, or by tensor; -1 to take it from the first batch.
         out_channels: For all outputs, or by tensor.
-        through: The hidden tensors; by default those of the inputs. Order 3 from a matrix is `i j -> ` through `i j k`.
+        through: The hidden tensors; by default those of the inputs, with `adjacent` without those that join nodes. Order 3 from a matrix
+            is `i j -> ` through `i j k`.
         hidden: Channels of the hidden tensors.
         depth: Number of blocks.
         aggr: How layers pool: `sum`, `mean`, `max`, `min`, `std`, or a list of them.
         whole: How layers pool over the whole structure; `mean` does not grow with it. `aggr` if None.
         norm: `batch`, `layer` or `none`.
+        first_norm: Of the encoder; `same` as all others if it does not differ. Batch norm has no use for a column of ones, which edges
+            without features have: what it makes of it is rounding.
         activation: `relu`, `gelu`, `silu`, `elu`, `tanh`, `softshrink`, `sin`, `gate`, or `none` (with products, a polynomial of the
             features); for all tensors, or a dict by tensor. If None, `relu`, and `tanh` for oriented tensors, whose activations are odd.
         dropout: In blocks and heads.
+        dropout_at: `branch`: of what a block adds; `stream`: of what it starts from, which is all that the blocks before it made. Where
+            labels are few, the latter keeps a network from knowing them by heart.
         head_dropout: In heads, if it differs.
         head_depth: Hidden layers in the head of a whole structure; without any, the output is linear in its statistics.
         readout: Statistics for outputs of whole structures.
@@ -81,10 +86,13 @@ class IncidenceNet(nn.Module):
         operations: Which operations layers have, if not all, as for `nn.Linear`: `local`, `boundary` and their kin, or a list of what
             `explain` prints for the map of the hidden tensors to themselves.
         ends: `layer`: the network starts with a complete layer, and so do heads of entries; `entry`: with a linear map of every entry on
-            its own, which has a fraction of the weights where there are many features. The hidden tensors are then those of the inputs.
+            its own, which has a fraction of the weights where there are many features. The hidden tensors are then among those of the
+            inputs, and those that are not hidden are pooled into them once, by a complete layer.
             `query`: it starts so, and the entries of the output, which is an input as well, are asked for: no layer reads them, and their
             head has the hidden values of their nodes, the products of these, and the features of the asked entries.
         hops: How often nodes take over the mean of their surroundings before the heads; see `nn.Diffusion`.
+        adjacent: Whether blocks add a linear map of the neighbours of every node, which is a way from nodes to nodes without hidden edges:
+            see `nn.Neighbours`. What joins nodes is then not hidden, unless `through` names it, or it is an output.
         in_dropout: Of the features.
         scale: `columns`: features come in as they are, or as `Predictor` scales their columns; `rows`: every row is divided by the sum of
             its absolute values, as is the custom for counts of words.
@@ -112,8 +120,10 @@ class IncidenceNet(nn.Module):
         aggr: Aggr = "sum",
         whole: str | None = "mean",
         norm: str = "batch",
+        first_norm: str = "same",
         activation: str | Mapping[str, str] | None = None,
         dropout: float = 0.1,
+        dropout_at: str = "branch",
         head_dropout: float | None = None,
         head_depth: int = 1,
         readout: Aggr = ("sum", "mean"),
@@ -124,6 +134,7 @@ class IncidenceNet(nn.Module):
         heads: int = 4,
         ends: str = "layer",
         hops: int = 0,
+        adjacent: bool = False,
         in_dropout: float = 0.0,
         scale: str = "columns",
     ) -> None:
@@ -135,6 +146,8 @@ class IncidenceNet(nn.Module):
             raise IncidenceError(f"dropout is a probability, from 0 to 1; got {dropout}, {head_dropout} and {in_dropout}.")
         _assert_among("ends", ends, ("layer", "entry", "query"))
         _assert_among("scale", scale, ("columns", "rows"))
+        _assert_among("first_norm", first_norm, ("same", *NORMS))
+        _assert_among("dropout_at", dropout_at, ("branch", "stream"))
         self.scale = scale
         self._input_keys = [(key_of(p), str(p)) for p in self.map.inputs]  # made here, as tracing cannot make them
         self._output_keys = [key_of(p) for p in self.map.outputs]
@@ -144,20 +157,22 @@ class IncidenceNet(nn.Module):
         self._asked = self._find_asked() if ends == "query" else ()
         self._asked_keys = [key_of(p) for p in self._asked]
         told = [p for p in self.map.inputs if p not in self._asked]
-        self.through = through if through is not None else side(told)
+        links = _links(told) if adjacent else []
+        self.through = through if through is not None else side([p for p in told if p not in links or p in self.map.outputs])
         self.operations = operations
         inner = EquivariantMap(f"{self.through} -> {self.through}", max_overlap)
         self.products, self.attention = as_texts(products, "products"), as_texts(attention, "attention")
-        self._style = _Style(hidden, aggr, whole, norm, activation, dropout, inner, operations)
+        self._style = _Style(hidden, aggr, whole, norm, activation, dropout, inner, operations, dropout_at == "stream")
         strange = [p for p in self._style.told if p not in (*inner.inputs, *self.map.outputs)]
         if strange:
             there = ", ".join(f"`{p}`" for p in dict.fromkeys((*inner.inputs, *self.map.outputs)))
             raise IncidenceError(f"activation has `{strange[0]}`, and the network has {there}.")
         before = [*([RowScale()] if scale == "rows" else []), *([Dropout(in_dropout)] if in_dropout else [])]
         self._hidden_key = key_of(inner.inputs[0])
-        first = self._entry_maps(told) if ends != "layer" else self._style.layer(f"{side(self.map.inputs)} -> {self.through}", in_channels)
-        self.encoder = Sequential(*before, first, *self._style.after(self.through))
-        blocks = [Residual(self._style.block(self.through, self._terms(hidden, heads))) for _ in range(depth)]
+        first_norm = norm if first_norm == "same" else first_norm
+        first = self._entry_maps(told, first_norm) if ends != "layer" else self._style.layer(f"{side(told)} -> {self.through}", in_channels)
+        self.encoder = Sequential(*before, first, *self._style.after(self.through, first_norm))
+        blocks = [m for _ in range(depth) for m in self._style.block(self.through, self._terms(hidden, heads, links))]
         self.blocks = Sequential(*blocks, *([Diffusion(self.through, hops)] if hops else []))
         head = readout, head_depth, dropout if head_dropout is None else head_dropout
         outputs = zip(self.map.outputs, self.out_channels, strict=True)
@@ -176,13 +191,20 @@ class IncidenceNet(nn.Module):
             raise IncidenceError(f"with ends='query' the outputs are inputs, too, whose entries are asked for; `{strange}` is none.")
         return self.map.outputs
 
-    def _entry_maps(self, told: Sequence[Pattern]) -> PerTensor:
-        """Linear maps of every entry, from the inputs to the hidden tensors, which are the same."""
-        if set(EquivariantMap(f"{self.through} -> ").inputs) != set(told):
+    def _entry_maps(self, told: Sequence[Pattern], norm: str) -> nn.Module:
+        """Linear maps of every entry of the hidden tensors, which are among the inputs; the others are pooled into them."""
+        inner = self._style.inner.inputs
+        if not set(inner) <= set(told):
             ends = "query" if self._asked else "entry"
-            raise IncidenceError(f"with ends={ends!r} the hidden tensors are those of the inputs; got `{self.through}` for `{self.map}`.")
-        widths = [self.in_channels[self.map.inputs.index(p)] for p in told]
-        return PerTensor(side(told), widths, self._style.hidden, self._style.bias)
+            raise IncidenceError(f"with ends={ends!r} the hidden tensors are among the inputs; got `{self.through}` for `{self.map}`.")
+        width_of = dict(zip(self.map.inputs, self.in_channels, strict=True))
+        rest = [p for p in told if p not in inner]
+        mine = [p for p in told if p in inner]
+        maps = PerTensor(side(mine), [width_of[p] for p in mine], self._style.hidden, norm == "none")
+        if not rest:
+            return maps
+        pooled = self._style.layer(f"{side(rest)} -> {self.through}", {key_of(p): width_of[p] for p in rest})
+        return Sum(maps, [PooledTerm(pooled)])
 
     def _asked_head(self, asked: Pattern, channels: int, dropout: float) -> AskedHead:
         layer = self._style.layer(f"{side(nodes_of(self.through, asked))} -> {asked}")
@@ -191,11 +213,12 @@ class IncidenceNet(nn.Module):
 
     _repr_html_ = html_of
 
-    def _terms(self, hidden: int, heads: int) -> list[ProductTerm | AttentionTerm]:
+    def _terms(self, hidden: int, heads: int, links: Sequence[Pattern]) -> list[nn.Module]:
         """What a block has beside its layer."""
         tensors = self._style.inner.inputs
-        found: list[ProductTerm | AttentionTerm] = [ProductTerm(text, tensors, hidden) for text in self.products]
-        return found + [AttentionTerm(text, tensors, hidden, heads) for text in self.attention]
+        found: list[nn.Module] = [ProductTerm(text, tensors, hidden) for text in self.products]
+        found += [AttentionTerm(text, tensors, hidden, heads) for text in self.attention]
+        return [*found, NeighbourTerm(tensors, links, hidden)] if links else found
 
     def forward(self, x: Values | Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Any:
         """The outputs: a tensor, or a dict of tensors if the map has several. Features of other tensors are left alone.
@@ -266,7 +289,7 @@ class IncidenceNet(nn.Module):
     @torch.no_grad()
     def calibrate(self, x: Values | Mapping[str, Tensor] | Example, structure: Structure | None = None) -> IncidenceNet:
         """Scales the weights of all layers to a first batch, one layer after the other; see `nn.Linear.calibrate`."""
-        hooks = [m.register_forward_pre_hook(_calibrate) for m in self.modules() if isinstance(m, (Linear, ProductTerm, Rescale))]
+        hooks = [m.register_forward_pre_hook(_calibrate) for m in self.modules() if isinstance(m, _CALIBRATED)]
         was_training = self.training
         try:
             self.train()(*taken_apart(x, structure))
@@ -293,6 +316,7 @@ class _Style:
         dropout: float,
         inner: EquivariantMap,
         choice: Choice,
+        drops_stream: bool = False,
     ) -> None:
         if norm not in NORMS:
             raise IncidenceError(f"norm is one of {', '.join(NORMS)}; got {norm!r}.")
@@ -301,7 +325,7 @@ class _Style:
         wrong = [name for name in (self.activation, *self.told.values()) if name is not None and name not in ACTIVATIONS]
         if wrong:
             raise IncidenceError(f"activation is one of {', '.join(ACTIVATIONS)}; got {wrong[0]!r}.")
-        self.hidden, self.aggr, self.norm, self.dropout = hidden, aggr, norm, dropout
+        self.hidden, self.aggr, self.norm, self.dropout, self.drops_stream = hidden, aggr, norm, dropout, drops_stream
         self.inner, self.choice = inner, choice  # the map of the hidden tensors, to which numbers and formulas refer
         self.whole = aggr if whole is None else whole
         self.bias = norm == "none"  # a norm would take it away again, and Adam would follow the rounding of its gradient
@@ -317,8 +341,8 @@ class _Style:
         is_far = not any(map(any, operation.overlap))
         return self.whole if is_far else self.aggr
 
-    def after(self, text: str) -> list[nn.Module]:
-        return [*NORMS[self.norm](text, self.hidden), self.activate(text)]
+    def after(self, text: str, norm: str | None = None) -> list[nn.Module]:
+        return [*NORMS[norm or self.norm](text, self.hidden), self.activate(text)]
 
     def activate(self, text: str) -> Activation:
         """The activation of every tensor of a side; refuses one that is not odd for oriented tensors."""
@@ -328,9 +352,10 @@ class _Style:
         """The name of the activation of a tensor: as told, or what is allowed."""
         return self.told.get(pattern, self.activation) or ("tanh" if pattern.is_oriented else "relu")
 
-    def block(self, text: str, terms: Sequence[ProductTerm | AttentionTerm]) -> Sequential:
-        layer, each = self.layer(f"{text} -> {text}"), PerTensor(text, self.hidden, self.hidden, self.bias)
-        return Sequential(Sum(layer, terms) if terms else layer, *self.after(text), each, *self.after(text), Dropout(self.dropout))
+    def block(self, text: str, terms: Sequence[nn.Module]) -> list[nn.Module]:
+        layer, each, drop = self.layer(f"{text} -> {text}"), PerTensor(text, self.hidden, self.hidden, self.bias), Dropout(self.dropout)
+        parts = [Sum(layer, terms) if terms else layer, *self.after(text), each, *self.after(text)]
+        return [drop, Residual(Sequential(*parts))] if self.drops_stream else [Residual(Sequential(*parts, drop))]
 
     def head(
         self, text: str, output: Pattern, channels: int, readout: Aggr, depth: int, dropout: float, is_direct: bool = False
@@ -369,6 +394,12 @@ def _calibrate(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
     layer.calibrate(*arguments)  # type: ignore[operator]
 
 
+def _links(patterns: Sequence[Pattern]) -> list[Pattern]:
+    """Those that join nodes which are there, too."""
+    joins = [p for p in patterns if p.is_open or len(p.letters) > 1]
+    return [p for p in joins if all(Pattern(f"i:{sort}") in patterns for sort in p.sorts.values())]
+
+
 def _assert_among(name: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
         raise IncidenceError(f"{name} is one of {', '.join(known)}; got {value!r}.")
@@ -399,3 +430,7 @@ class Rescale(nn.Module):
         self.shift.copy_(x.mean(0))
         self.scale.copy_(torch.where(deviation > 1e-6 * x.abs().amax(0), deviation, 1.0))
         return self
+
+
+_CALIBRATED = (Linear, ProductTerm, NeighbourTerm, Rescale)
+"""What has weights that a first batch scales."""

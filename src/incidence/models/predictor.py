@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,9 @@ from incidence.structure import Example, Structure
 
 __all__ = ["Predictor"]
 
+_PROBABILITIES: dict[str, Callable[[Tensor], Tensor]] = {"classification": lambda y: y.softmax(-1), "multilabel": torch.sigmoid}
+"""What scores become, by kind."""
+
 
 class Predictor(nn.Module):
     """A network between standardised features and standardised targets.
@@ -26,15 +29,17 @@ class Predictor(nn.Module):
 
     Args:
         net: The network.
-        is_regression: Whether its outputs are numbers with scales, rather than scores of classes.
+        kind: What its outputs are: numbers with scales (`regression`), scores of classes (`classification`), or of labels (`multilabel`).
         clamp: How many deviations a feature may be off.
         offset: The tensor whose first feature, in the units of the target, is what is expected: the network adds to that, and predictions
             stay within the range of the training targets. Empty for none.
     """
 
-    def __init__(self, net: IncidenceNet, is_regression: bool = True, clamp: float = 6.0, offset: str = "") -> None:
+    def __init__(self, net: IncidenceNet, kind: str = "regression", clamp: float = 6.0, offset: str = "") -> None:
         super().__init__()
-        self.net, self.is_regression, self.clamp, self.offset = net, is_regression, clamp, offset
+        if kind not in ("regression", *_PROBABILITIES):
+            raise IncidenceError(f"a predictor is for regression, {' or '.join(_PROBABILITIES)}; got {kind!r}.")
+        self.net, self.kind, self.clamp, self.offset = net, kind, clamp, offset
         for number, width in enumerate(net.in_channels):
             self.register_buffer(f"shift_{number}", torch.zeros(width))
             self.register_buffer(f"scale_{number}", torch.ones(width))
@@ -52,7 +57,7 @@ class Predictor(nn.Module):
         """Takes the scales from the training data; rows of a target that are not numbers are left out."""
         for number, rows_of_one in enumerate(zip(*map(self.net.select, features), strict=True) if self.net.scale == "columns" else ()):
             self._set(f"{{}}_{number}", torch.cat(rows_of_one), self.net.map.inputs[number].is_oriented, keeps_constants=True)
-        rows = [t.reshape(-1, len(self.target_shift)) for t in targets] if self.is_regression else []
+        rows = [t.reshape(-1, len(self.target_shift)) for t in targets] if self.kind == "regression" else []
         if rows:
             self._set("target_{}", torch.cat(rows), self.net.map.outputs[0].is_oriented, keeps_constants=False)
             if self.offset:
@@ -86,7 +91,7 @@ class Predictor(nn.Module):
     _repr_html_ = html_of
 
     def forward(self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Tensor:
-        """What the network gives for features and their structure, or an example: numbers on its scale, or scores of classes.
+        """What the network gives for features and their structure, or an example: numbers on its scale, or scores.
 
         Shape: (rows, out_channels).
         """
@@ -100,13 +105,13 @@ class Predictor(nn.Module):
 
     @torch.no_grad()
     def predict(self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Tensor:
-        """Numbers in their units, or probabilities of classes; shape (rows, out_channels)."""
+        """Numbers in their units, or probabilities of classes or labels; shape (rows, out_channels)."""
         return self.in_units(self.forward(features, structure))
 
     def in_units(self, y: Tensor) -> Tensor:
-        """Outputs of the network as numbers in their units, or as probabilities of classes."""
-        if not self.is_regression:
-            return y.softmax(-1)
+        """Outputs of the network as numbers in their units, or as probabilities of classes or labels."""
+        if self.kind in _PROBABILITIES:
+            return _PROBABILITIES[self.kind](y)
         y = y * self.target_scale + self.target_shift
         return y.clamp(*self.target_range.unbind()) if self.offset else y
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from inspect import signature
 from typing import Any
 
@@ -41,7 +42,7 @@ _ORDER3 = {"through": "i j k", "hidden": 16, "depth": 0, "norm": "none", "dropou
 _FLOWS = {"hidden": 16, "depth": 2, "dropout": 0.0}
 _HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
 _ONE = {"aggr": "mean", "operations": "local", "ends": "entry"}  # nothing is pooled over a structure of which only parts are known
-_NODES = {**_ONE, "norm": "layer", "hidden": 64, "depth": 4, "dropout": 0.2}
+_NODES = {**_ONE, "adjacent": True, "first_norm": "layer", "hidden": 64, "depth": 4, "dropout": 0.2, "dropout_at": "stream"}
 _DIFFUSION = {**_ONE, "norm": "none", "hidden": 64, "depth": 0, "hops": 2, "dropout": 0.5, "in_dropout": 0.5}
 _COMPLETION = {**_ONE, "ends": "query", "norm": "layer", "hidden": 32, "depth": 2, "dropout": 0.1}
 _PAIRS = {**_GRAPH, "hidden": 16}
@@ -76,13 +77,13 @@ PRESETS: dict[str, Preset] = {
 
 
 def make(
-    name: str, in_channels: Mapping[str, int], out_channels: int | Mapping[str, int] = 1, at: str = "", **settings: Any
+    name: str, in_channels: int | Mapping[str, int], out_channels: int | Mapping[str, int] = 1, at: str = "", **settings: Any
 ) -> IncidenceNet:
     """A network by name, or by the tensors it reads.
 
     Args:
         name: A preset, such as `mesh`, or tensors, such as `i, {i j}`.
-        in_channels: Channels of the features, by the text or name of a tensor; a preset takes those that it reads.
+        in_channels: Channels of the features, by the text or name of a tensor, of which a preset takes those that it reads; or of all.
         out_channels: Numbers to predict for each row.
         at: The pattern whose entries have an output each; empty for one of the whole structure.
         settings: Of `IncidenceNet`, in place of those of the preset.
@@ -93,9 +94,12 @@ def make(
         EquivariantMap('i, {i j}, {i j k} -> ')
     """
     preset = find_preset(name)
-    inputs = ", ".join(in_channels) if preset.inputs is None else preset.inputs
+    if preset.inputs is None and not isinstance(in_channels, Mapping):
+        raise IncidenceError(f"the model {name!r} reads all that has features: give in_channels for each, as in {{'i': 8, '{{i j}}': 4}}.")
+    inputs = ", ".join(in_channels) if isinstance(in_channels, Mapping) and preset.inputs is None else preset.inputs
     text = f"{inputs} -> {at}"
     patterns = EquivariantMap(text).inputs
+    in_channels = in_channels if isinstance(in_channels, Mapping) else {str(p): in_channels for p in patterns}
     names = {p.name: p for p in patterns if p.name}
     given = {names.get(key) or Pattern(key): width for key, width in in_channels.items()}
     missing = next((p for p in patterns if p not in given), None)
@@ -112,8 +116,11 @@ def find_preset(name: str) -> Preset:
     try:
         EquivariantMap(f"{name} -> ")
     except PatternError as error:
-        known = ", ".join(PRESETS)
-        raise IncidenceError(f"no model {name!r}; there are: {known}. Or name the tensors that it reads, such as 'i, {{i j}}'.") from error
+        known, close = ", ".join(PRESETS), get_close_matches(name, PRESETS, n=1)
+        guess = f" Did you mean {close[0]!r}?" if close else ""
+        raise IncidenceError(
+            f"no model {name!r}; there are: {known}. Or name the tensors that it reads, such as 'i, {{i j}}'.{guess}"
+        ) from error
     return Preset(name, "the tensors that were named")
 
 

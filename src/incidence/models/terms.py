@@ -1,8 +1,9 @@
-"""What a block of a network may have beside its linear layer: products of the hidden tensors, and attention along one of them."""
+"""What a block of a network may have beside its linear layer: products of the hidden tensors, attention along one of them, neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,11 +11,11 @@ from torch import Tensor, nn
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.products import fits
 from incidence.errors import IncidenceError
-from incidence.nn import Attention, Product
+from incidence.nn import Attention, Linear, Neighbours, Product
 from incidence.nn.tensors import Values, key_of
 from incidence.structure import Structure
 
-__all__ = ["AttentionTerm", "ProductTerm", "Sum", "as_texts"]
+__all__ = ["AttentionTerm", "NeighbourTerm", "PooledTerm", "ProductTerm", "Sum", "as_texts"]
 
 
 class ProductTerm(nn.Module):
@@ -49,8 +50,7 @@ class ProductTerm(nn.Module):
     @torch.no_grad()
     def calibrate(self, x: Values, structure: Structure) -> ProductTerm:
         """Divides the last map by the root mean square of the product on a first batch: sums may be large."""
-        size = float(self._product(x, structure).double().square().mean().sqrt())
-        self.result.weight.div_(size if size > 0 else 1.0)
+        self.result.weight.div_(_size(self._product(x, structure)))
         return self
 
 
@@ -89,21 +89,78 @@ class AttentionTerm(nn.Module):
         return y
 
 
-class Sum(nn.Module):
-    """A layer and further terms of the same input, each added to the tensor it is for."""
+class NeighbourTerm(nn.Module):
+    r"""A linear map of the neighbours of every node, `nn.Neighbours`: of nodes of each sort, among whatever is hidden.
 
-    def __init__(self, layer: nn.Module, terms: Sequence[ProductTerm | AttentionTerm]) -> None:
+    Args:
+        hidden: The hidden tensors.
+        links: What joins nodes; it need not be hidden, but its nodes are.
+        channels: Of each.
+    """
+
+    def __init__(self, hidden: Sequence[Pattern], links: Sequence[Pattern], channels: int) -> None:
+        super().__init__()
+        nodes = [p for p in hidden if len(p.letters) == 1 and p not in links]
+        self.neighbours = Neighbours(", ".join(map(str, (*nodes, *links))))
+        self.keys = list(self.neighbours.nodes.values())
+        self.results = nn.ModuleList(nn.Linear(channels, channels, bias=False) for _ in self.keys)
+
+    def forward(self, x: Values, structure: Structure) -> Any:
+        """What is added to nodes."""
+        sums = self._sums(x, structure)
+        more = {key: result(sums[key]) for key, result in zip(self.keys, self.results, strict=True)}
+        return more if isinstance(x, Mapping) else more[self.keys[0]]
+
+    def _sums(self, x: Values, structure: Structure) -> dict[str, Tensor]:
+        return self.neighbours.of_nodes(x if isinstance(x, Mapping) else {self.keys[0]: x}, structure)
+
+    @torch.no_grad()
+    def calibrate(self, x: Values, structure: Structure) -> NeighbourTerm:
+        """Divides the maps by the root mean square of the sums on a first batch."""
+        sums = self._sums(x, structure)
+        for key, weight in zip(self.keys, self.results.parameters(), strict=True):
+            weight.div_(_size(sums[key]))
+        return self
+
+
+class PooledTerm(nn.Module):
+    """A complete layer of some of the tensors that come in, for those that are hidden."""
+
+    def __init__(self, layer: Linear) -> None:
+        super().__init__()
+        self.layer = layer
+        self._reads, self._gives = ([key_of(p) for p in side] for side in (layer.map.inputs, layer.map.outputs))
+
+    def forward(self, x: Mapping[str, Tensor], structure: Structure) -> dict[str, Tensor]:
+        """What is added to the hidden tensors."""
+        y = self.layer({key: x[key] for key in self._reads} if len(self._reads) > 1 else x[self._reads[0]], structure)
+        return y if isinstance(y, dict) else {self._gives[0]: y}
+
+
+class Sum(nn.Module):
+    """A layer and further terms of the same input, each added to the tensors it is for."""
+
+    def __init__(self, layer: nn.Module, terms: Sequence[nn.Module]) -> None:
         super().__init__()
         self.layer, self.terms = layer, nn.ModuleList(terms)
-        self._keys = [term.key for term in terms]
+        self._keys = [getattr(term, "key", "") for term in terms]
 
     def forward(self, x: Values, structure: Structure) -> Values:
         """The sum."""
         y: Values = self.layer(x, structure)
         for key, term in zip(self._keys, self.terms, strict=True):
             more = term(x, structure)
-            y = {**y, key: y[key] + more} if isinstance(y, dict) else y + more
+            if isinstance(y, dict):
+                y = {**y, **{k: y[k] + value for k, value in (more if isinstance(more, dict) else {key: more}).items()}}
+            else:
+                y = y + more
         return y
+
+
+def _size(x: Tensor) -> float:
+    """The root mean square; 1 if there is nothing to divide by."""
+    size = float(x.double().square().mean().sqrt()) if x.numel() else 0.0
+    return size if size > 0 else 1.0
 
 
 def as_texts(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:

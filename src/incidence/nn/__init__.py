@@ -7,7 +7,7 @@ with uninterrupted():
     from incidence.nn import transfer as transfer  # gives the layers their methods restrict_to and project
     from incidence.nn.attention import Attention
     from incidence.nn.automorphism import AutomorphismLinear
-    from incidence.nn.diffusion import Diffusion
+    from incidence.nn.diffusion import Diffusion, Neighbours
     from incidence.nn.exchangeable import Exchangeable
     from incidence.nn.gate import Gate
     from incidence.nn.linear import Linear
@@ -31,6 +31,7 @@ __all__ = [
     "Linear",
     "MaskedLinear",
     "Multilinear",
+    "Neighbours",
     "Product",
     "Readout",
     "Residual",

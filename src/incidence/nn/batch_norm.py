@@ -11,11 +11,17 @@ from torch import Tensor, nn
 __all__ = ["RowNorm", "RowRms"]
 
 
+_LEAST = 1e-10
+"""The mean square up to which values are rounding: a norm would blow them up, and the next one again, until they count."""
+
+
 class RowNorm(nn.BatchNorm1d):
     """Batch normalisation over rows, (rows, channels).
 
-    One row has no spread, and none has no mean: then the running statistics serve. Set `is_shared` to take the statistics over the rows of
-    all processes, as one process would; torch's own module for that needs GPUs.
+    A channel that is the same in all rows, as where all nodes look alike, would be centred to its rounding: it is divided by its size and
+    not centred. The running statistics are those that rows were normalised by, plain means over the first batches, so that nothing is left
+    of what they started from. They serve where there is one row, which has no spread, or none. Set `is_shared` to take the statistics over
+    the rows of all processes, as one process would; torch's own module for that needs GPUs.
     """
 
     is_shared = False
@@ -25,39 +31,58 @@ class RowNorm(nn.BatchNorm1d):
         if self.training and self.is_shared and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             return self._over_all(x)
         if self.training and len(x) > 1:
-            return self._normalise(x, True)
-        return self._normalise(x, False)
+            return self._over_these(x)
+        return self._by_running(x)
 
-    def _normalise(self, x: Tensor, is_learning: bool) -> Tensor:
-        """By the statistics of these rows, which are learned, or by the running ones."""
-        if is_learning and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-        statistics = self.running_mean, self.running_var
-        return torch.batch_norm(x, self.weight, self.bias, *statistics, is_learning, self.momentum or 0.0, self.eps, True)
+    def _over_these(self, x: Tensor) -> Tensor:
+        if _can_ask(x):
+            y, mean, inverse = torch.native_batch_norm(x, self.weight, self.bias, None, None, True, 0.0, self.eps)
+            variance = inverse.detach().pow(-2).sub_(self.eps)
+            if bool(_varies(variance, mean).all()):  # as nearly always
+                self._learn(variance.mul_(len(x) / (len(x) - 1)), mean)
+                return y
+        return self._scaled(x, *torch.var_mean(x, 0, correction=0), len(x))
 
     def _over_all(self, x: Tensor) -> Tensor:
         count = x.new_full((1,), len(x))
         dist.all_reduce(count)
         mean = _all_sum(x.sum(0)) / count.clamp(min=1)
         variance = _all_sum((x - mean).square().sum(0)) / count.clamp(min=1)
+        return self._scaled(x, variance, mean, count) if count > 1 else self._by_running(x)
+
+    def _scaled(self, x: Tensor, variance: Tensor, mean: Tensor, count: int | Tensor) -> Tensor:
+        varies = _varies(variance.detach(), mean.detach())
+        square, unbiased = (torch.where(varies, v, mean.square()) for v in (variance, variance.detach() * (count / (count - 1))))
+        mean = torch.where(varies, mean, 0.0)
+        self._learn(unbiased.detach(), mean.detach())
+        return (x - mean) * ((square + self.eps).rsqrt() * self._kept_weight(square)) + self.bias
+
+    def _by_running(self, x: Tensor) -> Tensor:
+        assert self.running_var is not None
+        weight = self._kept_weight(self.running_var)
+        return torch.batch_norm(x, weight, self.bias, self.running_mean, self.running_var, False, 0.0, self.eps, True)
+
+    def _kept_weight(self, square: Tensor) -> Tensor:
+        """The weight, but 0 for channels of nothing but rounding."""
+        return self.weight * (square > _LEAST)
+
+    @torch.no_grad()
+    def _learn(self, square: Tensor, mean: Tensor) -> None:
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
-        if count > 1:
-            with torch.no_grad():
-                self.num_batches_tracked += 1
-                self.running_mean.lerp_(mean, self.momentum or 0.0)
-                self.running_var.lerp_(variance * count / (count - 1), self.momentum or 0.0)
-        else:
-            mean, variance = self.running_mean, self.running_var
-        return (x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias
+        count, least = self.num_batches_tracked.add_(1), self.momentum or 0.0
+        rate: Any = max(least, 1 / int(count)) if _can_ask(mean) else (1 / count).to(self.running_mean).clamp(min=least)
+        self.running_mean.lerp_(mean.to(self.running_mean), rate)
+        self.running_var.lerp_(square.to(self.running_var), rate)
 
 
 class RowRms(nn.Module):
     r"""Values divided by their root mean square over rows, (rows, channels), and scaled: $y = x\, w / \sqrt{\overline{x^2} + \epsilon}$.
 
-    It is what batch normalisation is for values with a sign, whose mean over rows means nothing. No row has no root mean square: then the
-    running mean square serves. One row has one, but would only learn its sign, so there it serves too.
+    It is what batch normalisation is for values with a sign, whose mean over rows means nothing. What is 0 but for rounding becomes 0.
+    No row has no root mean square: then the running mean square serves. One row has one, but would only learn its sign: there it serves,
+    too.
     """
 
     is_shared = False
@@ -76,7 +101,8 @@ class RowRms(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The scaled rows."""
-        return x * (self._square(x) + self.eps).rsqrt() * self.weight
+        square = self._square(x)
+        return x * (square + self.eps).rsqrt() * (self.weight * (square > _LEAST))
 
     def _square(self, x: Tensor) -> Tensor:
         """The mean square of these rows, which is learned, or the running one."""
@@ -98,6 +124,16 @@ class RowRms(nn.Module):
     def extra_repr(self) -> str:
         """The number of channels."""
         return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
+
+
+def _can_ask(x: Tensor) -> bool:
+    """Whether numbers of a tensor can be looked at at once; elsewhere that takes longer than to compute something twice."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def _varies(variance: Tensor, mean: Tensor) -> Tensor:
+    """Which channels are not the same in all rows, but for rounding."""
+    return variance.addcmul(mean, mean, value=-_LEAST) > _LEAST
 
 
 def _all_sum(x: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ def calibrate(layer: Linear, x: Values | Mapping[str, Tensor], structure: Struct
         for row, (number, aggr) in zip(rows, layout.terms(pair), strict=True):
             aggregation = layer._aggregations[aggr]
             scale = _scale(layer, structure, plan, pair, number, aggregation, xs)
-            least = _rms(xs[pair[0]], len(xs[pair[0]]) * layer.in_channels[pair[0]])
+            least = _rms(xs[pair[0]], xs[pair[0]].numel())
             bound = max(_scale(layer, structure, plan, pair, number, aggregation, [v.abs() for v in xs]), least)
             if scale > _CANCELLED * bound:
                 row.div_(scale)

@@ -1,28 +1,75 @@
-"""`Diffusion`: nodes take over the mean of their surroundings, without a weight."""
+"""What nodes take over from their surroundings, without a weight: `Diffusion`, steps of averaging, and `Neighbours`, sums."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.kernels.diffusion import Neighbourhoods, diffuse, plain_diffuse
+from incidence.kernels.diffusion import Neighbourhoods, diffuse, plain_diffuse, plain_sum_around, sum_around
 from incidence.kernels.traced import unplanned
-from incidence.nn.composition import Side
-from incidence.nn.planned import Planned
+from incidence.nn.composition import Side, unknown
+from incidence.nn.incident import Incident
 from incidence.nn.tensors import Values, as_list, as_side, key_of
 from incidence.structure import Structure
 from incidence.structure.data import cache_of
 from incidence.structure.incidences import incidences
-from incidence.structure.pytree import Flat, flat_of
+from incidence.structure.pytree import flat_of
 
-__all__ = ["Diffusion"]
+__all__ = ["Diffusion", "Neighbours"]
 
 
-class Diffusion(Planned):
+class Surroundings(Incident):
+    """A linear map of nodes along the entries that join them, `steps` times; which one, `_step` says, and `_plain_step` while tracing."""
+
+    _step = staticmethod(diffuse)
+    _plain_step = staticmethod(plain_diffuse)
+
+    def __init__(self, text: str, steps: int = 1) -> None:
+        patterns = as_side(text)
+        links = [p for p in patterns if p.is_open or len(p.letters) > 1]
+        sorts = {sort for p in links for sort in p.sorts.values()}
+        super().__init__("neighbours", links, {sort: key_of(p) for p in patterns for sort in sorts if p == Pattern(f"i:{sort}")})
+        self.text, self.steps, self.patterns = text, steps, patterns
+        missing = next((sort for sort in sorted(sorts) if sort not in self.nodes), None)
+        if missing is not None or not links:
+            what = f"no nodes of sort `{missing}`" if links else "nothing that joins nodes"
+            raise IncidenceError(f"nodes take over what is around them along entries, and `{text}` has {what}: add it, as in `i, {{i j}}`.")
+
+    def of_nodes(self, values: Mapping[str, Tensor], structure: Structure) -> dict[str, Tensor]:
+        """The map of the rows of nodes, by the key of their tensor; other tensors are left out."""
+        if torch.compiler.is_compiling():
+            return self._traced(values, structure)
+        counts = {sort: structure.counts[sort] for sort in sorted(structure.counts)}
+        stacked = torch.cat(self._all_rows(values, structure))  # (nodes of all sorts, channels)
+        around = self._around(structure, stacked.dtype)
+        for _ in range(self.steps):
+            stacked = self._step(stacked, around)
+        parts = dict(zip(counts, stacked.split(list(counts.values())), strict=True))
+        return {key: parts[sort] for sort, key in self.nodes.items()}
+
+    def _traced(self, values: Mapping[str, Tensor], structure: Structure) -> dict[str, Tensor]:
+        rows, flat = self._rows(values), flat_of(structure, self._key)
+        stacked = torch.cat(rows) if len(rows) > 1 else rows[0]  # (nodes of all sorts, channels)
+        for _ in range(self.steps):
+            stacked = unplanned(stacked, *stacked.shape) if flat is None else self._plain_step(stacked, *flat.tensors)
+        parts = stacked.split([one.shape[0] for one in rows]) if len(rows) > 1 else [stacked]
+        return {self.nodes[sort]: part for sort, part in zip(sorted(self.nodes), parts, strict=True)}
+
+    @torch.inference_mode(False)
+    def _around(self, structure: Structure, dtype: torch.dtype) -> Neighbourhoods:
+        cache, key = cache_of(structure, Neighbourhoods), (tuple(self.links), dtype)
+        if key not in cache:
+            cache[key] = Neighbourhoods.of(incidences(structure, self.links), dtype)
+        return cache[key]
+
+
+class Diffusion(Surroundings):
     r"""Every node keeps half of its row and takes half from its surroundings, so often as there are steps; nothing is learned.
 
     One step is $y_i = \frac12 x_i + \frac1{2 d_i} \sum_{e \ni i} \frac1{|e| - 1} \sum_{j \in e, j \ne i} x_j$, half of the mean over the
@@ -43,63 +90,16 @@ class Diffusion(Planned):
     """
 
     def __init__(self, text: str, steps: int = 1) -> None:
-        super().__init__()
-        self.text, self.steps = text, steps
-        self.patterns = as_side(text)
+        super().__init__(text, steps)
         self.map = EquivariantMap.between(self.patterns, self.patterns)
         self._keys = [key_of(p) for p in self.patterns]
-        self._key = f"diffusion {text}"  # of what is kept for tracing
-        self.links = [p for p in self.patterns if p.is_open or len(p.letters) > 1]
-        sorts = {sort for p in self.links for sort in p.sorts.values()}
-        self.nodes = {sort: key_of(p) for p in self.patterns for sort in sorts if p == Pattern(f"i:{sort}")}
-        missing = next((sort for sort in sorted(sorts) if sort not in self.nodes), None)
-        if missing is not None or not self.links:
-            what = f"no nodes of sort `{missing}`" if self.links else "nothing that joins nodes"
-            raise IncidenceError(f"diffusion is along entries between nodes, and `{text}` has {what}: add it, as in `i, {{i j}}`.")
 
     def forward(self, x: Values, structure: Structure) -> Any:
         """The same tensors, nodes averaged with their surroundings."""
         if torch.compiler.is_compiling():
-            return self._traced(x, structure)
+            return {**x, **self.of_nodes(x, structure)}  # type: ignore[dict-item, arg-type]
         values = dict(zip(self._keys, as_list(self.patterns, x, structure, [None] * len(self.patterns)), strict=True))
-        some, counts = values[next(iter(self.nodes.values()))], {sort: structure.counts[sort] for sort in sorted(structure.counts)}
-        # Nodes are numbered through all sorts; those that nothing joins stand there as zeros.
-        rows = [values[self.nodes[sort]] if sort in self.nodes else some.new_zeros(n, some.shape[1]) for sort, n in counts.items()]
-        stacked = torch.cat(rows)  # (nodes of all sorts, channels)
-        around = self._around(structure, stacked.dtype)
-        for _ in range(self.steps):
-            stacked = diffuse(stacked, around)
-        parts = dict(zip(counts, stacked.split(list(counts.values())), strict=True))
-        return {**values, **{key: parts[sort] for sort, key in self.nodes.items()}}
-
-    def plan(self, structure: Structure) -> Flat:
-        """Makes the lists for a structure, which tracing needs: pairs of a node and an entry, and how many nodes entries have."""
-        flats = cache_of(structure, Flat)
-        if self._key not in flats:
-            lists, sorts = incidences(structure, self.links), sorted(self.nodes)
-            starts = torch.tensor([structure._node_offsets[sort] for sort in sorts], device=structure.device)
-            counts = torch.tensor([structure.counts[sort] for sort in sorts], device=structure.device)
-            shift = counts.cumsum(0) - counts - starts  # nodes are numbered through these sorts alone
-            nodes = lists.nodes + shift[torch.searchsorted(starts, lists.nodes, right=True) - 1]
-            sizes = lists.entry_ptr.diff()
-            flats[self._key] = Flat([nodes, torch.arange(len(sizes), device=nodes.device).repeat_interleave(sizes), sizes], "")
-        return flats[self._key]
-
-    def _traced(self, x: Any, structure: Structure) -> Any:
-        sorts, flat = sorted(self.nodes), flat_of(structure, self._key)
-        rows = [x[self.nodes[sort]] for sort in sorts]
-        stacked = torch.cat(rows) if len(rows) > 1 else rows[0]  # (nodes of all sorts, channels)
-        for _ in range(self.steps):
-            stacked = unplanned(stacked, *stacked.shape) if flat is None else plain_diffuse(stacked, *flat.tensors)
-        parts = stacked.split([one.shape[0] for one in rows]) if len(rows) > 1 else [stacked]
-        return {**x, **{self.nodes[sort]: part for sort, part in zip(sorts, parts, strict=True)}}
-
-    @torch.inference_mode(False)
-    def _around(self, structure: Structure, dtype: torch.dtype) -> Neighbourhoods:
-        cache, key = cache_of(structure, Neighbourhoods), (tuple(self.links), dtype)
-        if key not in cache:
-            cache[key] = Neighbourhoods.of(incidences(structure, self.links), dtype)
-        return cache[key]
+        return {**values, **self.of_nodes(values, structure)}
 
     def follow(self, side: Side | None) -> Side | None:
         """The same tensors."""
@@ -108,3 +108,52 @@ class Diffusion(Planned):
     def extra_repr(self) -> str:
         """The tensors and the number of steps."""
         return f"{self.text!r}, steps={self.steps}"
+
+
+class Neighbours(Surroundings):
+    r"""For every node the sum over its neighbours, divided by the root of their number; nothing is learned.
+
+    $y_i = \frac1{\sqrt{d_i}} \sum_{e \ni i} \frac1{|e| - 1} \sum_{j \in e, j \ne i} x_j$, over the $d_i$ entries that node i lies in, of
+    the mean of their other nodes; 0 for a node in no entry. A mean would forget how many neighbours there are, and a sum would be large
+    where there are many: independent neighbours of variance 1 have a y of variance 1.
+
+    Args:
+        text: Nodes, and what joins them, such as `i, {i j}`. Only nodes have values.
+
+    Raises:
+        IncidenceError: The nodes of a sort are missing, or nothing joins nodes.
+
+    Shape:
+        x: (nodes, channels), or a dict of such where nodes have several sorts; the output likewise.
+
+    Example:
+        >>> s = Structure(5, {"{i j}": [[0, 0, 0, 0], [1, 2, 3, 4]]})
+        >>> Neighbours("i, {i j}")(torch.tensor([[5.0], [1.0], [2.0], [3.0], [4.0]]), s).flatten()
+        tensor([5., 5., 5., 5., 5.])
+    """
+
+    _step = staticmethod(sum_around)
+    _plain_step = staticmethod(plain_sum_around)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.sides = tuple(p for p in self.patterns if key_of(p) in self.nodes.values())
+        self.map = EquivariantMap.between(self.sides, self.sides)
+        self._keys = [key_of(p) for p in self.sides]
+
+    def forward(self, x: Values, structure: Structure) -> Any:
+        """The sums around nodes."""
+        if torch.compiler.is_compiling():
+            values = [x] if isinstance(x, Tensor) else [x[key] for key in self._keys]
+        else:
+            values = as_list(self.sides, x, structure, [None] * len(self.sides))
+        found = self.of_nodes(dict(zip(self._keys, values, strict=True)), structure)
+        return found[self._keys[0]] if isinstance(x, Tensor) else found
+
+    def follow(self, side: Side | None) -> Side:
+        """The nodes."""
+        return unknown(self.sides)
+
+    def extra_repr(self) -> str:
+        """The tensors."""
+        return repr(self.text)

@@ -24,7 +24,7 @@ from incidence.structure import Structure
 from incidence.structure.data import cache_of
 from incidence.structure.pytree import Flat, flat_of
 
-__all__ = ["as_limit", "assert_operands", "einsum", "linked", "plan_einsum", "plan_softmax", "softmax"]
+__all__ = ["as_limit", "assert_operands", "einsum", "linked", "plan_einsum", "plan_softmax", "product_key", "softmax", "softmax_key"]
 
 
 def einsum(text: str, *operands_and_structure: Any, structure: Structure | None = None, limit: int = MAX_JOINED) -> Tensor:
@@ -72,7 +72,7 @@ def einsum(text: str, *operands_and_structure: Any, structure: Structure | None 
 def linked(text: str, xs: Sequence[Tensor], structure: Structure, shape: Sequence[int] | None = None) -> Tensor:
     """A product without checks, of factors (entries, *shape of a row) that can be broadcast; summed to `shape`, if given."""
     if torch.compiler.is_compiling():
-        flat = flat_of(structure, _product_key(text))
+        flat = flat_of(structure, product_key(text))
         return _unplanned(text, xs, shape) if flat is None else traced_product(flat, _in_one_dtype(xs), shape)
     return _run(join_plan_of(structure, parse_product(text)), _in_one_dtype(xs), shape)
 
@@ -164,7 +164,7 @@ def softmax(x: Tensor, pattern: str, over: str, structure: Structure) -> Tensor:
         tensor([0.5000, 0.5000, 1.0000])
     """
     if torch.compiler.is_compiling():
-        flat = flat_of(structure, f"softmax {pattern} over {over}")
+        flat = flat_of(structure, softmax_key(pattern, over))
         return unplanned(x, *x.shape) if flat is None else traced_softmax(flat, x)
     assert_structure(structure, "structure=", 'softmax(x, "(i j)", over="j", structure=s)')
     plan = groups_of(structure, pattern, over)
@@ -176,13 +176,13 @@ def plan_einsum(text: str, structure: Structure, limit: int = MAX_JOINED) -> Joi
     """The index lists of a product for a structure: built once, kept on it. Needed before tracing; print it for its cost."""
     assert_structure(structure, call="plan_einsum(text, structure)")
     product = parse_product(text)
-    return _kept(structure, _product_key(text), _product_plan(product, structure, limit))
+    return _kept(structure, product_key(text), _product_plan(product, structure, limit))
 
 
 def plan_softmax(pattern: str, over: str, structure: Structure) -> JoinPlan:
     """The same for a softmax."""
     assert_structure(structure, "structure", "plan_softmax(pattern, over, structure)")
-    return _kept(structure, f"softmax {pattern} over {over}", groups_of(structure, pattern, over))
+    return _kept(structure, softmax_key(pattern, over), groups_of(structure, pattern, over))
 
 
 def _kept(structure: Structure, key: str, plan: JoinPlan) -> JoinPlan:
@@ -193,9 +193,14 @@ def _kept(structure: Structure, key: str, plan: JoinPlan) -> JoinPlan:
     return plan
 
 
-def _product_key(text: str) -> str:
+def softmax_key(pattern: str, over: str) -> str:
+    """By what a softmax is known on structures."""
+    return f"softmax {pattern} over {over}"
+
+
+def product_key(text: str) -> str:
     """By what a product is known on structures; a constant for tracing."""
     return f"product {parse_product(text).key}"
 
 
-_product_key._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as `nn.tensors.keys_in_order`
+product_key._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as `nn.tensors.keys_in_order`

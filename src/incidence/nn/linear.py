@@ -361,11 +361,11 @@ _LINE = 16  # floats of a cache line: rows that are shorter are read no faster
 
 
 def _common_widths(channels: Sequence[int]) -> list[int]:
-    """The channels of every input, so that those that take as many cache lines share one stack; -1 is left open."""
+    """The channels of every input, so that those that take as many cache lines share one stack; -1, which takes none, is left open."""
     widest: dict[int, int] = {}
     for width in channels:
-        widest[-(-width // _LINE)] = max(width, widest.get(-(-width // _LINE), -1))
-    return [width if width < 0 else widest[-(-width // _LINE)] for width in channels]
+        widest[-(-width // _LINE)] = max(width, widest.get(-(-width // _LINE), width))
+    return [widest[-(-width // _LINE)] for width in channels]
 
 
 def num_reads(operation: Operation) -> int:

@@ -200,7 +200,9 @@ class _Norm(nn.Module):
             return y
         rows = self._rows(number, structure, x)
         parts = [norm(x[r]) for norm, r in zip(norms, rows, strict=True)]
-        return torch.cat(parts)[torch.cat(rows).argsort()]
+        # In the shape of x: one after the other they have as many rows, but a graph that is recorded asks for two of every orbit then.
+        start: Tensor = parts[0].new_zeros(x.shape)
+        return start.index_copy(0, torch.cat(rows), torch.cat(parts))
 
     def _rows(self, number: int, structure: Structure, x: Tensor) -> list[Tensor]:
         """The rows of every orbit of a tensor: while tracing, as `plan` left them on the structure."""

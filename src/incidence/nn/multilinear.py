@@ -108,7 +108,7 @@ class Multilinear(Planned):
         text = str(self.products[number])
         if self.rank is not None:
             return linked(text, [x @ weight[number] for x, weight in zip(xs, self.weights, strict=True)], structure)
-        shapes = [[-1 if place == k else 1 for place in range(len(xs))] for k in range(len(xs))]
+        shapes = [[x.shape[1] if place == k else 1 for place in range(len(xs))] for k, x in enumerate(xs)]
         return linked(text, [x.view(x.shape[0], *shape) for x, shape in zip(xs, shapes, strict=True)], structure).flatten(1)
 
     @torch.no_grad()

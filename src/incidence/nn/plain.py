@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,16 +10,26 @@ import torch
 from torch import Tensor, nn
 
 from incidence.algebra.pattern import Pattern
+from incidence.algebra.products import ProductText, parse_product
 from incidence.errors import IncidenceError
 from incidence.kernels.plain import LevelLists, PartnerLists, assert_plain, level_lists, partner_lists
+from incidence.kernels.plain_joins import GroupLists, StepLists, group_lists, step_lists
 from incidence.kernels.traced import PlainFlat, layer_text, prepare_plain, readout_text
-from incidence.nn.diffusion import Diffusion
+from incidence.kernels.traced_joins import product_text
+from incidence.nn.attention import Attention
+from incidence.nn.functional import product_key, softmax_key
+from incidence.nn.incident import Incident
 from incidence.nn.linear import Linear
 from incidence.nn.modules import _Norm
+from incidence.nn.multilinear import Multilinear
 from incidence.nn.planned import Planned
+from incidence.nn.product import Product
 from incidence.nn.readout import Readout
 from incidence.plans import Plan, plan_of
+from incidence.plans.join_plan import JoinPlan
+from incidence.plans.joining import MAX_JOINED
 from incidence.plans.layout import BagLayout, by_width, layout_of
+from incidence.plans.products import groups_of, join_plan_of
 from incidence.plans.program import compile_map
 from incidence.plans.stack import StackPlan
 from incidence.structure import Structure
@@ -47,10 +58,14 @@ class PlainInputs:
         self.tensors[name], self.about[name] = tensor, about
         return name
 
+    def _count(self, kind: str) -> int:
+        """How many groups of lists there are whose names begin with a word."""
+        return len({tuple(name.split("_")[:2]) for name in self.tensors if name.startswith(f"{kind}_")})
+
     def _entries(self, structure: Structure, pattern: Pattern) -> list[str]:
         key = "entries", pattern
         if key not in self._stacks:
-            name = f"entries_{sum(known[0] == 'entries' for known in self._stacks)}"
+            name = f"entries_{self._count('entries')}"
             what = f"the structure of every entry of `{pattern}`" if pattern.faces else "the number of every structure"
             self._stacks[key] = [self._add(name, structure.batch(pattern), what)]
         return self._stacks[key]
@@ -60,7 +75,7 @@ class PlainInputs:
         is_general = all(len(level) < 2 for level in layout.all_levels)
         key = "stack", layout, None if is_general else plan.layout
         if key not in self._stacks:
-            number = sum(known[0] == "stack" for known in self._stacks)
+            number = self._count("stack")
             self._stacks[key] = [
                 self._add(f"stack_{number}_{'_'.join(level) or 'whole'}_{what}", tensor, _about_level(layout, level, what))
                 for level, lists in zip(layout.all_levels, level_lists(stack), strict=True)
@@ -71,7 +86,7 @@ class PlainInputs:
 
     def _partners(self, key: Any, lists: PartnerLists, about: str) -> list[str]:
         if key not in self._stacks:
-            number = sum(known[0] == "partners" for known in self._stacks)
+            number = self._count("pairs")
             named = zip(PartnerLists._fields, lists, strict=True)
             self._stacks[key] = [self._add(f"pairs_{number}_{what}", t, f"{what} of {about}") for what, t in named if t is not None]
         return self._stacks[key]
@@ -109,14 +124,49 @@ class PlainInputs:
                 ]
                 self.parts[f"rows {key}"] = named, ""
 
-    def _diffusion(self, module: Diffusion, structure: Structure) -> None:
-        about = ("node of each pair", "entry of each pair", "nodes of each entry")
-        flat, links = module.plan(structure), ", ".join(map(str, module.links))
-        named = zip(("nodes", "entries", "sizes"), flat.tensors, about, strict=True)
-        names = [
-            self._add(f"neighbours_{what}", tensor, f"{words}: pairs of a node and an entry of {links}") for what, tensor, words in named
-        ]
-        self.parts[module._key] = names, ""
+    def _incident(self, module: Incident, structure: Structure) -> None:
+        if module._key not in self.parts:
+            told = module.told()
+            while next(iter(told)) in self.tensors:  # of other tensors
+                told = {f"further_{name}": about for name, about in told.items()}
+            named = zip(told.items(), module.plan(structure).tensors, strict=True)
+            self.parts[module._key] = [self._add(name, tensor, about) for (name, about), tensor in named], ""
+
+    def _product(self, module: Product, structure: Structure) -> None:
+        self._joins(module.product, structure, module.limit)
+
+    def _multilinear(self, module: Multilinear, structure: Structure) -> None:
+        for product in module.products:
+            self._joins(product, structure)
+
+    def _attention(self, module: Attention, structure: Structure) -> None:
+        for text in module._texts:
+            self._joins(parse_product(text), structure)
+        pattern, over = str(module.pattern), module.over
+        key = softmax_key(pattern, over)
+        if key not in self.parts:
+            number, about = self._count("softmax"), f"the softmax of `{pattern}` over {over}"
+            lists = zip(GroupLists._fields, group_lists(groups_of(structure, pattern, over)), strict=True)
+            words = {"groups": "group of each entry", "sizes": "entries of each group"}
+            self.parts[key] = [self._add(f"softmax_{number}_{what}", t, f"{words[what]}: {about}") for what, t in lists], ""
+
+    def _joins(self, product: ProductText, structure: Structure, limit: int = MAX_JOINED) -> None:
+        """The lists of all steps of a product, by a plan whose steps are those of every other structure."""
+        key = product_key(product.text)
+        if key not in self.parts:
+            plan = join_plan_of(structure, product, limit, is_fixed=True)
+            named = [self._step(plan, number, lists) for number, lists in enumerate(step_lists(plan))]
+            self.parts[key] = [name for names in named for name in names], product_text(plan)
+
+    def _step(self, plan: JoinPlan, step: int, lists: StepLists) -> list[str]:
+        number, about = self._count("join"), f"{plan.formulas[step]} of `{plan.text}`"
+        factors = [plan.names[source] for source in plan.steps[step].sources]
+        named = [("targets", lists.targets, "target of each joined row"), ("sizes", lists.sizes, "joined rows of each target")]
+        for k, (rows, factor) in enumerate(zip(lists.rows, factors, strict=True)):
+            named.append((f"rows_{k}", rows, f"row of {factor} of each joined row"))
+        if lists.signs is not None:
+            named.append(("signs", lists.signs, "sign of each joined row"))
+        return [self._add(f"join_{number}_{what}", tensor, f"{words}: {about}") for what, tensor, words in named]
 
 
 def _about_level(layout: BagLayout, level: tuple[str, ...], what: str) -> str:
@@ -138,18 +188,26 @@ def plain_inputs(net: nn.Module, structure: Structure) -> PlainInputs:
     """
     found = PlainInputs()
     for module in net.modules():
-        if isinstance(module, Linear):
-            found._layer(module, structure)
-        elif isinstance(module, Readout):
-            found._readout(module, structure)
-        elif isinstance(module, _Norm):
-            found._norm(module, structure)
-        elif isinstance(module, Diffusion):
-            found._diffusion(module, structure)
+        collect = next((collect for kind, collect in _PARTS.items() if isinstance(module, kind)), None)
+        if collect is not None:
+            collect(found, module, structure)
         elif isinstance(module, Planned):
-            what = f"a network with products or attention ({type(module).__name__}) cannot be exported"
-            raise IncidenceError(f"{what}: train one with another --model, such as graph or rings.")
+            raise IncidenceError(
+                f"a network with {type(module).__name__} cannot be exported, as it is none of this library's modules, whose steps other "
+                f"programs know: leave it out, or make it of inc.nn.Linear, Product, Multilinear and Attention."
+            )
     return found
+
+
+_PARTS: dict[type[nn.Module], Callable[[PlainInputs, Any, Structure], None]] = {
+    Linear: PlainInputs._layer,
+    Readout: PlainInputs._readout,
+    _Norm: PlainInputs._norm,
+    Incident: PlainInputs._incident,
+    Product: PlainInputs._product,
+    Multilinear: PlainInputs._multilinear,
+    Attention: PlainInputs._attention,
+}
 
 
 def prepare_layers(net: nn.Module, found: PlainInputs) -> None:

@@ -72,7 +72,7 @@ def _find(patterns: Sequence[Pattern], key: object, what: str) -> int:
             if meant in patterns:
                 return list(patterns).index(meant)
     keys = [key_of(p) for p in patterns]
-    close = get_close_matches(str(key), keys, n=1, cutoff=0.5)
+    close = get_close_matches(str(key), keys, cutoff=0.5)
     guess = f" Did you mean {close[0]!r}?" if close else ""
     raise IncidenceError(f"{what} has no tensor {key!r}; there are: {', '.join(map(repr, keys))}.{guess}")
 

@@ -101,11 +101,11 @@ class JoinStep:
         if role == 0:
             return RoleLists(self.ptr, self.rows, self.sign)
         order, ptr = self.order(role)
-        columns = [column[order] for k, column in enumerate((self._targets, *self.rows)) if k != role]
+        columns = [column[order] for k, column in enumerate((self.targets, *self.rows)) if k != role]
         return RoleLists(ptr, tuple(columns), None if self.sign is None else self.sign[order])
 
     @cached_property
-    def _targets(self) -> Tensor:
+    def targets(self) -> Tensor:
         """The target of every joined row."""
         numbers = torch.arange(self.num_rows[0], device=self.ptr.device, dtype=self.ptr.dtype)
         return numbers.repeat_interleave(self.ptr.diff(), output_size=len(self.rows[0]))
@@ -121,9 +121,9 @@ class JoinStep:
     @property
     def num_bytes(self) -> int:
         """The memory of the lists that are there."""
-        held = [self.ptr, *self.rows, *(part for order in self.orders.values() for part in order)]
-        held += [column for role, lists in self._lists.items() if role for column in lists.columns]
-        return sum(t.numel() * t.element_size() for t in held) + sum(s.numel() for s in (self.sign,) if s is not None)
+        held = [self.ptr, *self.rows, self.sign, *(part for order in self.orders.values() for part in order)]
+        held += [part for role, lists in self._lists.items() if role for part in (*lists.columns, lists.sign)]
+        return sum(t.numel() * t.element_size() for t in held if t is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,14 +166,23 @@ class JoinPlan:
         first = self.steps[0]
         return first.places.device if isinstance(first, DenseStep) else first.ptr.device
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is multiplied, by number: operands are x0, x1, ..., results of steps z0, z1, ..., and the output is y."""
+        results = (f"z{number}" for number in range(len(self.steps) - 1))
+        return *(f"x{number}" for number in range(len(self.num_rows) - 1)), *results, "y"
+
+    @property
+    def formulas(self) -> tuple[str, ...]:
+        """What every step computes."""
+        results = self.names[len(self.num_rows) - 1 :]
+        factors = (" * ".join(self.names[source] for source in step.sources) for step in self.steps)
+        return tuple(f"{result} = sum {product}" for result, product in zip(results, factors, strict=True))
+
     def __repr__(self) -> str:
-        lines = [f"JoinPlan `{self.text}`"]
-        names = [f"x{number}" for number in range(len(self.num_rows) - 1)]
-        for number, step in enumerate(self.steps):
-            names.append("y" if number + 1 == len(self.steps) else f"z{number}")
-            factors = " * ".join(names[source] for source in step.sources)
-            lines.append(f"  {names[-1]} = sum {factors}: {step.told}")
-        return "\n".join([*lines, f"  memory: {sum(step.num_bytes for step in self.steps) / 2**20:,.1f} MiB"])
+        lines = [f"  {formula}: {step.told}" for formula, step in zip(self.formulas, self.steps, strict=True)]
+        memory = f"  memory: {sum(step.num_bytes for step in self.steps) / 2**20:,.1f} MiB"
+        return "\n".join([f"JoinPlan `{self.text}`", *lines, memory])
 
 
 def step_of(

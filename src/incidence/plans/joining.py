@@ -3,6 +3,8 @@ r"""From the text of a product to its plan on a structure: tables are summed, lo
 Which steps take linear time is decided by the letters alone (`algebra/contraction.py`). For the rest a table is extended by the letters of
 others, row by row from the one with the fewest rows that fit; how many rows that makes is counted before they are made, and the
 extension with the fewest is taken. The entries of the output are one more table, without values, so that nothing is made that is not read.
+
+Where one program must serve all structures, letters alone choose the extensions too.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ _MOST_ABSENT = 3  # places of an array for each entry that is there
 _REMEDY = "Raise it with limit=, take smaller structures or batches, or leave entries out that the product does not need"
 
 
-def build_join_plan(text: ProductText, structure: StructureData, limit: int = MAX_JOINED) -> JoinPlan:
-    """The plan of a product on a structure.
+def build_join_plan(text: ProductText, structure: StructureData, limit: int = MAX_JOINED, is_fixed: bool = False) -> JoinPlan:
+    """The plan of a product on a structure; `is_fixed` says that its program must be that of every other structure.
 
     Raises:
         IncidenceError: Some tensor of the product is not there.
@@ -46,7 +48,8 @@ def build_join_plan(text: ProductText, structure: StructureData, limit: int = MA
     supports = [support_of(structure, pattern) for pattern in text.tensors]
     tables = [table_of(text, pattern, stored, structure, limit) for pattern, stored in zip(text.tensors, supports, strict=True)]
     homes = [structure.batch(stored) for stored in supports]
-    steps = _Contraction(text, tables, homes, Grid(structure, text.sorts), limit).run()
+    kind = _FixedContraction if is_fixed else _Contraction
+    steps = kind(text, tables, homes, Grid(structure, text.sorts), limit).run()
     return JoinPlan(str(text), tuple(steps), np.stack([structure._lengths_of(stored) for stored in supports]))
 
 
@@ -162,7 +165,6 @@ class _Contraction:
         if pair is not None and self._is_less(pair, num_extended(found)):
             self._fill(*pair)
             return
-        assert_few(num_extended(found), self._limit, f"`{self._text}` joins too many rows here", _REMEDY)
         self._extend(number, found)
 
     def _pairs(self) -> list[tuple[int, int]]:
@@ -197,6 +199,7 @@ class _Contraction:
         self._tables[one] = _reading(number, target)
 
     def _extend(self, number: int, found: list[Candidates]) -> None:
+        assert_few(num_extended(found), self._limit, f"`{self._text}` joins too many rows here", _REMEDY)
         output, base = self._tables[OUTPUT], self._tables[number]
         table = extended(base if number != OUTPUT else Table(base.nodes, base.home), found)
         if output.letters <= table.letters:
@@ -235,6 +238,19 @@ class _Contraction:
             rows, homes = tuple(factor.rows for factor in factors), (join.home, join.target_home)
             steps.append(step_of(sources, num_rows, join.targets, rows, join.sign, homes, self._space.num_structures))
         return steps
+
+
+class _FixedContraction(_Contraction):
+    """The same with steps that letters alone decide, none of them by arrays."""
+
+    def _extend_or_fill(self) -> None:
+        """Extends the table that has the fewest letters then; of these one whose new letters most tables bound."""
+
+        def cost(option: tuple[int, list[Candidates]]) -> tuple[int, int]:
+            number, found = option
+            return len(self._letters[number] | found[0].table.letters), -len(found)
+
+        self._extend(*min(self._extensions(), key=cost))
 
 
 def _reading(number: int, table: Table) -> Table:

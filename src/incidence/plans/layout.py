@@ -7,6 +7,7 @@ pooled rows of a level are one matrix of keys by (slots x channels), and all ope
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
@@ -156,6 +157,10 @@ class MapLayout:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, MapLayout) and self._key == other._key)
+
+    def __reduce__(self) -> tuple[Callable[..., MapLayout], tuple[EquivariantMap, Stacks, Stacks]]:
+        """What it follows from: hashes differ from process to process, and what was found out since is found out again."""
+        return layout_of, self._key[1]
 
     @cached_property
     def tensors(self) -> tuple[Pattern, ...]:

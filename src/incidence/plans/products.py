@@ -22,8 +22,8 @@ _MOST_STORED = 20_000_000  # joined rows of a packed data set: with more, the pl
 _Build = Callable[[StructureData, int], JoinPlan]  # makes a plan, with at most so many joined rows
 
 
-def join_plan_of(structure: StructureData, text: ProductText, limit: int = MAX_JOINED) -> JoinPlan:
-    """The plan of a product on a structure.
+def join_plan_of(structure: StructureData, text: ProductText, limit: int = MAX_JOINED, is_fixed: bool = False) -> JoinPlan:
+    """The plan of a product on a structure; `is_fixed` asks for one of lists alone, whose program is the same for all structures.
 
     That of a batch is put together from those of the structures it is made of, where they have one or were packed as a data set.
 
@@ -31,7 +31,8 @@ def join_plan_of(structure: StructureData, text: ProductText, limit: int = MAX_J
         IncidenceError: Some tensor of the product is not there.
         TooLargeError: There is no plan yet, and some step of it would look at more than `limit` rows to join them.
     """
-    return _planned(structure, text.key, lambda source, most: build_join_plan(text, source, most), limit)
+    key = f"{text.key}, fixed" if is_fixed else text.key
+    return _planned(structure, key, lambda source, most: build_join_plan(text, source, most, is_fixed), limit)
 
 
 def groups_of(structure: StructureData, text: str, over: str) -> JoinPlan:

@@ -145,7 +145,7 @@ class _StackPair:
         blocks = (table[:, None, :] for table in self.tables)  # (slots, 1, slots) each
         parts = [np.where(block < 0, total, block * num_in + within).ravel() for block in blocks]  # (slots x in x slots,) each
         rows = torch.from_numpy(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
-        ptr = ranges(torch.bincount(rows, minlength=total + 1))[: total + 1]
+        ptr = ranges(torch.bincount(rows, minlength=total))[: total + 1]
         signs = self._row_signs(num_in)
         is_full, is_plain = int(ptr[-1]) == len(rows), signs is None and torch.equal(rows, torch.arange(total))
         members = rows.sort(stable=True)[1][: int(ptr[-1])]
@@ -156,7 +156,7 @@ class _StackPair:
 
     def _row_signs(self, num_in: int) -> Tensor | None:
         """The signs of the rows of the blocks of all matrices; None if there is nothing but 1."""
-        if all((signs > 0).all() for signs in self.signs):
+        if all((signs == 1).all() for signs in self.signs):
             return None
         parts = [np.repeat(signs[:, None, :], num_in, axis=1).ravel() for signs in self.signs]  # (slots x in x slots,) each
         return torch.from_numpy(np.concatenate(parts)).float()

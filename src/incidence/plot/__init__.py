@@ -11,7 +11,7 @@ from incidence.lazy import front_door
 
 if TYPE_CHECKING:
     from incidence.plot.diagrams import operation, operations
-    from incidence.plot.figures import comparison, confusion, curves, parity, residuals, save
+    from incidence.plot.figures import comparison, confusion, curves, parity, residuals, roc, save
     from incidence.plot.networks import network
     from incidence.plot.orbit_pictures import orbits
     from incidence.plot.picture import Picture, grid
@@ -37,6 +37,7 @@ _HOMES = {
     "plan": "incidence.plot.plan_pictures",
     "poset": "incidence.plot.posets",
     "residuals": "incidence.plot.figures",
+    "roc": "incidence.plot.figures",
     "save": "incidence.plot.figures",
     "scatter": "incidence.plot.text",
     "shadow": "incidence.plot.shadows",
@@ -59,6 +60,7 @@ __all__ = [
     "plan",
     "poset",
     "residuals",
+    "roc",
     "save",
     "scatter",
     "shadow",

@@ -14,11 +14,12 @@ from incidence.errors import need
 from incidence.files import whole_file
 from incidence.plot.theme import LIGHT
 
-__all__ = ["comparison", "confusion", "curves", "parity", "residuals", "save"]
+__all__ = ["comparison", "confusion", "curves", "parity", "residuals", "roc", "save"]
 
 _INK, _PALE = LIGHT.palette[:2]
 _LIGHT_CELL, _DARK_CELL = "#f7fbff", "#08306b"  # the ends of the map Blues: on dark pages, where black and white are exchanged, they stay
 _MANY = 3_000  # points
+_IN_A_ROW = 4  # panels
 
 
 def _figure(width: float, height: float) -> Any:
@@ -68,9 +69,13 @@ _Column = tuple[str, Tensor, Tensor]  # part, predicted, measured
 
 def _panels(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], unit: str) -> tuple[Any, list[tuple[Any, list[_Column]]]]:
     """A figure with a panel for each number, and what is drawn there of every part."""
-    figure = _figure(4.2 * len(names), 4.2)
+    columns_of_panels, rows_of_panels = min(len(names), _IN_A_ROW), -(-len(names) // _IN_A_ROW)
+    figure = _figure(4.2 * columns_of_panels, 4.2 * rows_of_panels)
+    axes = figure.subplots(rows_of_panels, columns_of_panels, squeeze=False).reshape(-1)
+    for axis in axes[len(names) :]:
+        axis.remove()
     panels = []
-    for number, (axis, name) in enumerate(zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True)):
+    for number, (axis, name) in enumerate(zip(axes, names, strict=False)):
         axis.set_title(name, parse_math=False)  # a name is no formula, whatever dollars are in it
         axis.set_xlabel(f"measured{f' ({unit})' if unit else ''}", parse_math=False)
         columns = [(part, y[:, number], x.reshape(y.shape)[:, number]) for part, (y, x) in parts.items()]
@@ -96,7 +101,7 @@ def curves(rows: Sequence[Mapping[str, float]]) -> Any:
             shown = [(row["epoch"], row[name]) for row in rows if name in row]
             look = {"color": LIGHT.category(number), "marker": "o" if len(shown) == 1 else None}  # one epoch makes no line
             axis.plot([e for e, _ in shown], [v for _, v in shown], label=name.replace("_", " "), **look)
-        is_log = panel is losses and all(row[n] > 0 for row in rows for n in panel if n in row)
+        is_log = panel is losses and _spans_much([row[n] for row in rows for n in panel if n in row])
         axis.set(xlabel="epoch", yscale="log" if is_log else "linear")
         axis.xaxis.get_major_locator().set_params(integer=True)
         if is_log:
@@ -104,6 +109,11 @@ def curves(rows: Sequence[Mapping[str, float]]) -> Any:
             axis.yaxis.set_minor_formatter("")
         axis.legend(frameon=False)
     return figure
+
+
+def _spans_much(values: Sequence[float]) -> bool:
+    """Whether values are above 0 and so different that they are better told by their logarithms."""
+    return bool(values) and min(values) > 0 and max(values) > 5 * min(values)
 
 
 def confusion(predicted: Tensor, target: Tensor, names: Sequence[str]) -> Any:
@@ -124,6 +134,38 @@ def confusion(predicted: Tensor, target: Tensor, names: Sequence[str]) -> Any:
             color = _LIGHT_CELL if shares[row, column] > 0.5 else _DARK_CELL
             axis.text(column, row, int(counts[row, column]), ha="center", va="center", fontsize=8, color=color)
     return figure
+
+
+def roc(predicted: Tensor, target: Tensor, names: Sequence[str]) -> Any:
+    """The ROC curve of every label: how many of those that have it are found, over how many others are taken for it.
+
+    Args:
+        predicted: Scores, shape (rows, labels).
+        target: 0 or 1, with NaN where it is missing, of the same shape.
+        names: What the curves are called; more than eight get no legend.
+    """
+    figure = _figure(4.2, 4.2)
+    axis = figure.subplots()
+    for number, (scores, labels) in enumerate(zip(predicted.T, target.T, strict=True)):
+        known = ~labels.isnan()
+        found, wrong = _shares_above(scores[known], labels[known])
+        is_one_of_few = len(names) <= len(LIGHT.palette)
+        look = {"color": LIGHT.category(number), "label": names[number]} if is_one_of_few else {"color": _INK, "alpha": 0.4}
+        axis.plot(wrong, found, lw=1.4 if is_one_of_few else 0.8, clip_on=False, **look)
+    axis.plot([0, 1], [0, 1], color="black", lw=0.8, ls="--", zorder=0)
+    axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="of the others, taken for it", ylabel="of those that have it, found")
+    if len(names) <= len(LIGHT.palette):
+        for text in axis.legend(frameon=False, fontsize=8, loc="lower right").get_texts():
+            text.set_parse_math(False)
+    return figure
+
+
+def _shares_above(scores: Tensor, labels: Tensor) -> tuple[list[float], list[float]]:
+    """At every score, from the highest to the lowest, the shares of ones and of zeros that score as high."""
+    order = scores.argsort(descending=True)
+    is_last = torch.cat([scores[order].diff() != 0, torch.ones(1, dtype=torch.bool)])[: len(order)]  # of those with the same score
+    ones, zeros = (of.cumsum(0)[is_last] / of.sum().clamp(min=1) for of in (labels[order], 1 - labels[order]))
+    return [0.0, *ones.tolist()], [0.0, *zeros.tolist()]
 
 
 def comparison(

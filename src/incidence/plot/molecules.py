@@ -11,11 +11,12 @@ from incidence.data.molecules.features import ATOM_FEATURES, BOND_FEATURES
 from incidence.plot.theme import Theme
 from incidence.structure import Example
 
-__all__ = ["Molecule", "molecule_of"]
+__all__ = ["TINTS", "Molecule", "molecule_of"]
 
 _ELEMENTS = ATOM_FEATURES[: ATOM_FEATURES.index("other")]
 _ORDERS = {1: 1.0, 2: 2.0, 3: 3.0, 4: 1.5}  # of bonds as files have them; 4 is aromatic
-_TINTS = {"N": 0, "O": 1, "S": 6, "P": 4, "F": 2, "Cl": 2, "Br": 2, "I": 2}  # places in the palette
+TINTS = {"N": 0, "O": 1, "S": 6, "P": 4, "F": 2, "Cl": 2, "Br": 2, "I": 2}
+"""The places in the palette of a theme that elements have."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Molecule:
 
     def tints(self, theme: Theme) -> list[str]:
         """A colour for every atom: carbon is that of lines."""
-        return [theme.palette[_TINTS[e]] if e in _TINTS else theme.faint if e in ("C", "H") else theme.palette[3] for e in self.elements]
+        return [theme.palette[TINTS[e]] if e in TINTS else theme.faint if e in ("C", "H") else theme.palette[3] for e in self.elements]
 
 
 def molecule_of(example: Example | None) -> Molecule | None:

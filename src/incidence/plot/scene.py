@@ -150,6 +150,13 @@ class Scene:
         """The shapes of one part."""
         return [shape for shape in self.shapes if shape.part == part]
 
+    def on_paper(self, least: float) -> Scene:
+        """The same in the middle of paper of which one side at least is that long."""
+        if max(self.width, self.height) >= least:
+            return self
+        right, down = (least - self.width) / 2, (least - self.height) / 2
+        return Scene(least, least, tuple(shape.moved(right, down) for shape in self.shapes))
+
     @staticmethod
     def around(shapes: Iterable[Shape], margin: float = 8.0) -> Scene:
         """The shapes moved to the middle of paper that just holds them."""

@@ -47,6 +47,7 @@ def structure(
     theme: str | Theme = "light",
     columns: int = 4,
     most: int = 12,
+    legend: bool = True,
 ) -> Picture:
     r"""Draws a structure: nodes, edges, arrows, faces (shaded in space), sets, and what numbers their entries have.
 
@@ -71,6 +72,7 @@ def structure(
         theme: `light` or `dark`.
         columns: Of a batch.
         most: How many structures of a batch are drawn; a line says how many are left out.
+        legend: Whether it is said which colours stand for which values.
 
     Raises:
         IncidenceError: The values or the layout do not fit.
@@ -105,7 +107,7 @@ def structure(
         place = layout[k] if isinstance(layout, list) and own.num_structures > 1 else layout
         panels.append(_panel(one, one_example, here, scales, place, labels, wanted, nodes, Camera(*view), opacity, side, look))
     note = f"and {own.num_structures - shown} more" if own.num_structures > shown else ""
-    return Picture(_arranged(panels, columns, scales, title, note, look), look, title or str(own))
+    return Picture(_arranged(panels, columns, scales if legend else {}, title, note, look), look, title or str(own))
 
 
 Panel = tuple[float, float, list[Shape]]

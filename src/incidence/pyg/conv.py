@@ -29,7 +29,8 @@ class IncidenceConv(nn.Module):
     $$e' = \sigma(L_{i,\,ij \to ij}(x, e)), \qquad x' = L_{i,\,ij \to i}(x, e')$$
 
     where the nodes of an edge, its reverse, the edges it meets and the whole graph all count. Edges are read as they come: in one
-    direction or in both, with loops. `edges="{i j}"` reads undirected graphs with fewer weights, and twice as fast.
+    direction or in both, with loops; parallel edges are one, whose features are their mean. `edges="{i j}"` reads undirected graphs
+    with fewer weights, and twice as fast.
 
     Args:
         in_channels: Channels of the nodes; -1 to take it from the first input.

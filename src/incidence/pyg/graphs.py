@@ -11,8 +11,9 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.geometry.convert.exchange import two_ways
+from incidence.geometry.assembly import is_directed
 from incidence.structure import Structure
+from incidence.structure.ragged import rank
 
 __all__ = ["Graph", "graph_of"]
 
@@ -22,20 +23,23 @@ class Graph(NamedTuple):
 
     Attributes:
         structure: The nodes and edges, with plans of all layers that have seen it.
-        columns: The columns of every entry: one, or the first and the last; none if entry k is column k.
+        columns: A column of every entry; None if entry k is column k.
         entries: For every column its entry; None if entry k is column k.
+        times: How many columns every entry has, shape (entries, 1); None if each has one.
     """
 
     structure: Structure
-    columns: tuple[Tensor, ...] = ()
+    columns: Tensor | None = None
     entries: Tensor | None = None
+    times: Tensor | None = None
 
     def to_entries(self, x: Tensor) -> Tensor:
-        """Features of the entries: the mean over the two directions of an edge that has none."""
-        if not self.columns:
+        """Features of the entries: the mean over the directions of an edge that has none, and over parallel edges."""
+        if self.columns is None or self.entries is None:
             return x
-        found = [x[columns] for columns in self.columns]
-        return found[0] if len(found) == 1 else (found[0] + found[1]) / 2  # (entries, channels)
+        if self.times is None:
+            return x[self.columns]
+        return x.new_zeros(len(self.times), x.shape[1]).index_add(0, self.entries, x) / self.times.to(x.dtype)  # (entries, channels)
 
     def to_columns(self, y: Tensor) -> Tensor:
         """Features of the columns: both directions have those of their edge."""
@@ -62,7 +66,7 @@ def graph_of(edge_index: Tensor, num_nodes: int, batch: Tensor | None, edges: st
         edges: The pattern of the edges, as in `{i j}`.
 
     Raises:
-        IncidenceError: It is no list of edges, or the pattern has no such edges: loops, parallel edges, nodes that are not there.
+        IncidenceError: It is no list of edges, or the pattern has no such edges: loops, nodes that are not there.
     """
     if not isinstance(edge_index, Tensor) or edge_index.ndim != 2 or len(edge_index) != 2 or edge_index.is_floating_point():
         came = list(edge_index.shape) if isinstance(edge_index, Tensor) else type(edge_index).__name__
@@ -83,16 +87,26 @@ def _version(x: Tensor) -> int:
 @torch.inference_mode(False)
 @torch.no_grad()
 def _graph(edge_index: Tensor, num_nodes: int, batch: Tensor | None, pattern: Pattern) -> Graph:
-    pairs = edge_index.clone()
-    first, last = two_ways(pattern, pairs, num_nodes, "IncidenceConv")
+    pairs, count = edge_index.clone(), edge_index.shape[1]
+    place = torch.arange(count, device=pairs.device)
+    first, number, times = _entries(pairs, num_nodes, pattern)
+    order = first.argsort()  # as they come
     if batch is not None and len(batch):
-        home = batch[pairs[0, first].clamp(0, len(batch) - 1)]
-        order = home.sort(stable=True)[1]  # the entries of a structure stand together
-        first, last = first[order], last[order]
-    structure = Structure(num_nodes, {str(pattern): pairs[:, first]}, batch=batch)
-    count = pairs.shape[1]
-    if len(first) == count and torch.equal(first, torch.arange(count, device=pairs.device)):
+        home = batch[pairs[0, first[order]].clamp(0, len(batch) - 1)]
+        order = order[home.sort(stable=True)[1]]  # the entries of a structure stand together
+    structure = Structure(num_nodes, {str(pattern): pairs[:, first[order]]}, batch=batch)
+    if len(first) == count and torch.equal(first[order], place):
         return Graph(structure)
-    entries = torch.empty(count, dtype=torch.long, device=pairs.device)
-    entries[first] = entries[last] = torch.arange(len(first), device=pairs.device)
-    return Graph(structure, (first,) if len(first) == count else (first, last), entries)
+    entries = torch.empty_like(order).index_copy(0, order, place[: len(order)])[number]
+    return Graph(structure, first[order], entries, None if len(first) == count else times[order, None])
+
+
+def _entries(pairs: Tensor, num_nodes: int, pattern: Pattern) -> tuple[Tensor, Tensor, Tensor]:
+    """For every entry its first column, for every column the number of its entry, and for every entry how many columns it has."""
+    place = torch.arange(pairs.shape[1], device=pairs.device)
+    low, high = (pairs[0], pairs[1]) if is_directed(pattern) else (pairs.amin(0), pairs.amax(0))
+    if not len(place) or int(pairs.min()) < 0 or int(pairs.max()) >= num_nodes:  # a structure says where
+        return place, place, torch.ones_like(place)
+    number, count = rank(low * num_nodes + high)
+    first = torch.full((count,), len(place), device=pairs.device).scatter_reduce(0, number, place, "amin")
+    return first, number, torch.bincount(number, minlength=count)

@@ -162,9 +162,36 @@ class Example:
         features, target = tree_map_only(Tensor, move, (self._features, self._target))
         return Example._of(move(self._structure), features, target, self._is_batch)
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> Example:
-        """The example on another device."""
-        return self._map(lambda part: part.to(device, non_blocking=non_blocking))
+    def to(
+        self, device: torch.device | str | int | torch.dtype | None = None, dtype: torch.dtype | None = None, non_blocking: bool = False
+    ) -> Example:
+        """The example on another device, or with features and targets of another float type, as `nn.Module.to` does it.
+
+        Integers stay as they are: structures, classes, categories.
+
+        Example:
+            >>> example = Example(Structure(2), {"i": torch.ones(2, 1)}, {"i": torch.arange(2)}).to(torch.float64)
+            >>> example.features["i"].dtype, example.target["i"].dtype
+            (torch.float64, torch.int64)
+        """
+        if isinstance(device, torch.dtype):
+            device, dtype = None, device
+        if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+            raise IncidenceError(f"the type of features is one of floats, as in example.to(torch.float64); got {dtype}.")
+        moved = self if device is None else self._map(lambda part: part.to(device, non_blocking=non_blocking))
+
+        def cast(part: Any) -> Any:
+            return part.to(dtype) if isinstance(part, Tensor) and part.is_floating_point() else part
+
+        return moved if dtype is None else moved._map(cast)
+
+    def double(self) -> Example:
+        """The example with features and targets in double precision."""
+        return self.to(torch.float64)
+
+    def float(self) -> Example:
+        """The example with features and targets in single precision; integers stay."""
+        return self.to(torch.float32)
 
     def pin_memory(self) -> Example:
         """The example in page-locked memory, for faster copies to a GPU."""
@@ -176,7 +203,8 @@ class Example:
 
     def cuda(self, device: torch.device | str | int | None = None, non_blocking: bool = False) -> Example:
         """The example on a GPU: the current one, or that of a number."""
-        return self.to(torch.device("cuda", device) if isinstance(device, int) else torch.device(device or "cuda"), non_blocking)
+        place = torch.device("cuda", device) if isinstance(device, int) else torch.device(device or "cuda")
+        return self.to(place, non_blocking=non_blocking)
 
     def induced(self, nodes: object) -> Example:
         """The entries all of whose nodes are kept, with their features and targets; see `Structure.induced`.

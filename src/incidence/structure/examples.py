@@ -29,7 +29,7 @@ def collate(items: Sequence[Any]) -> Any: ...
 def collate(items: Any) -> Any:
     """Puts structures, or examples, side by side into one: nodes and entries are numbered through; batches collate again.
 
-    Graphs of PyG are read by `geometry.convert.from_pyg` first.
+    Graphs of PyG are read first, as `inc.data.load` reads them: a warning tells of loops left out and parallel edges joined.
 
     Plans that every structure has are carried over by shifting their numbers. The features of examples are joined by rows; targets for the
     entries of a pattern too, and targets for whole structures are stacked. It is what a `DataLoader` takes as `collate_fn`.
@@ -47,7 +47,7 @@ def collate(items: Any) -> Any:
     items = list(items) if isinstance(items, Iterable) else items
     kinds = set(map(type, items)) if isinstance(items, list) else set()
     if any(map(_is_of_pyg, kinds)):
-        return need("incidence.geometry.convert.pyg", "collate of data of PyG", "convert").collate_graphs(items)
+        return need("incidence.geometry.convert.loose", "collate of data of PyG", "convert").collate_graphs(items)
     if not any(issubclass(kind, Example) for kind in kinds):
         return structures.collate(items)
     for number, item in enumerate(items):

@@ -190,7 +190,7 @@ def as_index(pattern: Pattern, value: object, device: torch.device | None) -> tu
 
 def _as_tensor(value: object, device: torch.device | None) -> Tensor:
     if isinstance(value, (tuple, list)) and value and all(isinstance(row, Tensor) for row in value):
-        return torch.stack(list(value)).to(device or value[0].device)
+        return torch.stack(list(value)).to(device=device)
     if not isinstance(value, Tensor) and hasattr(value, "__array__"):
         value = np.ascontiguousarray(value)
     return torch.as_tensor(value, device=device)

@@ -55,8 +55,12 @@ def _table(what: Any, completion: Completion) -> Table:
     path = Path(what).expanduser()
     if not path.is_file():
         raise IncidenceError(f"there is no file {path}; this model predicts for rows of a table with {_said(completion)}.")
-    known = {name for own in completion.names.values() for name in own}
-    return read_table(path, lambda first, others: not any(word in known for word in first))
+    known, are_sets = {name for own in completion.names.values() for name in own}, len(completion.keys) == 1  # whose cells have blanks
+    return read_table(
+        path,
+        lambda first, others: not any(word in known for cell in first for word in (cell.split() if are_sets else [cell])),
+        by_blanks=not are_sets,
+    )
 
 
 def _said(completion: Completion) -> str:

@@ -67,7 +67,7 @@ def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:
         raise IncidenceError(
             f"{path} is no checkpoint of a run: it has something other than tensors and plain values, and was not read."
         ) from error
-    except (OSError, RuntimeError, EOFError, ValueError, LookupError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, RuntimeError, EOFError, ValueError, TypeError, LookupError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise IncidenceError(f"{path} is no checkpoint, or is damaged: {(str(error).splitlines() or ['it is empty'])[0]}") from error
     if not isinstance(content, dict):
         raise IncidenceError(f"{path} is no checkpoint: it holds something of type {type(content).__name__}.")

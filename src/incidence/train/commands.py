@@ -57,17 +57,21 @@ Predicts with a trained network, for what it was trained on and the like:
   data sets   by name, as in `incidence train --data NAME`
   pairs       for models of ratings and links: .csv with a row for each, by the
               names that their data had
+  a graph     for models of nodes: edges.csv with --nodes nodes.csv, a folder
+              with both, or .npz with arrays; its columns are those of training
 
 A file that cannot be read is named, and the rest goes on; the exit code is then
 1. The table has the names of the examples, what their files say about them, and
 the predictions: for values of nodes, edges or faces a row each, with the nodes
-in the column `nodes`.
+in the column `nodes`. Of labels of nodes, `name` is the node, and `file` tells
+several graphs apart.
 """
 _PREDICT_EXAMPLES = """\
 examples:
   incidence predict runs/solubility-1 molecules.sdf
   incidence predict runs/solubility-1 "CCO" "c1ccccc1O"
   incidence predict runs/shapes-1 meshes/ --out predicted.csv
+  incidence predict runs/papers-1 edges.csv --nodes nodes.csv    another graph
   incidence predict model.onnx molecules.sdf             after incidence export
 """
 _EVALUATE = """\
@@ -144,6 +148,8 @@ def predict_flags(command: argparse.ArgumentParser) -> None:
     command.description, command.epilog = _PREDICT, _PREDICT_EXAMPLES
     command.add_argument("run_folder", metavar="RUN", help="the folder of a run")
     command.add_argument("files", nargs="+", metavar="WHAT", help="files, folders, SMILES or names of data sets")
+    command.add_argument("--nodes", metavar="CSV", help="a table of nodes, beside a table of edges")
+    command.add_argument("--json", action="store_true", help="one JSON object for other programs, instead of a table")
     command.add_argument("--out", metavar="CSV", help="where to write the predictions; by default they are printed")
     command.set_defaults(run=_predict)
 
@@ -237,12 +243,12 @@ def _predict(arguments: argparse.Namespace) -> str:
     """Predicts for files; what cannot be read is named, and the rest goes on. The exit code is then 1."""
     prediction = launch.load("prediction", "prediction")
     errors: list[IncidenceError] = []
-    task, found = prediction.predict(Path(arguments.run_folder), arguments.files, errors)
+    task, found = prediction.predict(Path(arguments.run_folder), arguments.files, errors, arguments.nodes)
     _tell_passed_over(errors)
     if not found:
         raise IncidenceError(f"there is nothing to predict: none of {len(arguments.files)} files gave an example that fits the model.")
     arguments.code = int(bool(errors))
-    text = str(prediction.table(task, found))
+    text = str(prediction.as_json(task, found, errors) if arguments.json else prediction.table(task, found))
     if arguments.out is None:
         return text.rstrip("\n")
     launch.load("folder", "prediction").write(Path(arguments.out), text)
@@ -256,13 +262,8 @@ def _evaluate(arguments: argparse.Namespace) -> str:
     evaluation, _ = launch.load("prediction", "evaluation").evaluate_run(Path(arguments.run_folder), flags)
     if arguments.json:
         return json.dumps(evaluation.metrics(), indent=1)
-    lines = [f"{'part':<12}{'rows':>7}  {'metric':<10}{'network':>10}{'baseline':>10}"]
-    for name, part in evaluation.parts.items():
-        for metric, value in part.metrics.items():
-            lines.append(f"{name:<12}{len(part.target):>7}  {metric:<10}{value:>10.4g}{part.baseline[metric]:>10.4g}")
-    if "data" in flags:
-        lines.append(f"The parts are those of {flags['data']}.")
-    return "\n".join(lines)
+    told = str(evaluation.scores())
+    return f"{told}\nThe parts are those of {flags['data']}." if "data" in flags else told
 
 
 def _export(arguments: argparse.Namespace) -> str:

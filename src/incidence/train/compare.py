@@ -9,18 +9,20 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from math import isfinite, nan
 from pathlib import Path
+from statistics import fmean, pstdev
 from textwrap import wrap
 from typing import Any
 
 from incidence import plot
 from incidence.errors import IncidenceError
 from incidence.train.config import Config
-from incidence.train.evaluate import BLIND, HIGHER, PARTS, number
+from incidence.train.evaluate import HIGHER, PARTS, number
 from incidence.train.folder import RunFolder, csv_text, disk_trouble, write
 
-__all__ = ["Comparison", "Result", "compare", "read_result"]
+__all__ = ["Comparison", "Result", "compare", "read_result", "repeated"]
 
 _BAR = 24  # columns of the longest bar
+_BY_CHANCE = ("seed", "data_seed", "split")
 _OF_PLACE = ("out", "data", "folder", "threads", "devices", "machines", "logger", "accelerator")
 
 
@@ -42,6 +44,10 @@ class Result:
     metrics: dict[str, Any]
     history: list[dict[str, float]]
 
+    def __repr__(self) -> str:
+        """How well it does, and where it is."""
+        return f"Result({str(self.path)!r}: {self.part} {self.metric} {number(self.value, self.metric)})"
+
     @property
     def part(self) -> str:
         """The part that counts: the first of test, validation and train that is there."""
@@ -58,6 +64,11 @@ class Result:
         """The same of a predictor that looks at nothing."""
         found = self.metrics.get(self.part, {}).get("baseline", {}).get(self.metric)
         return nan if found is None else float(found)
+
+    @property
+    def blind(self) -> str:
+        """What that predictor is called; runs did not always keep it."""
+        return str(self.metrics.get("baseline", "the baseline"))
 
 
 def read_result(path: Path) -> Result:
@@ -139,13 +150,14 @@ class Comparison:
         """All runs as plain values, group by group, the best first."""
         return [self.told(result) for group in self.groups for result in group]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        """The table that it is printed as."""
         return "\n\n".join("\n".join(self._lines(group)) for group in self.groups)
 
     def _lines(self, group: Sequence[Result]) -> list[str]:
         first, longest, differing = group[0], max(_length(result) for result in group), _differing(group)
         name = Path(first.config.data).name or first.config.data
-        lines = [f"{name}: {first.part} {first.metric}, against {number(first.baseline, first.metric)} for {BLIND[first.metric]}", ""]
+        lines = [f"{name}: {first.part} {first.metric}, against {number(first.baseline, first.metric)} for {first.blind}", ""]
         for result in group:
             about = result.metrics
             bar = "█" * max(1, round(_BAR * _length(result) / longest)) if longest else ""
@@ -153,7 +165,7 @@ class Comparison:
             options = ", ".join(f"{key}={_shown(getattr(result.config, key))}" for key in differing)
             cost = f"{about.get('parameters', 0):,} parameters, {about.get('epochs', 0)} epochs, {about.get('seconds', 0):.0f} s"
             lines += wrap("; ".join(filter(None, (options, cost))), 80, initial_indent=" " * 11, subsequent_indent=" " * 11)
-        return lines
+        return [*lines, *_mean_lines(group)]
 
     def save(self, path: Path) -> Path:
         """Writes a table (`.csv`) or a picture (`.png`, `.svg`, `.pdf`): learning curves, and the metric of every run.
@@ -177,6 +189,29 @@ class Comparison:
             return plot.save(figure, path)
         except OSError as error:
             raise IncidenceError(disk_trouble(path, error)) from error
+
+
+def _mean_lines(group: Sequence[Result]) -> list[str]:
+    """Means and deviations of runs that differ by chance alone: in their seeds and parts."""
+    found = [(mean, deviation, same) for mean, deviation, same in repeated(group) if len(same) > 1]
+    differing = [name for name in _differing(group) if name not in _BY_CHANCE]
+    lines = []
+    for mean, deviation, same in found:
+        options = ", ".join(f"{key}={_shown(getattr(same[0].config, key))}" for key in differing)
+        by = " and ".join(f"{name} {', '.join(map(_shown, sorted({getattr(r.config, name) for r in same})))}" for name in _differing(same))
+        value = f"{number(mean, same[0].metric)} ± {number(deviation, same[0].metric)}"
+        lines += wrap(f"{value} over {len(same)} runs: {by}{f' ({options})' if options else ''}", 80, subsequent_indent=" " * 11)
+    return ["", *lines] if lines else []
+
+
+def repeated(group: Sequence[Result]) -> list[tuple[float, float, list[Result]]]:
+    """Runs that differ in nothing but their seeds and parts: the mean of the metric, its standard deviation, and which they are."""
+    kinds: dict[tuple[object, ...], list[Result]] = {}
+    names = [f.name for f in fields(Config) if f.name not in (*_OF_PLACE, *_BY_CHANCE)]
+    for result in group:
+        kinds.setdefault(tuple(getattr(result.config, name) for name in names), []).append(result)
+    values = [[result.value for result in same] for same in kinds.values()]
+    return [(fmean(own), pstdev(own), same) for own, same in zip(values, kinds.values(), strict=True)]
 
 
 def _differing(results: Sequence[Result]) -> list[str]:

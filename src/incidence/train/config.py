@@ -63,18 +63,22 @@ class Config:
     data: str = _option("solubility", "data", "a data set by name, or the path of a folder or file of your own")
     folder: str | None = _option(None, "data", "where the files of a named data set are")
     target: str | None = _option(None, "data", "which value to predict, where the data has several; your own data: also A,B")
-    task: str | None = _option(None, "data", "for your own data, if it is not clear", ("regression", "classification", "links"))
+    task: str | None = _option(
+        None, "data", "for your own data, if it is not clear", ("regression", "classification", "multilabel", "links")
+    )
     smiles: str | None = _option(None, "data", "the column of a table that has SMILES, if it is not clear")
     nodes: tuple[str, ...] | None = _option(None, "data", "tables with the features, and perhaps labels, of nodes, beside a table of edges")
     keys: tuple[str, ...] | None = _option(None, "data", "the columns of a table of ratings that say of whom and what, as in: user movie")
     tables: tuple[str, ...] | None = _option(None, "data", "tables beside ratings: features of users or movies, or edges between them")
     metric: str | None = _option(
-        None, "data", "which metric counts, if not accuracy, rmse or auc", ("accuracy", "auc", "hits@10", "hits@50", "rmse", "mae")
+        None, "data", "which metric counts, if not accuracy, rmse or auc", ("accuracy", "ap", "auc", "hits@10", "hits@50", "rmse", "mae")
     )
     reader: str | None = _option(None, "data", "of your own files, if their suffix does not tell: graph, molecule, mesh, example")
     data_options: tuple[str, ...] | None = _option(None, "data", "others of the data, its reader or its lift, as in labels=7 cutoff=4")
     split: int = _option(0, "data", "which split or fold, counted from 0", least=0)
     validation: float | None = _option(None, "data", "part of the training data to validate on", least=0)
+    cv: int | None = _option(None, "data", "folds of a cross validation, where the data tells no parts; --split says which", least=2)
+    groups: str | None = _option(None, "data", "what keeps rows in one part: a column of the data, or scaffold (molecules)")
     data_seed: int = _option(0, "data", "of splits that are drawn", least=0)
     lift: str | None = _option(None, "data", "tensors to add: rings, cliques, matrix, pairs, hops, triples, space")
     max_size: int | None = _option(None, "data", "of rings or cliques that a lift adds", least=3)
@@ -87,8 +91,10 @@ class Config:
     aggr: tuple[str, ...] | None = _option(None, "model", "how layers pool: sum, mean, max, min, std, or several")
     whole: str | None = _option(None, "model", "how layers pool over whole structures")
     norm: str | None = _option(None, "model", "batch, layer or none", ("batch", "layer", "none"))
+    first_norm: str | None = _option(None, "model", "of the encoder, if it differs", ("same", "batch", "layer", "none"))
     activation: str | None = _option(None, "model", "relu, gelu, silu, elu, tanh, softshrink, sin, gate or none")
     dropout: float | None = _option(None, "model", "in blocks", least=0, most=1)
+    dropout_at: str | None = _option(None, "model", "of what a block adds, or of what it starts from", ("branch", "stream"))
     head_dropout: float | None = _option(None, "model", "in heads, if it differs", least=0, most=1)
     head_depth: int | None = _option(None, "model", "hidden layers in the head of a whole structure", least=0, most=_MOST_LAYERS)
     readout: tuple[str, ...] | None = _option(None, "model", "statistics for outputs of whole structures")
@@ -98,6 +104,7 @@ class Config:
         None, "model", "start and end with complete layers, maps of each entry, or with what is asked", ("layer", "entry", "query")
     )
     hops: int | None = _option(None, "model", "averages over neighbours before the head", least=0)
+    adjacent: bool | None = _option(None, "model", "add the neighbours of every node in blocks; nodes alone are hidden")
     in_dropout: float | None = _option(None, "model", "of the features", least=0, most=1)
     scale: str | None = _option(None, "model", "scale columns of features to deviation 1, or rows to sum 1", ("columns", "rows"))
     products: tuple[str, ...] | None = _option(None, "model", "products in every block, such as 'i j, j k -> i k'")
@@ -135,6 +142,10 @@ class Config:
         for f in fields(self):
             object.__setattr__(self, f.name, _checked(f, options.get(f.name, f.default), hints[f.name]))
         object.__setattr__(self, "_given", frozenset(options))
+
+    def __repr__(self) -> str:
+        """The options that are not at their default."""
+        return f"Config({', '.join(f'{f.name}={value!r}' for f in fields(self) if (value := getattr(self, f.name)) != f.default)})"
 
     def replace(self, **changes: Any) -> Config:
         """The same with some options changed."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isfinite, isnan, nan
 from typing import Any
@@ -17,20 +17,21 @@ from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.train.folder import apart, csv_text
-from incidence.train.ranking import AUC, Hits
+from incidence.train.ranking import AUC, AveragePrecision, Hits
 
-__all__ = ["BLIND", "HIGHER", "PARTS", "Evaluation", "Scored", "blind_words", "evaluate", "metrics_of", "number", "update"]
+__all__ = ["HIGHER", "PARTS", "Evaluation", "Scored", "blind_words", "evaluate", "metrics_of", "number", "update"]
 
 PARTS: tuple[str, ...] = ("test", "validation", "train")
 """The first that is there counts."""
-BLIND = {
+_BLIND = {
     "accuracy": "the most frequent class",
+    "ap": "a guess",
     "auc": "a guess",
     "rmse": "the mean of the training data",
     "mae": "the median of the training data",
 }
 """What the baseline says, by metric."""
-HIGHER = frozenset({"accuracy", "auc", "hits@10", "hits@50"})
+HIGHER = frozenset({"accuracy", "ap", "auc", "hits@10", "hits@50"})
 """Metrics that are better the higher they are."""
 
 
@@ -39,39 +40,47 @@ def number(value: float, metric: str) -> str:
     return f"{100 * value:.1f} %" if metric in HIGHER else f"{value:.4g}"
 
 
+class LabelAccuracy(torchmetrics.classification.BinaryAccuracy):
+    """Which share of the labels that are known was found, with a probability of a half for the border."""
+
+    def update(self, predicted: Tensor, target: Tensor) -> None:
+        """Adds rows: probabilities of labels, and these, with NaN where one is missing."""
+        known = ~target.isnan()
+        super().update(predicted[known], target[known].long())
+
+
 def metrics_of(task: Task, is_shared: bool = False) -> torchmetrics.MetricCollection:
     """The metrics of a task, by name; those of all processes together if they are shared."""
+    made = {name: make(sync_on_compute=is_shared) for name, make in _metrics(task).items()}
+    return torchmetrics.MetricCollection(made, compute_groups=False)
+
+
+def _metrics(task: Task) -> dict[str, Callable[..., Any]]:
     if task.ranks:
-        ranked: dict[str, Any] = {"auc": AUC(sync_on_compute=is_shared)}
-        ranked |= {f"hits@{rank}": Hits(rank, sync_on_compute=is_shared) for rank in task.ranks}
-        return torchmetrics.MetricCollection(ranked, compute_groups=False)
+        return {"auc": AUC, **{f"hits@{rank}": partial(Hits, rank) for rank in task.ranks}}
+    if task.kind == "multilabel":
+        return {"auc": AUC, "ap": AveragePrecision, "accuracy": LabelAccuracy}
     if task.kind == "classification":
-        count, kinds = max(2, len(task.names)), torchmetrics.classification
-        found: dict[str, Any] = {"accuracy": kinds.MulticlassAccuracy(num_classes=count, average="micro", sync_on_compute=is_shared)}
-        if len(task.names) == 2:
-            found["auc"] = AUC(sync_on_compute=is_shared)
-        return torchmetrics.MetricCollection(found, compute_groups=False)
-    numbers: dict[str, Any] = {
-        "rmse": torchmetrics.MeanSquaredError(squared=False, sync_on_compute=is_shared),
-        "mae": torchmetrics.MeanAbsoluteError(sync_on_compute=is_shared),
-    }
-    return torchmetrics.MetricCollection(numbers, compute_groups=False)
+        accuracy = partial(torchmetrics.classification.MulticlassAccuracy, num_classes=max(2, len(task.names)), average="micro")
+        return {"accuracy": accuracy, **({"auc": AUC, "ap": AveragePrecision} if len(task.names) == 2 else {})}
+    return {"rmse": partial(torchmetrics.MeanSquaredError, squared=False), "mae": torchmetrics.MeanAbsoluteError}
 
 
 def update(metrics: torchmetrics.MetricCollection, predicted: Tensor, target: Tensor, task: Task) -> None:
-    """Adds rows to metrics, where there is a target: probabilities of classes, or numbers."""
+    """Adds rows to metrics, where there is a target: probabilities of classes or labels, or numbers."""
     target = target.reshape(predicted.shape[:1] if task.kind == "classification" else predicted.shape)
     known = task.is_known(target)
-    predicted, target = predicted[known], target[known]
-    if len(target):
-        metrics.update(predicted, target if task.kind == "classification" else target.to(predicted.dtype))
+    kept = known.any(1) if task.kind == "multilabel" else known  # labels are taken one by one, numbers all together
+    if bool(kept.any()):
+        metrics.update(predicted[kept], target[kept] if task.kind == "classification" else target[kept].to(predicted.dtype))
 
 
 @dataclass(frozen=True)
 class Scored:
     """Predictions of one part, their targets, and metrics of both the network and the baseline.
 
-    Where each row comes from is in `places`: the number of the example in the data set, and that of the entry in it.
+    Where each row comes from is in `places`: the number of the example in the data set, and that of the entry in it. Where there are
+    several numbers or labels, `of_targets` has the two of each alone, by name.
     """
 
     predicted: Tensor
@@ -79,6 +88,12 @@ class Scored:
     metrics: dict[str, float]
     baseline: dict[str, float]
     places: list[tuple[int, int]]
+    of_targets: dict[str, tuple[dict[str, float], dict[str, float]]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """A line, however many predictions there are."""
+        told = (f"{name} {number(value, name)}, baseline {number(self.baseline[name], name)}" for name, value in self.metrics.items())
+        return f"Scored({len(self.target):,} rows: {'; '.join(told)})"
 
 
 @dataclass(frozen=True)
@@ -94,21 +109,65 @@ class Evaluation:
         """What is predicted."""
         return self.data.task
 
+    @property
+    def part(self) -> str:
+        """The part that counts: the first of test, validation and train that is there."""
+        return next(name for name in PARTS if name in self.parts)
+
+    def __repr__(self) -> str:
+        """The metrics of every part."""
+        return f"Evaluation of {self.data.name}\n{self.scores()}"
+
+    def line(self) -> str:
+        """The metric that counts, beside the baseline, in one line."""
+        metric, scored = self.data.metric, self.parts[self.part]
+        unit = f" {self.task.unit}" if self.task.unit and metric not in HIGHER else ""
+        ours, blind = (number(found[metric], metric) for found in (scored.metrics, scored.baseline))
+        return f"{self.data.name}: {self.part} {metric} {ours}{unit}, against {blind} for {blind_words(self.data, metric)}"
+
+    def scores(self) -> str:
+        """The metrics of every part beside those of the baseline, as a table for people, and what there is to say about them."""
+        lines = [f"{'part':<12}{'rows':>7}  {'metric':<10}{'network':>10}{'baseline':>10}"]
+        for name, part in self.parts.items():
+            for metric, value in part.metrics.items():
+                lines.append(f"{name:<12}{len(part.target):>7}  {metric:<10}{value:>10.4g}{part.baseline[metric]:>10.4g}")
+        return "\n".join([*lines, *self.notes()])
+
+    def notes(self) -> list[str]:
+        """What one must know about the metrics: a part with fewer absent links than a rank has hits whatever is predicted."""
+        found = []
+        for name, part in self.parts.items():
+            absent = int((part.target == 0).sum())
+            void = " and ".join(f"hits@{rank}" for rank in self.task.ranks if absent < rank)
+            if void:
+                said = f"The {name} part has {absent} absent links, too few for {void}: 100 % whatever is predicted."
+                found.append(f"{said} Draw more with --data-options negatives=5.")
+        return found
+
     def metrics(self) -> dict[str, Any]:
         """All numbers, for a file; None for a metric that is no finite number, as JSON has no other way to say so."""
 
         def plain(metrics: dict[str, float]) -> dict[str, float | None]:
             return {name: value if isfinite(value) else None for name, value in metrics.items()}
 
-        return {name: {**plain(part.metrics), "baseline": plain(part.baseline)} for name, part in self.parts.items()}
+        def numbers(metrics: dict[str, float], baseline: dict[str, float]) -> dict[str, Any]:
+            return {**plain(metrics), "baseline": plain(baseline)}
+
+        found = {name: numbers(part.metrics, part.baseline) for name, part in self.parts.items()}
+        for name, part in self.parts.items():
+            if part.of_targets:
+                found[name]["targets"] = {target: numbers(*both) for target, both in part.of_targets.items()}
+        return found
 
     def table(self) -> str:
         """Every prediction beside its target, as the text of a CSV file."""
         names, is_class = self.task.names, self.task.kind == "classification"
         values = ["target", "predicted", *(f"p({name})" for name in names)]
-        numbers = [f"{what} {name}" for what in ("target", "predicted") for name in names]
-        made = ["part", *(values if is_class else numbers)]
-        rows: list[list[object]] = [["part", *apart(self.data.label_columns, made), *made[1:]]]
+        said = "p({})" if self.task.kind == "multilabel" else "predicted {}"
+        numbers = [what.format(name) for what in ("target {}", said) for name in names]
+        own, made = list(self.data.columns), values if is_class else numbers
+        first = ["part", *self.data.label_columns[: len(self.data.label_columns) - len(own)]]
+        rows: list[list[object]] = [[*first, *apart(own, [*first, *made]), *made]]
         for part, scored in {**self.parts, **({} if self.other is None else {"other": self.other})}.items():
             for (example, entry), y, target in zip(scored.places, scored.predicted.tolist(), scored.target.tolist(), strict=True):
                 rows.append([part, *self.data.label(example, entry)])
@@ -151,7 +210,20 @@ def _scored(predictor: Predictor, data: DataSet, trained: Tensor, batch_size: in
         kept = rows if data.is_transductive else task.is_known(target).reshape(len(target), -1).any(1).nonzero()[:, 0]
         predicted, target, places = predicted[kept], target[kept], [places[k] for k in kept.tolist()]
     blind = {metric: _blind_score(data, trained, examples, target, metric) for metric in map(str, metrics_of(task))}
-    return Scored(predicted, target, _score(task, predicted, target), blind, places)
+    return Scored(predicted, target, _score(task, predicted, target), blind, places, _of_targets(task, trained, predicted, target))
+
+
+def _of_targets(task: Task, trained: Tensor, predicted: Tensor, target: Tensor) -> dict[str, tuple[dict[str, float], dict[str, float]]]:
+    """The metrics of each number or label alone, and those of the baseline, where there are several."""
+    if task.kind == "classification" or len(task.names) == 1:
+        return {}
+    target, trained = target.reshape(predicted.shape), trained.reshape(-1, len(task.names))
+    found = {}
+    for k, name in enumerate(task.names):
+        alone, column, known = replace(task, names=(name,)), target[:, k : k + 1], trained[:, k : k + 1]
+        blind = {m: _score(alone, _baseline(alone, known, len(column), m), column)[m] for m in map(str, metrics_of(alone))}
+        found[name] = _score(alone, predicted[:, k : k + 1], column), blind
+    return found
 
 
 def _places(data: DataSet, examples: Sequence[Example], rows: Tensor) -> list[tuple[int, int]]:
@@ -175,9 +247,9 @@ def _blind_score(data: DataSet, trained: Tensor, examples: Sequence[Example], ta
 
 
 def blind_words(data: DataSet, metric: str) -> str:
-    """What the baseline of a metric is called."""
+    """What the baseline of a metric is called; `metrics.json` has it as well, for those that have no data at hand."""
     if data.completion is None:
-        return BLIND.get(metric, "the baseline")
+        return _BLIND.get(metric, "the baseline")
     names = list(data.completion.baselines)
     return names[0] if len(names) == 1 else f"the best of {', '.join(names[:-1])} and {names[-1]}"
 

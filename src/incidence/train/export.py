@@ -31,7 +31,7 @@ __all__ = ["TOLERANCE", "Exported", "export"]
 TOLERANCE = 1e-4
 """How far outputs may be off, on the scale of the network."""
 _FORMAT = 1
-_SIZES = ((3, 6), (1, 1), (1, 2), (2, 9), (5, 14))  # structures in a batch, nodes of each; the first is what is traced
+_SIZES = ((3, 6), (1, 0), (1, 1), (1, 2), (2, 9), (5, 14))  # structures in a batch, nodes of each; the first is what is traced
 _MOST_ENTRIES = 3000  # of a tensor in a random structure
 
 
@@ -78,9 +78,8 @@ def export(predictor: Predictor, spec: ModelSpec, path: Path, tolerance: float =
     about = _about(predictor.net, spec, lists)
     program = _program(predictor, tried[0], lists)
     content = _onnx_bytes(program, about) if path.suffix == ".onnx" else _torch_bytes(program, about)
-    _, run = runner(content, path.suffix, str(path))
-    model = ExportedGraph(path, spec, predictor, run)
-    error = max(_difference(predictor, model, batch) for batch in tried)
+    model = ExportedGraph(path, spec, predictor, runner(content, path.suffix))
+    error = float(torch.tensor([_difference(predictor, model, batch) for batch in tried]).max())  # nan, where one is
     if not error <= tolerance:
         raise IncidenceError(
             f"{path} was not written: its outputs differ from those of the network by {error:.2g} on random structures, and the tolerance "
@@ -111,10 +110,15 @@ def _program(predictor: Predictor, example: Example, lists: PlainInputs) -> Any:
     """The network as a graph of plain steps, for structures of any size."""
     prepare_layers(predictor, lists)
     plain = _Plain(predictor, lists)
-    tensors = (*(x.float() for x in predictor.net.select(example.features)), *lists.tensors.values())
+    tensors = tuple(map(_recordable, (*(x.float() for x in predictor.net.select(example.features)), *lists.tensors.values())))
     shapes = tuple({0: torch.export.Dim.AUTO} for _ in tensors)
     with torch.no_grad(), _quiet():
         return torch.export.export(plain, tensors, dynamic_shapes=(shapes,), strict=False)
+
+
+def _recordable(tensor: Tensor) -> Tensor:
+    """A tensor of at least two rows: fewer would be taken for a constant. Shapes alone are recorded, no value is looked at."""
+    return torch.cat([tensor, tensor.new_zeros(max(0, 2 - tensor.shape[0]), *tensor.shape[1:])])
 
 
 def _onnx_bytes(program: Any, about: dict[str, Any]) -> bytes:
@@ -145,8 +149,8 @@ def _about(net: IncidenceNet, spec: ModelSpec, lists: PlainInputs) -> dict[str, 
         inputs[name] = {"about": lists.about[name], "shape": [None, *tensor.shape[1:]], "type": str(tensor.dtype).removeprefix("torch.")}
     task = spec.task
     rows = f"a row for each entry of `{task.at}`" if task.at else "a row for each structure"
-    is_class = task.kind == "classification"
-    output = {"name": "probabilities" if is_class else "values", "columns": list(task.names), "rows": rows, "unit": task.unit}
+    has_probabilities = task.kind != "regression"
+    output = {"name": "probabilities" if has_probabilities else "values", "columns": list(task.names), "rows": rows, "unit": task.unit}
     return {"format": _FORMAT, "model": spec.plain(), "inputs": inputs, "output": output}
 
 
@@ -181,7 +185,7 @@ def _difference(predictor: Predictor, model: ExportedGraph, batch: Example) -> f
         wanted, found = predictor.predict(batch), model.predict(batch.features, batch.structure)
     if wanted.shape != found.shape:
         raise IncidenceError(f"{model.path} was not written: it gives {list(found.shape)} for {list(wanted.shape)}.")
-    if predictor.is_regression:
+    if predictor.kind == "regression":
         wanted, found = predictor.scaled(wanted), predictor.scaled(found)
     off = (wanted - found).abs() / wanted.abs().clamp(min=1)
     return float(off.max()) if off.numel() else 0.0

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from incidence.errors import IncidenceError, need
+from incidence.limits import assert_unzipped, parse_json
 from incidence.models import IncidenceNet, Predictor
+from incidence.nn import Multilinear, Product
 from incidence.nn.plain import plain_inputs
 from incidence.nn.tensors import key_of
 from incidence.structure import Structure
@@ -42,65 +44,98 @@ class ExportedGraph:
     Attributes:
         path: The file.
         spec: What the model is, what it predicts, and how files are read for it.
-        outline: The network without weights, which tells the lists that it needs.
-        run: Takes all inputs by name; gives numbers in their units, or probabilities of classes, shape (rows, numbers or classes).
+        network: The network, which tells the lists that the graph needs; without weights, if the graph has them.
+        run: Takes all inputs by name; gives numbers in their units, or probabilities of classes, shape (rows, numbers or classes). None
+            where the network itself predicts.
     """
 
     path: Path
     spec: ModelSpec
-    outline: Predictor
-    run: Run
+    network: Predictor
+    run: Run | None = None
+
+    @property
+    def has_joins(self) -> bool:
+        """Whether it makes arrays of joined rows, of which there may be many more than entries."""
+        return self.run is not None and any(isinstance(module, (Product, Multilinear)) for module in self.network.modules())
 
     def inputs(self, features: Mapping[str, Tensor], structure: Structure) -> dict[str, NDArray[Any]]:
         """All inputs by name, as arrays."""
-        net = self.outline.net
+        net = self.network.net
         xs = dict(zip(features_of(net).values(), (x.float() for x in net.select(features)), strict=True))
-        tensors = {**xs, **plain_inputs(self.outline, structure).tensors}
+        tensors = {**xs, **plain_inputs(self.network, structure).tensors}
         return {name: np.ascontiguousarray(tensor.detach().cpu().numpy()) for name, tensor in tensors.items()}
 
     def predict(self, features: Mapping[str, Tensor], structure: Structure) -> Tensor:
         """Numbers in their units, or probabilities of classes."""
-        return self.run(self.inputs(features, structure))
+        return self.network.predict(features, structure) if self.run is None else self.run(self.inputs(features, structure))
 
 
 def load_exported(path: Path) -> ExportedGraph:
     """A network that was exported.
 
+    A graph of ONNX is run by its runtime. A program of `torch.export` is not, as reading one would execute what its author has put into
+    it: the network is made anew of its description and its weights, which are plain numbers.
+
     Raises:
         IncidenceError: It is no file that `incidence export` wrote, or it is damaged.
     """
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise IncidenceError(f"{path} cannot be read: {error}.") from error
-    about, run = runner(content, path.suffix, str(path))
-    spec = ModelSpec.from_json(json.dumps(about["model"]), str(path))
-    return ExportedGraph(path, spec, spec.outline().eval(), run)
-
-
-def runner(content: bytes, suffix: str, where: str) -> tuple[dict[str, Any], Run]:
-    """The description in a file, and a function that runs its graph.
-
-    Raises:
-        IncidenceError: It is no such file.
-    """
-    try:
-        about, run = (_onnx_runner if suffix == ".onnx" else _torch_runner)(content)
-        told = json.loads(about)
-        assert isinstance(told, dict)
-        assert "model" in told
+        if path.suffix == ".pt2":
+            return _rebuilt(path)
+        about, run = _onnx_runner(path.read_bytes())
+        spec = _spec(about, path)
+        return ExportedGraph(path, spec, spec.outline().eval(), run)
     except IncidenceError:
         raise
+    except OSError as error:
+        raise IncidenceError(f"{path} cannot be read: {error}.") from error
     except Exception as error:  # of libraries that read what may be anything
-        raise IncidenceError(f"{where} is no model that `incidence export` wrote, or it is damaged: {short(error)}.") from error
-    return told, run
+        raise IncidenceError(f"{path} is no model that `incidence export` wrote, or it is damaged: {short(error)}.") from error
+
+
+def _spec(about: str | bytes, path: Path) -> ModelSpec:
+    told = parse_json(about, str(path), "description of a model")
+    return ModelSpec.from_json(json.dumps(told["model"]), str(path))
+
+
+def runner(content: bytes, suffix: str) -> Run:
+    """What runs a graph that was made here, for comparison."""
+    return _onnx_runner(content)[1] if suffix == ".onnx" else _torch_runner(content)
+
+
+def _rebuilt(path: Path) -> ExportedGraph:
+    """The network of a program of `torch.export`, of which only texts and plain numbers are read."""
+    with zipfile.ZipFile(path) as archive:
+        assert_unzipped(archive, path)
+        parts = {name.partition("/")[2]: name for name in archive.namelist()}  # all below one folder
+        spec = _spec(archive.read(parts[f"extra/{ABOUT}.json"]), path)
+        listed = parse_json(archive.read(parts["data/weights/model_weights_config.json"]), str(path))["config"]
+        state = {name.removeprefix("predictor."): _weight(told, archive, parts) for name, told in listed.items()}
+    return ExportedGraph(path, spec, spec.with_weights(state, str(path), str(path)))
+
+
+_DTYPES: dict[int, Any] = {5: np.int64, 7: np.float32}
+"""By the numbers that `torch.export` gives to types."""
+
+
+def _weight(told: Mapping[str, Any], archive: zipfile.ZipFile, parts: Mapping[str, str]) -> Tensor:
+    """One weight, as it is described."""
+    about = told["tensor_meta"]
+    sizes, strides = ([int(one["as_int"]) for one in about[key]] for key in ("sizes", "strides"))
+    start = int(about["storage_offset"]["as_int"])
+    numbers = np.frombuffer(archive.read(parts[f"data/weights/{told['path_name']}"]), _DTYPES[about["dtype"]])
+    last = start + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    if told["use_pickle"] or min([start, *sizes, *strides]) < 0 or last >= len(numbers):
+        raise ValueError(f"the weight {told['path_name']!r} is not what it is said to be")
+    return torch.from_numpy(numbers.copy()).as_strided(sizes, strides, start).clone()
 
 
 def _onnx_runner(content: bytes) -> tuple[str, Run]:
     runtime = need("onnxruntime", "running an ONNX file", "export")
     options = runtime.SessionOptions()
     options.log_severity_level = 3  # what it optimises is of no use to the person who predicts
-    session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)  # there is no other
     names = [each.name for each in session.get_inputs()]
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> Tensor:
@@ -109,16 +144,15 @@ def _onnx_runner(content: bytes) -> tuple[str, Run]:
     return session.get_modelmeta().custom_metadata_map[ABOUT], run
 
 
-def _torch_runner(content: bytes) -> tuple[str, Run]:
-    if not zipfile.is_zipfile(BytesIO(content)):
-        raise ValueError("it is no archive")
+def _torch_runner(content: bytes) -> Run:
+    """What runs a program of `torch.export`; reading it executes what is in it, so it must be our own."""
     extra = {f"{ABOUT}.json": ""}
-    program = torch.export.load(BytesIO(content), extra_files=extra)
-    module, names = program.module(), list(json.loads(extra[f"{ABOUT}.json"])["inputs"])
+    module = torch.export.load(BytesIO(content), extra_files=extra).module()
+    names = list(json.loads(extra[f"{ABOUT}.json"])["inputs"])
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> Tensor:
         with torch.no_grad():
             found: Tensor = module(*(torch.from_numpy(inputs[name]) for name in names))
         return found
 
-    return extra[f"{ABOUT}.json"], run
+    return run

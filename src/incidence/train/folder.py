@@ -30,7 +30,7 @@ from incidence.limits import assert_size, parse_json
 from incidence.models import Predictor, make, settings_of
 from incidence.train.config import Config, read_config
 
-__all__ = ["ModelSpec", "RunFolder", "apart", "csv_text", "disk_trouble", "not_finite", "short", "write"]
+__all__ = ["ModelSpec", "RunFolder", "apart", "csv_text", "disk_trouble", "not_finite", "read_json", "short", "write"]
 
 _HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|npz|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
 _FORMAT = 1
@@ -70,6 +70,17 @@ class ModelSpec:
     fingerprint: str
     offset: str = ""
 
+    def __repr__(self) -> str:
+        """A line, however many columns its tables have."""
+        reads = ", ".join(f"{key}: {count}" for key, count in self.in_channels.items())
+        return f"ModelSpec({self.what}; {self.model} network that reads {reads}; trained on {self.data})"
+
+    @property
+    def what(self) -> str:
+        """What is predicted, in words."""
+        names = ", ".join(self.task.names[:5]) + (", ..." if len(self.task.names) > 5 else "")
+        return f"{self.task.kind} of {names}{f' for every entry of `{self.task.at}`' if self.task.at else ''}"
+
     @property
     def is_completion(self) -> bool:
         """Whether it completes what it knows, which is kept beside it: ratings, links."""
@@ -95,7 +106,8 @@ class ModelSpec:
             task = Task(**told)
             Config(**found["settings"])  # says what is out of bounds
             known = {f.name: found[f.name] for f in fields(ModelSpec) if f.name in found or f.default is MISSING}
-            return ModelSpec(**{**known, "task": task})
+            settings = {**settings_of("i", {}), **found["settings"]}  # those that have come since change nothing, whatever presets say now
+            return ModelSpec(**{**known, "task": task, "settings": settings})
         except IncidenceError as error:
             raise IncidenceError(f"{where} is no description of a model, or is damaged: {error}") from None
         except (LookupError, TypeError) as error:
@@ -120,13 +132,33 @@ class ModelSpec:
     def _make(self) -> Predictor:
         settings = {key: tuple(v) if isinstance(v, list) else v for key, v in self.settings.items()}
         net = make(self.model, self.in_channels, self.task.out_channels, self.task.at, **settings)
-        return Predictor(net, is_regression=self.task.kind == "regression", offset=self.offset)
+        return Predictor(net, self.task.kind, offset=self.offset)
+
+    def with_weights(self, state: Mapping[str, torch.Tensor], weights: str, where: str) -> Predictor:
+        """The predictor with the weights of a file, ready to predict; messages name that file, and the one that has the description.
+
+        Raises:
+            IncidenceError: A weight is no finite number, or they are those of another model.
+        """
+        wrong = not_finite(state)
+        if wrong is not None:
+            raise IncidenceError(f"{weights} is damaged: {wrong} has values that are no finite numbers. Train again, or copy it anew.")
+        try:
+            predictor = self.outline()
+        except (LookupError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+            raise IncidenceError(f"{where} is no description of a model, or is damaged: {short(error)}") from error
+        single = {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
+        try:
+            predictor.load_state_dict(single, assign=True)  # shapes are compared, and the file's own tensors are the weights
+        except RuntimeError as error:
+            raise IncidenceError(f"{weights} belongs to another model than {where}: {short(error)}") from error
+        return predictor.eval()
 
     def assert_same(self, other: Any, what: str) -> None:
         """Refuses to go on with a model that was described in another way."""
         other = {**_LATER, **other} if isinstance(other, Mapping) else {}
         if isinstance(other.get("task"), Mapping):
-            other["task"] = {"ranks": [], **other["task"]}
+            other["task"] = {"ranks": [], "target": self.task.target, **other["task"]}
         if isinstance(other.get("settings"), Mapping):  # those that have come since are at their defaults, which change nothing
             other["settings"] = {**json.loads(json.dumps(settings_of("i", {}))), **other["settings"]}
         for key, value in self.plain().items():
@@ -143,8 +175,12 @@ class RunFolder:
         self.checkpoints, self.weights, self.metrics = path / "checkpoints", path / "model.safetensors", path / "metrics.json"
         self.last, self.best = self.checkpoints / "last.ckpt", self.checkpoints / "best.ckpt"
         self.predictions, self.logs, self.plots = path / "predictions.csv", path / "logs", path / "plots"
-        self.known = path / "known.npz"
+        self.known, self.resumed = path / "known.npz", path / "resumed.json"
         self.history, self.report, self.log = path / "history.csv", path / "report.html", path / "log.txt"
+
+    def __repr__(self) -> str:
+        """Where it is."""
+        return f"RunFolder({str(self.path)!r})"
 
     @staticmethod
     def new(out: str | None, data: str) -> RunFolder:
@@ -210,6 +246,12 @@ class RunFolder:
         write(self.spec, json.dumps(spec.plain(), indent=1) + "\n")
         write(self.config, config.to_yaml())
 
+    def prolong(self, config: Config) -> None:
+        """Writes down that the run goes on for more epochs, by which command; what it was begun with stays as it was."""
+        earlier = read_json(self.resumed).get("commands", [])
+        write(self.resumed, json.dumps({"commands": [*earlier, _typed()]}, indent=1) + "\n")
+        write(self.config, config.to_yaml())
+
     def clean(self) -> None:
         """Removes what a killed process left half written."""
         for place in (self.path, self.checkpoints, self.plots):
@@ -218,8 +260,10 @@ class RunFolder:
                     rest.unlink(missing_ok=True)
 
     def read_config(self) -> Config:
-        """The options of the run; none is left open."""
-        return read_config(self.config, {}).all_given()
+        """The options of the run; none is left open: settings that have come since it was begun are those of its model."""
+        config = read_config(self.config, {}).all_given()
+        settings = {key: value for key, value in self.read_spec().settings.items() if getattr(config, key) is None}
+        return config.replace(**settings)
 
     def read_spec(self) -> ModelSpec:
         """What the model of the run is."""
@@ -269,19 +313,16 @@ class RunFolder:
             state = load_file(self.weights)
         except (OSError, SafetensorError) as error:
             raise IncidenceError(f"{self.weights} is damaged: {error}. Train again, or copy it anew.") from error
-        wrong = not_finite(state)
-        if wrong is not None:
-            raise IncidenceError(f"{self.weights} is damaged: {wrong} has values that are no finite numbers. Train again, or copy it anew.")
-        try:
-            predictor = spec.outline()
-        except (LookupError, TypeError, AttributeError, ValueError, RuntimeError) as error:
-            raise IncidenceError(f"{self.spec} is no description of a model, or is damaged: {short(error)}") from error
-        single = {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
-        try:
-            predictor.load_state_dict(single, assign=True)  # shapes are compared, and the file's own tensors are the weights
-        except RuntimeError as error:
-            raise IncidenceError(f"{self.weights} belongs to another model than {self.spec}: {short(error)}") from error
-        return predictor.eval(), spec
+        return spec.with_weights(state, str(self.weights), str(self.spec)), spec
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object of a JSON file; an empty one where the file is gone, or damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def not_finite(state: Mapping[str, Any]) -> str | None:
@@ -306,10 +347,18 @@ def apart(own: Sequence[str], made: Sequence[str]) -> list[str]:
     """The names of a user's columns beside those that are made, such that no two are the same.
 
     Example:
-        >>> apart(["name", "part", "smiles"], ["part", "predicted"])
-        ['name', 'input part', 'smiles']
+        >>> apart(["id", "part", "smiles"], ["part", "name", "predicted"])
+        ['id', 'input part', 'smiles']
+        >>> apart(["name", "input name"], ["name"])
+        ['input input name', 'input name']
     """
-    return [f"input {name}" if name in made else name for name in own]
+    found = []
+    for name in own:
+        free = name
+        while free in made or (free != name and free in own):
+            free = f"input {free}"
+        found.append(free)
+    return found
 
 
 def _inert(cell: object) -> object:

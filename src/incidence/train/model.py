@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
@@ -15,6 +14,7 @@ import torch
 from incidence.data import DATA_SETS, Split
 from incidence.data.loading import load_whole
 from incidence.data.pyg import PREFIX
+from incidence.data.tables import has_tables
 from incidence.errors import IncidenceError, need
 from incidence.models import IncidenceNet, Predictor
 from incidence.notebook import html_of
@@ -22,8 +22,9 @@ from incidence.structure.example import Example
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate
 from incidence.train.exported import SUFFIXES, ExportedGraph, load_exported
-from incidence.train.folder import ModelSpec, RunFolder
-from incidence.train.prediction import Predictions, answered, assert_asked, evaluate_run, predict_asked, predict_with
+from incidence.train.fitting import for_model, options_for
+from incidence.train.folder import ModelSpec, RunFolder, read_json
+from incidence.train.prediction import Predictions, answered, evaluate_run, predict_asked, predict_with
 from incidence.train.sources import lifted
 
 __all__ = ["ExportedModel", "Model", "load"]
@@ -74,11 +75,7 @@ class Model:
     @property
     def metrics(self) -> dict[str, Any]:
         """What the run measured in the end, as in `metrics.json`; nothing if the file is gone."""
-        try:
-            found: dict[str, Any] = json.loads(self.folder.metrics.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        return read_json(self.folder.metrics)
 
     @property
     def history(self) -> list[dict[str, float]]:
@@ -89,13 +86,15 @@ class Model:
         except (OSError, ValueError, TypeError, csv.Error):  # a row with more cells than there are columns has a list for them
             return []
 
-    def predict(self, what: Any) -> Predictions:
+    def predict(self, what: Any, nodes: Any = None) -> Predictions:
         """Predictions for anything that `inc.data.load` takes, with targets or without.
 
         Args:
             what: The name of a data set; a file, a folder of files, or a list of them; for models of molecules also SMILES; a data frame;
                 graphs of PyG; an `Example` or a list of them; a `DataSet`. A model of ratings or links takes tables of the pairs that
-                are asked for.
+                are asked for, and one of labels of nodes the tables of another graph: a folder with `edges.csv` and `nodes.csv`, data
+                frames by these names, or a table of edges.
+            nodes: A table of nodes, as a path or a data frame, beside a table of edges.
 
         Returns:
             A prediction for each example, and what was passed over because it could not be read or does not fit the model.
@@ -104,7 +103,7 @@ class Model:
             IncidenceError: There is nothing that it can predict for.
         """
         if not self.spec.is_completion:
-            return predict_with(self.predictor, self.spec, what)
+            return predict_with(self.predictor, self.spec, what, nodes)
         errors: list[IncidenceError] = []
         found = predict_asked(self.predictor, self.folder, what, errors)
         return answered(replace(self.spec.task, at=""), found, errors)
@@ -124,9 +123,9 @@ class Model:
             if "data" not in options and own not in DATA_SETS and not own.startswith(PREFIX) and not Path(own).is_absolute():
                 raise IncidenceError(f"the data of this run, {own!r}, is not at hand, or was given in Python: say evaluate(data).")
             return evaluate_run(self.folder.path, options)[0]
-        known = {"target": self.config.target} if isinstance(data, (str, PathLike)) or hasattr(data, "columns") else {}
-        found = load_whole(data, **{**{key: value for key, value in known.items() if value is not None}, **options})
-        assert_asked(found.task, self.spec)
+        known = {"target": self.config.target} if isinstance(data, (str, PathLike)) or has_tables(data) else {}
+        known = {key: value for key, value in known.items() if value is not None}
+        found = for_model(load_whole(data, **{**known, **options_for(self.spec, data), **options}), self.spec)
         found = replace(found, examples=[lifted(example, self.spec) for example in found.examples])
         nothing = torch.zeros(0, dtype=torch.long)
         split = found.splits[0] if found.splits else Split(nothing, nothing, torch.arange(found.num_rows))
@@ -180,14 +179,11 @@ class Model:
     def __repr__(self) -> str:
         """What it is, what it was trained on, and how well it does."""
         spec, metric = self.spec, self.spec.metric
-        what = ", ".join(spec.task.names[:5]) + (", ..." if len(spec.task.names) > 5 else "")
-        at = f" for every entry of `{spec.task.at}`" if spec.task.at else ""
         count = sum(p.numel() for p in self.predictor.parameters())
         part = next((name for name in ("test", "validation", "train") if name in self.metrics), None)
         score = {} if part is None else self.metrics[part]
         told = f"; {part} {metric} {score[metric]:.4g}, baseline {score['baseline'][metric]:.4g}" if score.get(metric) is not None else ""
-        kind = f"{spec.task.kind} of {what}{at}"
-        return f"Model({str(self.folder.path)!r}: {kind}; {spec.model} network, {count:,} parameters; trained on {spec.data}{told})"
+        return f"Model({str(self.folder.path)!r}: {spec.what}; {spec.model} network, {count:,} parameters; trained on {spec.data}{told})"
 
 
 class ExportedModel:
@@ -204,13 +200,13 @@ class ExportedModel:
         self.graph: ExportedGraph = graph
         self.spec: ModelSpec = graph.spec
 
-    def predict(self, what: Any) -> Predictions:
+    def predict(self, what: Any, nodes: Any = None) -> Predictions:
         """Predictions for anything that `Model.predict` takes.
 
         Raises:
             IncidenceError: There is nothing that it can predict for.
         """
-        return predict_with(self.graph, self.spec, what)
+        return predict_with(self.graph, self.spec, what, nodes)
 
     def inputs(self, what: Any) -> dict[str, Any]:
         """All inputs of the graph by name, as arrays: what a program in any language has to make for an example, or a batch of them."""
@@ -220,5 +216,4 @@ class ExportedModel:
 
     def __repr__(self) -> str:
         """What it is."""
-        task = self.spec.task
-        return f"ExportedModel({str(self.graph.path)!r}: {task.kind} of {', '.join(task.names[:5])}; {self.spec.model} network)"
+        return f"ExportedModel({str(self.graph.path)!r}: {self.spec.what}; {self.spec.model} network)"

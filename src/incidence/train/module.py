@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import cos, pi
 from typing import Any
 
@@ -21,7 +22,11 @@ from incidence.train.prepare import Prepared
 
 __all__ = ["LOSSES", "Training"]
 
-LOSSES = {"squared": nn.functional.mse_loss, "absolute": nn.functional.l1_loss, "huber": nn.functional.smooth_l1_loss}
+LOSSES: dict[str, Callable[..., Tensor]] = {
+    "squared": nn.functional.mse_loss,
+    "absolute": nn.functional.l1_loss,
+    "huber": nn.functional.smooth_l1_loss,
+}
 
 
 class Training(pl.LightningModule):
@@ -86,9 +91,13 @@ class Training(pl.LightningModule):
         if self.task.kind == "classification":
             total = nn.functional.cross_entropy(y, target, ignore_index=-1, label_smoothing=self.config.label_smoothing, reduction="sum")
             return total, (target >= 0).sum().to(total.dtype)
-        wanted = self.predictor.scaled(target.reshape(y.shape).to(y.dtype))
+        wanted, loss = target.reshape(y.shape).to(y.dtype), LOSSES[self.config.loss]
+        if self.task.kind == "multilabel":
+            wanted, loss = wanted + self.config.label_smoothing * (0.5 - wanted), nn.functional.binary_cross_entropy_with_logits
+        else:
+            wanted = self.predictor.scaled(wanted)
         known = ~wanted.isnan()
-        total = LOSSES[self.config.loss](y[known], wanted[known], reduction="sum")
+        total = loss(y[known], wanted[known], reduction="sum")
         return total, known.sum().to(total.dtype)
 
     def validation_step(self, batch: Example, _: int) -> None:

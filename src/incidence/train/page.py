@@ -6,7 +6,6 @@ Whatever comes from data (names, labels, texts) is escaped where it is put into 
 from __future__ import annotations
 
 import io
-import json
 import re
 import shlex
 from collections import Counter
@@ -16,6 +15,8 @@ from html import escape
 from math import isfinite
 from typing import Any
 
+import torch
+
 from incidence import __version__, plot
 from incidence.algebra.choice import word_for
 from incidence.algebra.layers import Layer, Network
@@ -23,12 +24,14 @@ from incidence.algebra.reading import read
 from incidence.plot.theme import DARK, LIGHT, Theme
 from incidence.train.cards import Card, cards
 from incidence.train.evaluate import HIGHER, PARTS, Scored, blind_words, number
+from incidence.train.folder import read_json
 from incidence.train.run import Run
 
 __all__ = ["figures_of", "headline", "page_text", "shown_part"]
 
 _WORDS = ("self", "boundary", "adjacency", "global")
 _MOST_LISTED = 60  # operations of a layer
+_MOST_OPEN = 12  # targets that are told one by one before anybody asks
 _NAMES = ("paper", "ink", "faint", "line", "pale", "face")
 
 _STYLE = """\
@@ -43,10 +46,17 @@ h1 {{ font-size: 1.35rem; margin: 0 0 .3rem }} h2 {{ font-size: 1.1rem; margin: 
 .number small {{ font-size: 1.1rem; font-weight: 400; color: var(--faint) }}
 dl {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); gap: .7rem 1.2rem; margin: 1.4rem 0 }}
 dd {{ margin: 0 }} dl .wide {{ grid-column: 1 / -1 }}
-.scroll {{ overflow-x: auto }} table {{ border-collapse: collapse; min-width: 100% }}
+.scroll {{ overflow-x: auto; background: {edges}; background-attachment: local, local, scroll, scroll }}
+table {{ border-collapse: collapse; min-width: 100% }}
 td, th {{ padding: .3rem clamp(.4rem, 1.6vw, .9rem) .3rem 0; text-align: left; border-bottom: 1px solid var(--pale); vertical-align: top }}
 td, th {{ white-space: nowrap; overflow-wrap: normal }} td.words {{ white-space: normal; min-width: 14rem }}
 td.n, th.n {{ text-align: right; font-variant-numeric: tabular-nums }} th {{ font-weight: 600 }}
+@media (max-width: 40rem) {{
+  table {{ font-size: .88rem }} td.words {{ min-width: 7.5rem; overflow-wrap: anywhere }}
+  .targets :is(table, tbody, td, th) {{ display: block; border: 0 }}
+  .targets tr {{ display: flex; flex-wrap: wrap; border-bottom: 1px solid var(--pale) }} .targets :is(td, th) {{ flex: 1 0 100% }}
+  .targets .n {{ flex: 1 0 0; padding-right: .1rem; font-size: .75rem }}
+}}
 code, pre {{ font: .88em/1.5 ui-monospace, monospace }}
 pre {{ background: var(--pale); padding: 1rem; overflow-x: auto; border-radius: .4rem }}
 .grid {{ display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 12.5rem), 1fr)) }}
@@ -57,6 +67,13 @@ figure svg {{ display: block; fill: var(--ink); width: 100%; height: auto; max-h
 figcaption {{ font-size: .86rem; margin-top: .4rem }} figcaption b {{ color: var(--ink); font-weight: 600 }}
 details {{ margin: .6rem 0 }} summary {{ cursor: pointer }} footer {{ margin-top: 3rem; font-size: .86rem; color: var(--faint) }}
 """
+
+_EDGES = ", ".join(
+    f"linear-gradient(to {far}, var(--{colour}) {solid}, transparent) {near} / {width} 100% no-repeat"
+    for colour, solid, width in (("paper", "1rem", "2.5rem"), ("line", "0", ".6rem"))
+    for near, far in (("left", "right"), ("right", "left"))
+)
+"""A shadow at either edge of a table that is wider than the page; paper that moves with the table hides it where there is no more."""
 
 _PAGE = """\
 <!doctype html>
@@ -77,8 +94,7 @@ _PAGE = """\
 
 def shown_part(run: Run) -> tuple[str, Scored]:
     """The part that counts, and its scores."""
-    name = next(name for name in PARTS if name in run.evaluation.parts)
-    return name, run.evaluation.parts[name]
+    return run.evaluation.part, run.evaluation.parts[run.evaluation.part]
 
 
 def page_text(run: Run, drawings: Mapping[str, Any]) -> str:
@@ -101,7 +117,7 @@ def page_text(run: Run, drawings: Mapping[str, Any]) -> str:
     ]
     return _PAGE.format(
         title=escape(f"{data.name}: {', '.join(data.task.names[:3])}{', ...' if len(data.task.names) > 3 else ''}"),
-        style=_STYLE.format(light=_colours(LIGHT), dark=_colours(DARK)),
+        style=_STYLE.format(light=_colours(LIGHT), dark=_colours(DARK), edges=_EDGES),
         about=escape(data.about),
         value=escape(value),
         what=escape(what),
@@ -130,27 +146,20 @@ def headline(run: Run) -> tuple[str, str, str]:
 
 
 def _facts(run: Run, date: str) -> Iterator[str]:
-    metrics, environment = (_json(path) for path in (run.folder.metrics, run.folder.environment))
+    metrics, environment, resumed = map(read_json, (run.folder.metrics, run.folder.environment, run.folder.resumed))
     sizes = ", ".join(f"{name} {len(part.target):,}" for name, part in run.evaluation.parts.items())
-    words = environment.get("command") or []
+    commands = [environment.get("command") or [], *resumed.get("commands", [])]
     facts = {
+        "predicted": run.prepared.predicted,
         "model": f"{run.prepared.config.model}, {metrics.get('parameters', 0):,} parameters",
         "training": f"{metrics.get('epochs', 0)} epochs, {_duration(float(metrics.get('seconds', 0)))}",
         "rows": sizes,
         "date": date,
-        "command": shlex.join(map(str, words)),
+        "command": " && ".join(shlex.join(map(str, words)) for words in commands),
     }
     for name, text in facts.items():
         tag = f"<code>{escape(text)}</code>" if name == "command" else escape(text)
         yield f"<div{' class=wide' if name == 'command' else ''}><dt>{name}</dt><dd>{tag}</dd></div>"
-
-
-def _json(path: Any) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _duration(seconds: float) -> str:
@@ -178,17 +187,39 @@ def _metrics(run: Run) -> str:
         for name, part in run.evaluation.parts.items()
         for metric, value in part.metrics.items()
     ]
-    return _table(["part", "rows", "metric", "network", "baseline"], rows, (1, 3, 4))
+    notes = "".join(f'<p class="faint">{escape(note)}</p>' for note in run.evaluation.notes())
+    return _table(["part", "rows", "metric", "network", "baseline"], rows, (1, 3, 4)) + notes + _of_targets(run)
+
+
+def _of_targets(run: Run) -> str:
+    """The metrics of each number or label, where there are several."""
+    part, scored = shown_part(run)
+    if not scored.of_targets:
+        return ""
+    metrics = list(scored.metrics)
+    head = ["target", *(cell for metric in metrics for cell in (metric, "baseline"))]
+    rows = [[name, *(number(found[metric], metric) for metric in metrics for found in both)] for name, both in scored.of_targets.items()]
+    is_open = " open" if len(rows) <= _MOST_OPEN else ""
+    table = _table(head, rows, range(1, len(head)), (0,))
+    return f'<details class="targets"{is_open}><summary>Each target alone, on the {part} part</summary>{table}</details>'
 
 
 def figures_of(run: Run) -> dict[str, Any]:
-    """The figures of a run: learning curves, then parity and errors, or confusion."""
-    data, evaluation = run.prepared.data, run.evaluation
+    """The figures of a run: learning curves, then parity and errors, or confusion and ROC curves."""
+    data, evaluation, (_, scored) = run.prepared.data, run.evaluation, shown_part(run)
     figures = {"curves": plot.curves(run.history)}
     if data.task.kind == "classification":
-        _, scored = shown_part(run)
         figures["confusion"] = plot.confusion(scored.predicted, scored.target, data.task.names)
-    elif data.task.kind == "regression":
+    if data.task.kind == "multilabel":
+        areas = {name: f"{name} ({number(metrics['auc'], 'auc')})" for name, (metrics, _) in scored.of_targets.items()}
+        figures["roc"] = plot.roc(
+            scored.predicted, scored.target.reshape(scored.predicted.shape), [areas.get(n, n) for n in data.task.names]
+        )
+    elif "auc" in scored.metrics:
+        target = torch.where(scored.target < 0, torch.nan, scored.target.float())
+        title = f"{data.task.names[1]} ({number(scored.metrics['auc'], 'auc')})"
+        figures["roc"] = plot.roc(scored.predicted[:, 1:], target[:, None], [title])
+    if data.task.kind == "regression":
         parts = {name: evaluation.parts[name] for name in PARTS[::-1] if name in evaluation.parts}
         values = {name: (part.predicted, part.target) for name, part in parts.items()}
         figures["parity"] = plot.parity(values, data.task.names, data.task.unit)
@@ -200,6 +231,7 @@ _CAPTIONS = {
     "curves": "Loss of training, and metrics of validation where there is such a part, epoch by epoch.",
     "parity": "Predicted against measured values; a perfect prediction is on the line.",
     "residuals": "What is predicted too much (above the line) or too little.",
+    "roc": "Of those that have a label, how many are found, over how many others are taken for it; in brackets the area below.",
     "confusion": "Rows are true classes, columns what was predicted; shares of the row.",
 }
 
@@ -210,8 +242,7 @@ def _plot(name: str, figure: Any) -> str:
     figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
     svg = drawn.getvalue()[drawn.getvalue().index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    drawing = themed(svg.replace("#000000", LIGHT.ink))
-    return f'<figure class="{name}">{drawing}<figcaption>{_CAPTIONS[name]}</figcaption></figure>'
+    return f'<figure class="{name}">{themed(svg)}<figcaption>{_CAPTIONS[name]}</figcaption></figure>'
 
 
 def _colours(theme: Theme) -> str:
@@ -220,20 +251,26 @@ def _colours(theme: Theme) -> str:
 
 
 _OF_THEME = {getattr(LIGHT, name): f"var(--{name})" for name in _NAMES} | {c: f"var(--c{k})" for k, c in enumerate(LIGHT.palette)}
-_HEX = re.compile("|".join(map(re.escape, _OF_THEME)))
+_OF_THEME["#000000"] = "var(--ink)"  # where other libraries draw without being asked
+_HEX = re.compile("|".join(map(re.escape, _OF_THEME)), re.IGNORECASE)
 
 
 def themed(svg: str) -> str:
     """A picture in the colours of the light theme, with those of the screen in their place."""
-    return _HEX.sub(lambda match: _OF_THEME[match[0]], svg)
+    return _HEX.sub(lambda match: _OF_THEME[match[0].lower()], svg)
 
 
 def _cards(run: Run) -> Iterator[str]:
-    """The examples that are predicted worst and best, drawn."""
+    """The examples, or entries, that are predicted worst and best, drawn."""
     part, scored = shown_part(run)
-    for word, found in zip(("Worst", "Best"), cards(run.prepared.data, scored), strict=True):
+    data = run.prepared.data
+    around = (
+        "some of what is known of either, by its value" if data.reader == "ratings" else "some of what is near, and what it is about marked"
+    )
+    note = f'<p class="faint">Drawn is {around}.</p>' if data.is_transductive else ""
+    for word, found in zip(("Worst", "Best"), cards(data, scored), strict=True):
         if found:
-            yield _section(f"{word} predictions of the {part} part", f'<div class="grid">{"".join(map(_card, found))}</div>')
+            yield _section(f"{word} predictions of the {part} part", f'{note}<div class="grid">{"".join(map(_card, found))}</div>')
 
 
 def _card(card: Card) -> str:

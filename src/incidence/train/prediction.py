@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -13,37 +15,51 @@ import torch
 from torch import Tensor
 
 from incidence.data import Read, Task
-from incidence.errors import IncidenceError
+from incidence.data.node_tables import READER as GRAPH_TABLES
+from incidence.errors import IncidenceError, need
 from incidence.models import Predictor
 from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.structure.structure import Structure
 from incidence.train.asking import answers
 from incidence.train.evaluate import Evaluation, evaluate
-from incidence.train.exported import SUFFIXES, load_exported
+from incidence.train.exported import SUFFIXES, ExportedGraph, load_exported
 from incidence.train.folder import ModelSpec, RunFolder, apart, csv_text, write
 from incidence.train.prepare import prepare
 from incidence.train.sources import reads_of
 
-__all__ = ["Prediction", "Predictions", "answered", "assert_asked", "evaluate_run"]
+__all__ = ["Prediction", "Predictions", "answered", "as_json", "evaluate_run"]
 __all__ += ["predict", "predict_asked", "predict_reads", "predict_with", "table"]
 
 _TOGETHER = 64
-_PARTING = {"split": 0, "data_seed": 0, "validation": None, "data_options": None}
+_JOINED_TOGETHER = 8  # by a file with products, which makes arrays of all joined rows: 42,875 for the pairs of 35 nodes
+_PARTING = {"split": 0, "data_seed": 0, "validation": None, "cv": None, "groups": None, "data_options": None}
 """Options that say what the parts of the data are; those of a run do not count for other data."""
+_PLACES = {"nodes": None, "tables": None}
+"""Options that say where tables are that stand beside others; no more do these."""
 _SHOWN = 10
 
 
 class Prediction(NamedTuple):
     """What a model says about one example: a row of numbers, or of probabilities, for each entry of its output, and its nodes.
 
-    What else the file says about the example, by column, is in `properties`.
+    What else the file says about the example, by column, is in `properties`, and about each of its nodes, if these are the entries, in
+    `columns`. With `has_names`, tables call a row by its node, as `predictions.csv` does for a graph from tables.
     """
 
     name: str
     rows: list[list[float]]
     nodes: list[str]
     properties: Mapping[str, str] = {}
+    columns: Mapping[str, Sequence[str]] = {}
+    has_names: bool = False
+
+    def __repr__(self) -> str:
+        """A line, however many entries there are."""
+        values = ", ".join(f"{value:.4g}" for value in self.rows[0][:_SHOWN]) if self.rows else ""
+        more = ", ..." if self.rows and len(self.rows[0]) > _SHOWN else ""
+        count = f"{len(self.rows):,} rows, the first " if len(self.rows) != 1 else ""
+        return f"Prediction({self.name!r}: {count}[{values}{more}])"
 
 
 class Predictions(Sequence[Prediction]):
@@ -74,7 +90,7 @@ class Predictions(Sequence[Prediction]):
 
     @property
     def values(self) -> Tensor:
-        """Numbers in their units, or probabilities of classes; shape (rows, numbers or classes)."""
+        """Numbers in their units, or probabilities of classes or labels; shape (rows, numbers, classes or labels)."""
         return torch.tensor([row for one in self._found for row in one.rows]).reshape(-1, self.task.out_channels)
 
     @property
@@ -82,15 +98,21 @@ class Predictions(Sequence[Prediction]):
         """The most probable class of every row.
 
         Raises:
-            IncidenceError: Numbers are predicted.
+            IncidenceError: Numbers or labels are predicted.
         """
         if self.task.kind != "classification":
-            raise IncidenceError(f"this model predicts numbers ({', '.join(self.task.names)}): they are in `.values`.")
+            what = "numbers" if self.task.kind == "regression" else "probabilities of labels"
+            raise IncidenceError(f"this model predicts {what} ({', '.join(self.task.names)}): they are in `.values`.")
         return [self.task.names[k] for k in self.values.argmax(1).tolist()]
 
     def csv(self) -> str:
         """Names, what the data says, and the predictions, as the text of a CSV file."""
         return table(self.task, self._found)
+
+    def to_frame(self) -> Any:
+        """The same table as a data frame of pandas."""
+        pandas = need("pandas", "a data frame", "pandas")
+        return pandas.read_csv(io.StringIO(self.csv()))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the table to a CSV file, at once or not at all."""
@@ -98,31 +120,34 @@ class Predictions(Sequence[Prediction]):
 
     def __repr__(self) -> str:
         """The first few, as a table."""
-        lines = table(self.task, self._found[:_SHOWN]).splitlines()
-        more = [f"... {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
+        some = [one._replace(rows=one.rows[:_SHOWN], nodes=one.nodes[:_SHOWN]) for one in self._found[:_SHOWN]]
+        lines = table(self.task, some).splitlines()[: 1 + _SHOWN]
+        count = sum(len(one.rows) for one in self._found) - _SHOWN
+        more = [f"... {count:,} more"] if count > 0 else []
         left = [f"{len(self.passed_over)} passed over, the first: {self.passed_over[0]}"] if self.passed_over else []
         return "\n".join([*lines, *more, *left])
 
 
-def predict(run: Path, files: Iterable[Path | str], errors: list[IncidenceError]) -> tuple[Task, list[Prediction]]:
+def predict(run: Path, files: Iterable[Path | str], errors: list[IncidenceError], nodes: Any = None) -> tuple[Task, list[Prediction]]:
     """Predictions for all examples in some files, in order.
 
     Args:
         run: The folder of a finished run; it may have moved. Or a file that `incidence export` wrote.
         files: What to predict: files, folders of them, or whatever else `Model.predict` takes.
         errors: Takes what could not be read or does not fit the model; the rest goes on.
+        nodes: A table of nodes beside a table of edges, for models of nodes.
 
     Raises:
         IncidenceError: The run has no model.
     """
     if run.suffix in SUFFIXES:
         graph = load_exported(run)
-        return graph.spec.task, predict_reads(graph, graph.spec, list(files), errors)
+        return graph.spec.task, predict_reads(graph, graph.spec, list(files), errors, nodes)
     folder = RunFolder.open(run)
     predictor, spec = folder.load()
     if spec.is_completion:
         return replace(spec.task, at=""), predict_asked(predictor, folder, list(files), errors)
-    return spec.task, predict_reads(predictor, spec, list(files), errors)
+    return spec.task, predict_reads(predictor, spec, list(files), errors, nodes)
 
 
 def predict_asked(predictor: Predictor, folder: RunFolder, what: Any, errors: list[IncidenceError]) -> list[Prediction]:
@@ -135,17 +160,17 @@ class Predicts(Protocol):
     """What gives values for features and their structure: a network here, or one that was exported."""
 
     def predict(self, features: Any, structure: Structure) -> Tensor:
-        """Numbers in their units, or probabilities of classes; shape (rows, numbers or classes)."""
+        """Numbers in their units, or probabilities of classes or labels; shape (rows, numbers, classes or labels)."""
 
 
-def predict_with(predictor: Predicts, spec: ModelSpec, what: Any) -> Predictions:
+def predict_with(predictor: Predicts, spec: ModelSpec, what: Any, nodes: Any = None) -> Predictions:
     """Predictions for anything that a model reads.
 
     Raises:
         IncidenceError: There is nothing that it can predict for.
     """
     errors: list[IncidenceError] = []
-    found = predict_reads(predictor, spec, what, errors)
+    found = predict_reads(predictor, spec, what, errors, nodes)
     return answered(spec.task, found, errors)
 
 
@@ -156,26 +181,33 @@ def answered(task: Task, found: Sequence[Prediction], errors: Sequence[Incidence
     return Predictions(task, found, errors)
 
 
-def predict_reads(predictor: Predicts, spec: ModelSpec, what: Any, errors: list[IncidenceError]) -> list[Prediction]:
+def predict_reads(predictor: Predicts, spec: ModelSpec, what: Any, errors: list[IncidenceError], nodes: Any = None) -> list[Prediction]:
     """Predictions for whatever a model reads; what does not fit is one of the errors."""
-    reads, found = reads_of(what, spec, errors) if not isinstance(what, list) or what else iter(()), list[Prediction]()
-    while some := list(islice(reads, _TOGETHER)):
-        found += _predict(predictor, spec.task, some, errors)
+    reads, found = reads_of(what, spec, errors, nodes) if not isinstance(what, list) or what else iter(()), list[Prediction]()
+    most = _JOINED_TOGETHER if isinstance(predictor, ExportedGraph) and predictor.has_joins else _TOGETHER
+    while some := list(islice(reads, most)):
+        found += _predict(predictor, spec, some, errors)
     return found
 
 
-def _predict(predictor: Predicts, task: Task, some: Sequence[Read], errors: list[IncidenceError]) -> list[Prediction]:
+def _predict(predictor: Predicts, spec: ModelSpec, some: Sequence[Read], errors: list[IncidenceError]) -> list[Prediction]:
     """Predictions of a batch; if an example does not fit, of every one on its own, so that the others are not lost."""
+    task = spec.task
     try:
         batch = collate([Example(r.example.structure, r.example.features) for r in some])
         rows = predictor.predict(batch.features, batch.structure)
     except IncidenceError as error:
         if len(some) > 1:
-            return [p for one in some for p in _predict(predictor, task, [one], errors)]
+            return [p for one in some for p in _predict(predictor, spec, [one], errors)]
         errors.append(IncidenceError(f"{some[0].name}: {error}"))
         return []
     sizes = batch.structure.entry_ptr(task.at).diff().tolist() if task.at else [1] * len(some)
-    return [Prediction(r.name, part.tolist(), _nodes(r, task.at), r.properties) for r, part in zip(some, rows.split(sizes), strict=True)]
+    return [
+        Prediction(
+            r.name, part.tolist(), _nodes(r, task.at), r.properties, r.columns if task.at == "i" else {}, spec.reader == GRAPH_TABLES
+        )
+        for r, part in zip(some, rows.split(sizes), strict=True)
+    ]
 
 
 def _nodes(read: Read, at: str) -> list[str]:
@@ -192,17 +224,32 @@ def _nodes(read: Read, at: str) -> list[str]:
 
 def table(task: Task, found: Sequence[Prediction]) -> str:
     """Predictions as the text of a CSV file, beside what the files say: a column that has the name of a prediction is that of the file."""
-    is_class, entry = task.kind == "classification", ["entry", "nodes"] if task.at else []
-    own = list(dict.fromkeys(key for one in found for key in one.properties))
-    values = ["class", *(f"p({name})" for name in task.names)] if is_class else list(task.names)
+    head, *rows = _rows(task, found)
+    return csv_text([head, *([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)])
+
+
+def as_json(task: Task, found: Sequence[Prediction], passed_over: Sequence[IncidenceError]) -> str:
+    """The same as one JSON object: a list of rows, and what was passed over."""
+    head, *rows = _rows(task, found)
+    told = {"predictions": [dict(zip(map(str, head), row, strict=True)) for row in rows], "passed_over": list(map(str, passed_over))}
+    return json.dumps(told, indent=1)
+
+
+def _rows(task: Task, found: Sequence[Prediction]) -> list[list[object]]:
+    """The names of the columns, then a row for each prediction."""
+    is_class, has_names = task.kind == "classification", any(one.has_names for one in found)
+    first = (["name", "file"] if len(found) > 1 else ["name"]) if has_names else ["name", "entry", "nodes"] if task.at else ["name"]
+    own = list(dict.fromkeys(key for one in found for key in (*one.properties, *one.columns)))
+    values = [*(["class"] if is_class else []), *(name if task.kind == "regression" else f"p({name})" for name in task.names)]
     made = [f"predicted {name}" if name in own else name for name in values]
-    rows: list[list[object]] = [["name", *entry, *apart(own, ["name", *entry, *made]), *made]]
-    for name, predicted, nodes, properties in found:
-        told = [properties.get(key, "") for key in own]
+    rows: list[list[object]] = [[*first, *apart(own, [*first, *made]), *made]]
+    for name, predicted, nodes, properties, columns, _ in found:
         for number, (row, entry_nodes) in enumerate(zip(predicted, nodes, strict=True)):
+            called = [entry_nodes, name] if has_names else [name, number, entry_nodes]
+            told = [columns[key][number] if key in columns else properties.get(key, "") for key in own]
             best = [task.names[row.index(max(row))]] if is_class else []
-            rows.append([name, *([number, entry_nodes] if task.at else []), *told, *best, *(f"{value:.6g}" for value in row)])
-    return csv_text(rows)
+            rows.append([*called[: len(first)], *told, *best, *row])
+    return rows
 
 
 def evaluate_run(run: Path, changes: dict[str, Any]) -> tuple[Evaluation, str]:
@@ -225,24 +272,7 @@ def evaluate_run(run: Path, changes: dict[str, Any]) -> tuple[Evaluation, str]:
             f"leave out --{drawn.replace('_', '-')}: in other parts of its own data there are rows that the run was trained on. "
             "Give other data with --data."
         )
-    prepared = prepare(trained.replace(**{**(_PARTING if asked != known else {}), **changes}))
+    forgotten = {**_PARTING, **_PLACES} if asked != known else {}
+    prepared = prepare(trained.replace(**{**forgotten, **changes}), model=spec)
     data, number = prepared.data, prepared.config.split
-    assert_asked(data.task, spec)
     return evaluate(predictor, data, data.split(number), prepared.parts, prepared.config.batch_size), data.metric
-
-
-def assert_asked(task: Task, spec: ModelSpec) -> None:
-    """Refuses data for another task than that of a model."""
-    if _asks(task) != _asks(spec.task):
-        raise IncidenceError(f"the model was trained for {_said(spec.task)}, and the data has {_said(task)}.")
-
-
-def _asks(task: Task) -> tuple[object, ...]:
-    """What a network must fit: names of numbers and units are only words."""
-    return task.kind, task.at, task.names if task.kind == "classification" else len(task.names)
-
-
-def _said(task: Task) -> str:
-    count = len(task.names)
-    what = f"{count} {'number' if count == 1 else 'numbers'}" if task.kind == "regression" else f"the classes {', '.join(task.names)}"
-    return f"{what} for {f'every entry of `{task.at}`' if task.at else 'the whole structure'}"

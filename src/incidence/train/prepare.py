@@ -14,16 +14,20 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, DataSet, Parts, load
 from incidence.data.lifts import LIFT_OPTIONS, lift_all
+from incidence.data.loading import load_whole
+from incidence.data.splitting import sizes_of
+from incidence.data.tables import listed
 from incidence.errors import IncidenceError
 from incidence.models import Predictor, find_preset, settings_of
 from incidence.structure.examples import collate
 from incidence.structure.storage import arrays_of
 from incidence.train.batches import Batches, Order, training_batches
 from incidence.train.config import RECIPES, Config, read_options
+from incidence.train.fitting import for_model, options_for
 from incidence.train.folder import ModelSpec
 from incidence.train.recipes import recipe_within, with_metric
 
-__all__ = ["Prepared", "new_predictor", "prepare"]
+__all__ = ["Prepared", "loaded", "new_predictor", "prepare"]
 
 _TOGETHER = 1024
 _LAYOUT = ("smiles", "nodes", "keys", "tables")
@@ -39,6 +43,10 @@ class Prepared:
     parts: Parts
     lift: str
     lift_options: dict[str, Any]
+
+    def __repr__(self) -> str:
+        """A line, however large the data is."""
+        return f"Prepared({self.data.name!r}: {sizes_of(self.parts)}; {self.config.model} network, lift {self.lift})"
 
     @cached_property
     def batches(self) -> Batches:
@@ -65,24 +73,47 @@ class Prepared:
             fingerprint=_fingerprint(self.parts),
         )
 
+    @property
+    def predicted(self) -> str:
+        """What is predicted, as the data calls it."""
+        task = self.data.task
+        if task.kind != "classification":
+            return listed(task.names)
+        return ", ".join(filter(None, (task.target, f"{len(task.names)} classes")))
 
-def prepare(config: Config, data: DataSet | None = None) -> Prepared:
-    """Loads the data, if it is not at hand, and fills in what is left open: what its recipe says, then the preset of the model."""
-    options = read_options(config.data_options or ())
-    parts: dict[str, Any] = {"validation": config.validation, "seed": config.data_seed}
+    def told(self) -> str:
+        """A line about what is learned from what."""
+        train, *others = (f"{len(rows):,}" for rows in self.data.split(self.config.split))
+        counts = [f"{train} rows to train on", *(f"{n} to {word} on" for word, n in zip(("validate", "test"), others, strict=True))]
+        return f"{self.data.name}: {', '.join(counts)}; predicted: {self.predicted}; model: {self.config.model}"
+
+
+def loaded(config: Config, what: Any, model: ModelSpec | None = None) -> DataSet:
+    """Data of any kind, with the options of a config that are about data; for a model that is there already, as that model needs it."""
+    if isinstance(what, DataSet):
+        return what
+    options = {key: value for key, value in read_options(config.data_options or ()).items() if key not in LIFT_OPTIONS}
+    options |= {key: value for key in _LAYOUT if (value := getattr(config, key)) is not None}
+    options |= {} if model is None else options_for(model, what)
+    return load_whole(what, config.target, folder=config.folder, reader=config.reader, task=config.task, seed=config.data_seed, **options)
+
+
+def prepare(config: Config, data: DataSet | None = None, model: ModelSpec | None = None) -> Prepared:
+    """Loads the data, if it is not at hand, and fills in what is left open: what its recipe says, then the preset of the model.
+
+    Data for a model that is there already is read as that model needs it.
+    """
     is_in_hand = data is not None and data.name == config.data  # a folder here that is called so has nothing to do with it
-    if data is None:
-        of_data = {key: value for key, value in options.items() if key not in LIFT_OPTIONS}
-        of_data |= {key: value for key in _LAYOUT if (value := getattr(config, key)) is not None}
-        data = load(config.data, config.target, folder=config.folder, reader=config.reader, task=config.task, **of_data, **parts)
-    else:
-        data = load(data, **parts)
+    data = loaded(config, config.data if data is None else data, model)
+    data = load(data, validation=config.validation, seed=config.data_seed, cv=config.cv, groups=config.groups)
+    data = data if model is None else for_model(data, model)
     kind = "links" if data.task.ranks else data.task.kind
-    if config.task is not None and config.task != kind:
+    if config.task not in (None, kind, "classification" if kind == "multilabel" else kind):
         has = f"the targets of {config.data!r} are for {kind}"
         raise IncidenceError(f"the task is {config.task}, and {has}: leave out --task, or change the data.")
-    if kind == "classification" and len(data.task.names) < 2:
-        raise IncidenceError(f"{data.name}: there is one class only, {data.task.names[0]!r}, so nothing to learn: see what --target is.")
+    only = _only_target(data)
+    if only is not None:
+        raise IncidenceError(f"{data.name}: there is {only}, so nothing to learn: see what --target is.")
     if config.metric is not None:
         data = with_metric(data, config.metric)
     named = DATA_SETS[config.data].recipe if config.data in DATA_SETS else {}
@@ -113,6 +144,16 @@ def prepare(config: Config, data: DataSet | None = None) -> Prepared:
             absolute[key] = tuple(str(Path(path).expanduser().resolve()) for path in paths_of_tables)
     config = config.replace(**settings_of(config.model or "", config.settings()), **absolute)
     return Prepared(config, data, data.parts(split), lift, lift_options)
+
+
+def _only_target(data: DataSet) -> str | None:
+    """What all examples have in common that should tell them apart; None where they differ."""
+    if data.task.kind == "classification":
+        return f"one class only, {data.task.names[0]!r}" if len(data.task.names) < 2 else None
+    rows = torch.cat([data.task.rows(example).reshape(-1, len(data.task.names)) for example in data.examples])
+    known = [column[~column.isnan()] for column in rows.T]
+    is_same = all(len(column) > 1 and bool((column == column[0]).all()) for column in known)
+    return f"one value only, {float(known[0][0]):g}" if is_same else None
 
 
 def new_predictor(prepared: Prepared) -> Predictor:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from pathlib import Path
 
 from incidence import plot
+from incidence.data.node_tables import READER as GRAPH_TABLES
+from incidence.data.tables import is_table
 from incidence.errors import IncidenceError
-from incidence.train.evaluate import HIGHER, blind_words, number
 from incidence.train.folder import disk_trouble, write
 from incidence.train.page import figures_of, page_text, shown_part
 from incidence.train.run import Run
 
 __all__ = ["page", "summary", "tell"]
 
-_WHAT = {"mesh": "mesh.obj", "graph": "graph.edges", "example": "examples.npz", "ratings": "pairs.csv", "links": "pairs.csv"}
+_WHAT = {
+    "mesh": "mesh.obj", "graph": "graph.edges", "example": "examples.npz", "ratings": "pairs.csv", "links": "pairs.csv",
+    GRAPH_TABLES: "edges.csv --nodes nodes.csv",
+}  # fmt: skip
 """What there might be to predict, by reader."""
 
 
@@ -31,12 +36,8 @@ def tell(run: Run, is_json: bool = False) -> str:
 
 def summary(run: Run) -> str:
     """The result in a few lines: the metric beside the baseline, a plot, where everything is, and what to try next."""
-    data, (part, scored) = run.prepared.data, shown_part(run)
-    metric = data.metric
-    unit = f" {data.task.unit}" if data.task.unit and metric not in HIGHER else ""
-    ours, blind = (number(found[metric], metric) for found in (scored.metrics, scored.baseline))
-    lines = [f"{data.name}: {part} {metric} {ours}{unit}, against {blind} for {blind_words(data, metric)}", ""]
-    if data.task.kind == "regression":
+    lines, (_, scored) = [run.evaluation.line(), *run.evaluation.notes(), ""], shown_part(run)
+    if run.evaluation.task.kind == "regression":
         measured = scored.target.reshape(scored.predicted.shape)
         lines += [plot.scatter(measured[:, 0].tolist(), scored.predicted[:, 0].tolist(), x_name="measured", y_name="predicted"), ""]
     lines += [
@@ -54,13 +55,14 @@ def summary(run: Run) -> str:
 
 def _next(run: Run) -> list[str]:
     """Commands that work as they stand; the command line shows them as it was called."""
-    config, predict = run.folder.path / "config.yaml", _WHAT.get(run.prepared.data.reader, "molecules.sdf")
-    if run.prepared.data.is_transductive and run.prepared.data.reader == "example":  # all of it is predicted already
-        first = f"{run.folder.predictions} has a prediction for every entry, also for those without a target"
-    else:
-        first = f"incidence predict {shlex.quote(str(run.folder.path))} {predict}"
+    config, data = run.folder.path / "config.yaml", run.prepared.data
+    molecules = "molecules.csv" if is_table(Path(run.prepared.config.data)) else "molecules.sdf"
+    first = [f"incidence predict {shlex.quote(str(run.folder.path))} {_WHAT.get(data.reader, molecules)}"]
+    if data.is_transductive and data.completion is None:  # all of it is predicted already
+        told = f"{run.folder.predictions} has a prediction for every entry, also for those without a target"
+        first = [told, *(first if data.reader == GRAPH_TABLES else [])]
     return [
-        first,
+        *first,
         f"incidence train --config {shlex.quote(str(config))} --seed {run.prepared.config.seed + 1}",
         "incidence train --help           your own data, other models, several processes",
     ]

@@ -6,27 +6,27 @@ import json
 import logging
 import os
 import shutil
-import time
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from incidence.data import DataSet
 from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.notebook import html_of
 from incidence.train import checkpoint
 from incidence.train.config import Config
-from incidence.train.evaluate import Evaluation, evaluate
-from incidence.train.folder import RunFolder, disk_trouble, short, write
+from incidence.train.evaluate import Evaluation, blind_words, evaluate
+from incidence.train.folder import RunFolder, disk_trouble, read_json, short, write
 from incidence.train.launch import is_first
 from incidence.train.module import Training
-from incidence.train.prepare import Prepared, new_predictor, prepare
+from incidence.train.prepare import Prepared, loaded, new_predictor, prepare
 from incidence.train.trainer import History, Progress, new_trainer
 
 try:
@@ -38,10 +38,10 @@ __all__ = ["Interrupted", "Run", "resume", "train"]
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user stopped a run; it can be resumed from its folder."""
+    """The user stopped a run, which can be resumed from its folder; `words` say how, if it was one of several."""
 
-    def __init__(self, folder: RunFolder) -> None:
-        super().__init__(f"stopped; go on with: incidence train --resume {folder.path}")
+    def __init__(self, folder: RunFolder, words: str = "") -> None:
+        super().__init__(f"stopped; go on with: {words or f'incidence train --resume {folder.path}'}")
         self.folder = folder
 
 
@@ -57,13 +57,18 @@ class Run:
 
     _repr_html_ = html_of
 
+    def __repr__(self) -> str:
+        """Where it is, and how well it does."""
+        count = len(self.history)
+        return f"Run({str(self.folder.path)!r}: {self.evaluation.line()}; {count} epoch{'s' * (count != 1)})"
 
-def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | None = None, is_shown: bool = False) -> Run | None:
+
+def train(options: Mapping[str, Any] | Config | None = None, data: Any = None, is_shown: bool = False) -> Run | None:
     """Trains a network and keeps everything in a new folder.
 
     Args:
         options: Of `Config`; what is left out is decided by the recipe of the data.
-        data: A data set of your own making, in place of what the options name.
+        data: Anything that `inc.data.load` takes, in place of what the options name.
         is_shown: Whether to show progress.
 
     Returns:
@@ -73,8 +78,15 @@ def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | Non
         IncidenceError: The options, the data or the disk do not allow it.
         Interrupted: The user stopped it.
     """
-    config = options if isinstance(options, Config) else Config(**(options or {}))
-    config = config if data is None else Config(**{"data": data.name, **config.given()})
+    given = {} if isinstance(options, Config) else dict(options or {})
+    if data is None and not isinstance(given.get("data", ""), str):
+        data = given.pop("data")
+    config = options if isinstance(options, Config) else Config(**given)
+    if isinstance(data, (str, PathLike)):
+        config, data = config.replace(data=fspath(data)), None
+    elif data is not None:
+        data = loaded(config, data)
+        config = Config(**{"data": data.name, **config.given()})
     with _threads(config.threads):
         prepared = prepare(config, data)
         if config.augment and prepared.data.augment is None:
@@ -94,12 +106,12 @@ def train(options: Mapping[str, Any] | Config | None = None, data: DataSet | Non
             return job.run()
 
 
-def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False, epochs: int | None = None) -> Run | None:
+def resume(path: Path | str, data: Any = None, is_shown: bool = False, epochs: int | None = None) -> Run | None:
     """Goes on with a run that was stopped or killed, and ends with the same weights as if it had not been.
 
     Args:
         path: Its folder.
-        data: The data set, if the run was given one.
+        data: What the run was given, if it was no name or path.
         is_shown: Whether to show progress.
         epochs: How many the run is to have in all, if more than it was begun for: the learning rate then follows the schedule of the
             longer run from where it is.
@@ -109,18 +121,18 @@ def resume(path: Path | str, data: DataSet | None = None, is_shown: bool = False
         Interrupted: The user stopped it again.
     """
     folder = RunFolder.open(Path(path))
-    config = folder.read_config()
-    if epochs is not None and epochs < config.epochs:
-        raise IncidenceError(f"the run in {folder.path} is for {config.epochs} epochs: a run goes on with as many or more; got {epochs}.")
-    config = config if epochs is None else config.replace(epochs=epochs)
+    begun = folder.read_config()
+    if epochs is not None and epochs < begun.epochs:
+        raise IncidenceError(f"the run in {folder.path} is for {begun.epochs} epochs: a run goes on with as many or more; got {epochs}.")
+    config = begun if epochs is None else begun.replace(epochs=epochs)
     with _threads(config.threads), _locked(folder):
-        prepared = prepare(config, data)
+        prepared = prepare(config, None if data is None else loaded(config, data))
         told = folder.read_spec().plain()
         prepared.spec.assert_same(told, f"the data or the version of the library has changed since {folder.path} was begun")
         if is_first():
             folder.clean()
-            if epochs is not None:
-                write(folder.config, prepared.config.to_yaml())
+            if config.epochs != begun.epochs:
+                folder.prolong(prepared.config)
         if folder.last.exists():
             content = checkpoint.read(folder.last, checkpoint.RESUMABLE)
             prepared.spec.assert_same(content["incidence"], f"{folder.last} belongs to another model")
@@ -178,8 +190,8 @@ def _quiet() -> Iterator[None]:
 def _earlier(folder: RunFolder) -> float:
     """The seconds of a run that was finished before and goes on."""
     try:
-        return float(json.loads(folder.metrics.read_text(encoding="utf-8"))["seconds"])
-    except (OSError, ValueError, LookupError, TypeError):
+        return float(read_json(folder.metrics).get("seconds", 0.0))
+    except (ValueError, TypeError):
         return 0.0
 
 
@@ -199,14 +211,16 @@ class _Job:
         self.predictor = new_predictor(prepared) if start is None else prepared.spec.build()
         if config.neighbours is not None and self.predictor.net.reach is None:
             raise IncidenceError("--neighbours is for networks that only look near by, and this one looks at all: add --operations local.")
-        self.history, self.progress = History(folder.history), Progress(is_shown)
+        self.history, self.progress = History(folder.history, _earlier(folder)), Progress(is_shown)
         self.module = Training(self.predictor, prepared)
         with _quiet():
             self.trainer = new_trainer(prepared, folder, [self.history, self.progress])
 
     def run(self) -> Run | None:
         """Trains, from a checkpoint if there is one; writes the model, then what is made of it."""
-        folder, config, data, begun = self.folder, self.prepared.config, self.prepared.data, time.monotonic()
+        folder, config, data = self.folder, self.prepared.config, self.prepared.data
+        if self.progress.is_shown and is_first():
+            print(self.prepared.told(), file=sys.stderr, flush=True)
         with _quiet():
             self._fit()
         if not self.trainer.is_global_zero:
@@ -217,8 +231,8 @@ class _Job:
                 self.module.load_state_dict(best)
             except (RuntimeError, TypeError, AttributeError) as error:
                 raise IncidenceError(f"{folder.best} has not the weights of this model: {short(error)}.") from error
-        seconds = round(_earlier(folder) + time.monotonic() - begun, 2)
-        about = {"data": config.data, "seconds": seconds, "epochs": len(self.history.rows)}
+        seconds, epochs = round(self.history.seconds, 2), len(self.history.rows)
+        about = {"data": config.data, "baseline": blind_words(data, data.metric), "seconds": seconds, "epochs": epochs}
         predictor = self.predictor.cpu().eval()
         folder.save_weights(predictor, self.prepared.spec)
         if data.completion is not None:

@@ -10,14 +10,17 @@ from typing import Any
 
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, READERS, DataSet, Read, Reader, load, reader
+from incidence.data.arrays import graph_of_arrays, has_arrays, with_degrees
 from incidence.data.examples_file import with_floats
 from incidence.data.folders import TARGETS
 from incidence.data.lifts import lift_all
 from incidence.data.molecules.smiles import are_smiles, find_smiles, read_smiles
-from incidence.data.pyg import PREFIX, examples_of_pyg, is_pyg
+from incidence.data.node_tables import READER as GRAPH_TABLES
+from incidence.data.node_tables import graph_for
+from incidence.data.pyg import PREFIX, examples_of_pyg, is_pyg, unpacked
 from incidence.data.readers import assert_alike, legible
-from incidence.data.tables import SUFFIXES, Table, is_frame, table_of
-from incidence.data.tabular import read_rows
+from incidence.data.tables import SUFFIXES, Table, has_tables, is_frame, is_table, table_of
+from incidence.data.tabular import read_any, read_rows, tables_of, with_nodes
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
@@ -25,22 +28,28 @@ from incidence.train.folder import ModelSpec
 
 __all__ = ["lifted", "reads_of"]
 
+_ARRAYS = Reader((".npz",), lambda path, errors: iter([Read(path.name, with_degrees(graph_of_arrays(path)).canonical())]))
 _TROUBLE = (OSError, EOFError, ValueError, LookupError, ArithmeticError, RuntimeError)
 
 
-def reads_of(what: Any, spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
+def reads_of(what: Any, spec: ModelSpec, errors: list[IncidenceError], nodes: Any = None) -> Iterator[Read]:
     """All examples that can be read, with the tensors that the lift of the model adds.
 
     Args:
-        what: The name of a data set, a file, a folder, for models of molecules a SMILES, or a list of these; a data frame; graphs of PyG;
-            examples; or a `DataSet`.
+        what: The name of a data set, a file, a folder, for models of molecules a SMILES, or a list of these; a data frame, or several by
+            name; graphs of PyG; examples; or a `DataSet`.
         spec: What the model is.
         errors: Takes what could not be read; the rest goes on.
+        nodes: A table of nodes beside a table of edges, for models of nodes.
 
     Raises:
         IncidenceError: It is nothing of the kind.
     """
-    for one in _found(what, spec, errors):
+    if nodes is not None and spec.reader != GRAPH_TABLES:
+        raise IncidenceError(
+            "a table of nodes stands beside a table of edges, and this model was not trained on such tables: leave out nodes."
+        )
+    for one in _of_tables(what, spec, errors, nodes) if spec.reader == GRAPH_TABLES else _found(what, spec, errors):
         try:
             assert_alike([(one.name, one.example)])  # its features are finite
             yield one._replace(example=lifted(one.example, spec))
@@ -48,7 +57,41 @@ def reads_of(what: Any, spec: ModelSpec, errors: list[IncidenceError]) -> Iterat
             errors.append(error if one.name in str(error) else IncidenceError(f"{one.name}: {error}"))
 
 
+def _of_tables(what: Any, spec: ModelSpec, errors: list[IncidenceError], nodes: Any) -> Iterator[Read]:
+    """A graph for each folder of tables, table of edges, or data frames; what is none of them is read as ever."""
+    items = list(what) if isinstance(what, (list, tuple)) else [what]
+    if not any(map(has_tables, items)):
+        yield from _found(what, spec, errors)
+        return
+    for item in items:
+        try:
+            if has_tables(item):
+                yield _graph(_tables_in(item), spec, errors, nodes)
+            else:
+                yield from _found(item, spec, errors)
+        except IncidenceError as error:
+            errors.append(error)
+
+
+def _tables_in(what: Any) -> Mapping[str, Table]:
+    if not isinstance(what, (str, PathLike)):
+        return tables_of(what)
+    path = Path(what).expanduser()
+    files = [file for file in sorted(path.iterdir()) if is_table(file)] if path.is_dir() else [path]
+    return {file.name.partition(".")[0]: read_any(file) for file in files}
+
+
+def _graph(tables: Mapping[str, Table], spec: ModelSpec, errors: list[IncidenceError], nodes: Any) -> Read:
+    found, edges, of_nodes = with_nodes(tables, nodes)
+    if edges is None and len(found) == 1:  # whatever it is called
+        [edges] = found.values()
+    if edges is None or len(found) > 2:
+        raise IncidenceError(f"a graph is a table of edges, and one of nodes; got {', '.join(found) or 'no table'}.")
+    return graph_for(spec.reader_options, edges, of_nodes, errors)
+
+
 def _found(what: Any, spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
+    what = unpacked(what)
     if isinstance(what, (str, PathLike)):
         return _of_texts([what], spec, errors)
     if isinstance(what, DataSet):
@@ -127,7 +170,7 @@ def _reader(path: Path, spec: ModelSpec) -> tuple[Reader, Mapping[str, Any]]:
         hint = ", and it is no SMILES that can be read" if spec.reader == "molecule" else ""
         raise IncidenceError(f"there is no file {path}{hint}.")
     if path.suffix == ".npz":
-        return reader("example"), {}
+        return _ARRAYS if has_arrays(path, needs_labels=False) else reader("example"), {}
     found = reader(spec.reader)
     if not found.reads(path):
         others = [other for other in READERS if reader(other).reads(path)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,7 @@ from incidence.train.compare import Comparison, compare
 from incidence.train.config import Config, is_list_option, read_yaml
 from incidence.train.folder import RunFolder, write
 from incidence.train.report import tell
-from incidence.train.run import resume, train
+from incidence.train.run import Interrupted, resume, train
 
 __all__ = ["combinations", "sweep"]
 
@@ -71,8 +72,11 @@ def sweep(file: Path, out: Path | None = None, say: Callable[[str], None] = lamb
 
     Raises:
         IncidenceError: The file does not say a sweep, the folder belongs to another, or no run could be finished.
+        Interrupted: The user stopped it.
     """
-    options = read_yaml(file)
+    options, again = read_yaml(file), ["incidence", "sweep", str(file), *([] if out is None else ["--out", str(out)])]
+    if not options:
+        raise IncidenceError(f"{file} has no options: a sweep is a config with lists of values, as in `hidden: [32, 64]`.")
     out = Path("runs", file.stem) if out is None else out
     configs, errors = combinations(options), list[IncidenceError]()
     if "out" in options:
@@ -89,6 +93,8 @@ def sweep(file: Path, out: Path | None = None, say: Callable[[str], None] = lamb
                 tell(run)
         except IncidenceError as error:  # the others are not lost for it
             errors.append(IncidenceError(f"{name}: {error}"))
+        except KeyboardInterrupt as stop:  # to resume this run would leave out the others
+            raise Interrupted(RunFolder(path), shlex.join(again)) from stop
     done = [path for path in _folders(out, configs) if RunFolder(path).metrics.is_file()]
     if not done:
         raise errors[0]

@@ -77,21 +77,31 @@ def _loggers(which: str, folder: RunFolder) -> list[Logger]:
 
 
 class History(Callback):
-    """The metrics of every epoch, as a table.
+    """The metrics of every epoch, as a table, and how long they took.
 
     Ours, as it is part of the checkpoint: a run that was killed and resumed has one history, and Lightning's CSV log has one for each try.
+
+    Args:
+        path: Of the table.
+        earlier: The seconds of a run that was finished before and goes on.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, earlier: float = 0.0) -> None:
         self.path, self.rows = path, list[dict[str, float]]()
+        self.earlier, self.begun = earlier, time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The time until now, with that before a stop, as far as a checkpoint knows it."""
+        return self.earlier + time.monotonic() - self.begun
 
     def state_dict(self) -> dict[str, Any]:
-        """The rows so far."""
-        return {"rows": self.rows}
+        """The rows so far, and their time, which is no part of the table: that is the same for all runs that do the same."""
+        return {"rows": self.rows, "seconds": self.seconds}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes over the rows of a checkpoint."""
-        self.rows = list(state["rows"])
+        """Takes over the rows of a checkpoint, and their time, which checkpoints did not always have."""
+        self.rows, self.earlier = list(state["rows"]), max(self.earlier, float(state.get("seconds", 0.0)))
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Adds a row, and writes the table."""

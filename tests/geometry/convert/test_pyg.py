@@ -358,6 +358,87 @@ def test_the_targets_of_a_data_set_belong_to_one_thing():
     assert from_pyg(data.Data(x=torch.zeros(3, 1), y=torch.zeros(3)), target="").target.shape == (3,)
 
 
+def edge_labels(count: int, seed: int, width: tuple = ()) -> object:
+    """A graph with a target of every edge, the same in both directions, which come in any order."""
+    graph = random_graph(count, seed)
+    values = torch.rand(count, count, *width, generator=torch.Generator().manual_seed(seed))
+    low, high = graph.edge_index.amin(0), graph.edge_index.amax(0)
+    graph.y = values[low, high]
+    return graph
+
+
+@few
+@given(st.lists(st.integers(2, 6), min_size=1, max_size=10), st.sampled_from([(), (1,), (3,)]), seeds)
+def test_a_target_with_a_row_for_every_column_belongs_to_edges(sizes, width, seed):
+    graphs = [edge_labels(n, seed + k, width) for k, n in enumerate([*sizes, 7])]
+    assume(graphs[-1].num_edges > 2)  # two columns tell nothing
+    assume(any(graph.num_edges != graph.num_nodes for graph in graphs))
+    found = from_pyg(graphs)
+    for graph, example in zip(graphs, found, strict=True):
+        rows = example.structure.locate("{i j}", graph.edge_index)
+        assert torch.equal(example.target["{i j}"][rows], graph.y)
+    assert inc.collate(found) == inc.collate(graphs) == from_pyg(data.Batch.from_data_list(graphs))
+
+
+def test_a_batch_made_by_hand_may_have_targets_of_edges():
+    made = data.Batch.from_data_list([edge_labels(5, 1), edge_labels(6, 2)])
+    assert made.num_edges not in (made.num_nodes, 2)
+    mixed = torch.randperm(made.num_edges)
+    by_hand = data.Batch(x=made.x, edge_index=made.edge_index[:, mixed], y=made.y[mixed], batch=made.batch)
+    found = from_pyg(by_hand)
+    rows = found.structure.locate("{i j}", made.edge_index)
+    assert torch.equal(found.target["{i j}"][rows], made.y)
+
+
+def test_a_target_without_rows_belongs_to_no_edges_that_are_not_there():
+    bare = data.Data(x=torch.zeros(2, 1), y=torch.zeros(0))
+    assert from_pyg(data.Batch.from_data_list([bare, bare])).target.shape == (2, 0)
+
+
+def test_what_a_target_belongs_to_may_be_told():
+    both = data.Data(num_nodes=3, edge_index=T([[0, 1], [1, 0]]), y=T([4, 4]))
+    assert from_pyg(both).target.tolist() == [4, 4]  # of the whole: two columns are one edge
+    assert from_pyg(both, target="{i j}").target["{i j}"].tolist() == [4]
+    assert from_pyg(both, target="(a b)", edges="(i j)").target["(a b)"].tolist() == [4, 4]
+    square = data.Data(num_nodes=4, edge_index=T([[0, 1, 2, 3], [1, 2, 3, 0]]), y=T([1, 2, 3, 4]))
+    assert from_pyg(square).target["i"].tolist() == [1, 2, 3, 4]  # of nodes, which come first
+    assert from_pyg(square, target="(i j)", edges="(i j)").target["(i j)"].tolist() == [1, 2, 3, 4]
+    longer = data.Data(num_nodes=3, edge_index=T([[0, 1, 1, 2], [1, 0, 2, 1]]), y=T([1, 2, 3, 4]))
+    assert from_pyg(longer, target="").target.tolist() == [1, 2, 3, 4]
+    with pytest.raises(IncidenceError, match=r"y of the edge \(0, 1\) differs from that of \(1, 0\).*read the edges as `\(i j\)`"):
+        from_pyg(longer)
+    assert from_pyg(longer, edges="(i j)").target["(i j)"].tolist() == [1, 2, 3, 4]
+    with pytest.raises(IncidenceError, match="y has 4 rows, and edge_index has 2 columns"):
+        from_pyg(data.Data(num_nodes=3, edge_index=T([[0, 1], [1, 0]]), y=T([1, 2, 3, 4])), target="{i j}")
+
+
+def test_relations_may_have_targets():
+    graph = data.HeteroData()
+    graph["user"].x, graph["movie"].x = torch.rand(3, 1), torch.rand(2, 1)
+    graph["user", "rates", "movie"].edge_index, graph["user", "rates", "movie"].y = T([[0, 2], [1, 0]]), T([[5.0], [3.0]])
+    assert from_pyg(graph).target["rates=u:user m:movie"].tolist() == [[5.0], [3.0]]
+    graph["user", "rates", "movie"].y = T([5.0])
+    with pytest.raises(IncidenceError, match="y has 1 rows, and edge_index has 2 columns"):
+        from_pyg(graph)
+
+
+@pytest.mark.parametrize("y", [T(2.5), T([2.5]), 2.5, T([1.0, 2.0]), T([[1.0, 2.0]])], ids=["0-d", "1-d", "number", "vector", "row"])
+def test_the_target_of_a_whole_graph_of_node_types_is_that_of_any_graph(y):
+    graph = data.HeteroData()
+    graph["user"].x, graph.y = torch.rand(3, 1), y
+    assert torch.equal(from_pyg(graph).target, from_pyg(data.Data(x=torch.rand(3, 1), y=y)).target)
+
+
+@pytest.mark.parametrize("nothing", [torch.zeros(2, 0), T([]), torch.zeros(0, 2, dtype=torch.long)], ids=["float", "1-d", "transposed"])
+def test_no_edges_may_have_any_shape_and_type(nothing):
+    assert from_pyg(data.Data(num_nodes=2, edge_index=nothing)).structure.num_entries("{i j}") == 0
+
+
+def test_many_nodes_may_be_numbered_by_short_integers():
+    pairs = T([[0, 1 << 15], [100_000, 100_000]], dtype=torch.int32)  # which have one number modulo 2^32 among all pairs
+    assert from_pyg(data.Data(num_nodes=1 << 17, edge_index=pairs)).structure["{i j}"].tolist() == pairs.tolist()
+
+
 def test_a_data_set_of_pyg_is_a_list_of_examples_for_a_loader():
     graphs = [data.Data(x=torch.rand(n, 2), edge_index=T([[0], [n - 1]]), y=T([n])) for n in (2, 3, 4)]
     loader = torch.utils.data.DataLoader(from_pyg(graphs), batch_size=3, collate_fn=inc.collate)
@@ -449,6 +530,11 @@ PAIR = T([[0], [1]])
         (data.Data(num_nodes=2), {"features": {"z": "i"}}, "the data has no attribute `z`; it has num_nodes"),
         (data.Data(x=torch.zeros(2, 1), z=torch.zeros(2)), {"features": {"z": "i"}}, "two of x, z belong to one tensor"),
         (data.Data(num_nodes=2, z="carbon"), {"features": {"z": "i"}}, "z is no array of numbers"),
+        (data.Data(x=torch.eye(2).to_sparse()), {}, r"x is a sparse tensor, .* use .to_dense\(\)"),
+        (data.Data(num_nodes=2, y="good"), {}, "y is no array of numbers"),
+        (data.Data(num_nodes=2, edge_index=T([[0, 1]] * 3)), {}, r"has integers of shape \[2, edges\]; got \[3, 2\] of torch.int64"),
+        (data.Data(num_nodes=2, edge_index=T([0, 1])), {}, r"got \[2\] of torch.int64"),
+        (data.Data(num_nodes=2, edge_index=T([[0.0], [1.0]])), {}, r"got \[2, 1\] of torch.float32"),
         (data.Data(num_nodes=2, z=1.0), {"features": {"z": "i"}}, "z is one number, and a row for each entry is needed"),
     ],
 )

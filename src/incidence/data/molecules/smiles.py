@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from incidence.data.dataset import DataSet
 from incidence.data.readers import as_float
 from incidence.data.tables import Table, listed, read_table
 from incidence.errors import IncidenceError, need
 
-__all__ = ["are_smiles", "find_smiles", "is_known", "is_molecule", "read_smiles", "smiles_column"]
+__all__ = ["are_smiles", "find_smiles", "is_known", "is_molecule", "read_smiles", "smiles_column", "smiles_of"]
 
 _KNOWN = {"smiles", "smi", "canonical_smiles", "isomeric_smiles", "mol", "molecule", "structure", "compound"}
 """What people call the column, in small letters and without blanks."""
-_LOOKED_AT = 30
+_LOOKED_AT, _SHORT = 30, 2
 
 
 def read_smiles(path: Path, asked: str | None = None) -> Table:
@@ -53,12 +54,23 @@ def smiles_column(table: Table, asked: str | None = None) -> str:
 
 
 def find_smiles(table: Table) -> list[str]:
-    """The columns that may have SMILES: those that are called so, else those whose first values RDKit can read."""
+    """The columns that may have SMILES: those that are called so, else those whose first values RDKit can read.
+
+    Names of one or two letters, such as `C` and `no`, are SMILES as well: they are taken for some only where the column is called so.
+    """
     by_name = [name for name in table.columns if _plain(name) == "smiles"] or [name for name in table.columns if "smiles" in _plain(name)]
     if by_name:
         return by_name
     by_content = [name for name, texts in table.columns.items() if are_smiles(texts)]
-    return [name for name in by_content if _plain(name) in _KNOWN] or by_content
+    known = [name for name in by_content if _plain(name) in _KNOWN]
+    return known or [name for name in by_content if any(len(text) > _SHORT for text in table[name])]
+
+
+def smiles_of(data: DataSet) -> Sequence[str]:
+    """The SMILES of all molecules of a data set, from the column that was asked for, else from one that seems to have them; or nothing."""
+    asked = str(data.reader_options.get("smiles", ""))
+    found = [asked] if asked in data.columns else find_smiles(Table(data.name, data.columns, data.names))
+    return data.columns[found[0]] if found else ()
 
 
 def _plain(name: str) -> str:

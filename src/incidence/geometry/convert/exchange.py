@@ -22,16 +22,19 @@ __all__ = [
     "Pairs",
     "as_array",
     "as_example",
+    "as_numbers",
     "as_rows",
     "assert_held",
     "attribute",
     "both_ways",
     "by_graph",
     "by_meaning",
+    "differ",
     "once",
     "single",
     "stacked",
     "two_ways",
+    "whole_target",
     "with_graphs",
 ]
 
@@ -77,12 +80,20 @@ def assert_held(example: Example, who: str, tensors: Iterable[str], features: It
         raise IncidenceError(f"{who}: {what} has no place for a target. Leave it out with example.replace(target=None).")
 
 
-def as_rows(value: Any, who: str, name: str) -> Tensor:
-    """Features as [entries, channels], from a tensor or array of one value or one row for each entry."""
+def as_numbers(value: Any, who: str, name: str) -> Tensor:
+    """A dense tensor, from one or from an array."""
     try:
-        rows = torch.as_tensor(value)
+        found = torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise IncidenceError(f"{who}: {name} is no array of numbers: {error}.") from None
+    if found.layout != torch.strided:
+        raise IncidenceError(f"{who}: {name} is a sparse tensor, and features and targets are dense here: use .to_dense().")
+    return found
+
+
+def as_rows(value: Any, who: str, name: str) -> Tensor:
+    """Features as [entries, channels], from a tensor or array of one value or one row for each entry."""
+    rows = as_numbers(value, who, name)
     if not rows.ndim:
         raise IncidenceError(f"{who}: {name} is one number, and a row for each entry is needed.")
     return rows[:, None] if rows.ndim == 1 else rows.flatten(1)
@@ -134,15 +145,20 @@ def once(pattern: Pattern, pairs: Tensor, num_nodes: int, values: Mapping[str, T
         there, back = x[first], x[last]
         if pattern.is_oriented:
             back = torch.where((first != last)[:, None], -back, back)
-        differ = ((there != back) & ~((there != there) & (back != back))).any(1)  # a missing value agrees with another
-        if bool(differ.any()):
-            u, v = pairs[:, int(first[differ].min())].tolist()
+        wrong = differ(there, back)
+        if bool(wrong.any()):
+            u, v = pairs[:, int(first[wrong].min())].tolist()
             how, remedy = ("is not the opposite of", "opposite") if pattern.is_oriented else ("differs from", "equal")
             raise IncidenceError(
                 f"{who}: {name} of the edge ({u}, {v}) {how} that of ({v}, {u}), so the edges are no `{pattern}`. "
                 f"Make them {remedy}, or read the edges as `(i j)`."
             )
     return pairs[:, first], {name: x[first] for name, x in values.items()}
+
+
+def differ(one: Tensor, other: Tensor) -> Tensor:
+    """Which rows differ; a missing value agrees with another."""
+    return ((one != other) & ~((one != one) & (other != other))).any(1)
 
 
 def two_ways(pattern: Pattern, pairs: Tensor, num_nodes: int, who: str) -> tuple[Tensor, Tensor]:
@@ -214,6 +230,11 @@ def with_graphs(counts: Mapping[str, int], index: Mapping[str, Any], homes: Home
     nothing = {str(p): torch.zeros(len(p.letters), 0, dtype=torch.long, device=made.device) for p in made.patterns}
     empty = Structure(dict.fromkeys(made.counts, 0), nothing, device=made.device)
     return collate([made, *[empty] * (num_graphs - made.num_structures)])
+
+
+def whole_target(y: Tensor, homes: Homes) -> Tensor:
+    """A target of whole graphs, which PyG keeps with a row for each: without it, if there is one graph."""
+    return y[0] if homes is None and y.ndim and len(y) == 1 else y
 
 
 def by_graph(pairs: Tensor, values: Mapping[str, Tensor], homes: Homes, sort: str) -> tuple[Tensor, dict[str, Tensor]]:

@@ -12,17 +12,22 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import brackets, face_text, is_edge
-from incidence.geometry.convert.exchange import Homes, Pairs, as_example, as_rows, both_ways, by_graph, once, with_graphs
-from incidence.geometry.convert.hetero import read_sorts, write_sorts
+from incidence.geometry.convert.exchange import Homes, Pairs, as_example, as_numbers, as_rows, both_ways, whole_target, with_graphs
+from incidence.geometry.convert.hetero import other_names, read_sorts, write_sorts
+from incidence.geometry.convert.simple import TARGET, Changes, Once, entries, simply
 from incidence.structure import Example, Structure, collate, uncollate
 
-__all__ = ["collate_graphs", "from_pyg", "read_graphs", "to_pyg", "warn_of_unused"]
+__all__ = ["NO_TARGET", "Reading", "from_pyg", "name_in", "read_each", "read_graphs", "read_together", "to_pyg", "warn_about"]
+
+NO_TARGET = "-"
+"""What `y` belongs to for those who do not ask."""
 
 _KNOWN_FEATURES = {"x": "i", "pos": "pos=i", "hyperedge_attr": "{i ...}"}
 _KNOWN_INDEX = ("hyperedge_index", "face")
 _OF_PYG = ("edge_index", "edge_attr", "y", "num_nodes", "batch", "ptr", "n_id")
 _READ = frozenset((*_KNOWN_FEATURES, *_KNOWN_INDEX, *_OF_PYG, "edge_pattern", "target_of"))
-_TOLD: set[tuple[str, ...]] = set()  # the attributes that warnings were about
+_TOLD: set[tuple[str, ...]] = set()  # the attributes, and the names, that warnings were about
+_OF_EDGES = "edge_index"  # what `y` belongs to, where it is found out before it is known how edges are read
 _MANY = 8  # graphs, from which on it is faster to read a batch of them
 
 
@@ -32,7 +37,8 @@ def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str]
     `Data` and `HeteroData` whose nodes have `batch`, the graph of every node, are batches too.
     Nodes and edges keep their order; those of a batch stand by graph. `x` are the features of `i`, `edge_attr` of the edges, `pos` of
     `pos=i`, `hyperedge_attr` of `{i ...}`; `hyperedge_index` is `{i ...}`, `face` is `{i j k}`, or `<i j k>` beside oriented edges.
-    `HeteroData` gives sorts: its node types, each with a letter of its own, with a tensor for each edge type, called as the relation is.
+    `HeteroData` gives sorts: its node types, each with a letter of its own, with a tensor for each edge type, called as the relation is;
+    `is-a` and `2` are no names here, and are called `is_a` and `_2`.
     What else the data has is read only if `features` says what it belongs to; a warning names what is not.
 
     Args:
@@ -41,7 +47,8 @@ def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str]
             directed ones; `[i j]` or `i j` if there are loops; `<i j>` for flows, with opposite features in the two directions, oriented as
             they come first.
         features: Further attributes and what they belong to, as in `{"z": "charge=i"}`.
-        target: What `y` belongs to: `i` for nodes, the empty text for the whole; found out from its shape, if not given.
+        target: What `y` belongs to: `i` for nodes, the pattern of the edges for those, the empty text for the whole. If not given, it is
+            found out: as many rows as nodes, or else as columns of `edge_index`, are theirs; the two directions of an edge must agree.
 
     Raises:
         IncidenceError: The data does not fit; loops, parallel edges, and features that differ in the two directions of an edge are named.
@@ -57,38 +64,59 @@ def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str]
     if not is_one and not isinstance(data, Iterable):
         raise IncidenceError(f"from_pyg takes Data, HeteroData, a Batch, or a list or data set of them; got {type(data).__name__}.")
     items = [data] if is_one else list(data)
-    warn_of_unused(items, features or {}, stacklevel=3)
-    found = read_graphs(items, edges, features, target)
+    warn_about(items, features or {}, stacklevel=3)
+    found = read_graphs(items, Reading(edges, features or {}, target))
     return found[0] if is_one else found
 
 
-class _Reading(NamedTuple):
-    """What the caller has said about the data: how edges are read, what else is, and what `y` belongs to."""
+class Reading(NamedTuple):
+    """What the caller has said about the data: how edges are read, what else is, and what `y` belongs to.
 
-    edges: str | None
-    features: Mapping[str, str]
-    target: str | None
+    `changes` counts the loops that are left out and the parallel edges that are joined; they are refused, if nobody counts.
+    """
+
+    edges: str | None = None
+    features: Mapping[str, str] = {}
+    target: str | None = None
+    changes: Changes | None = None
 
 
-def read_graphs(
-    items: Sequence[Any], edges: str | None = None, features: Mapping[str, str] | None = None, target: str | None = None
-) -> list[Example]:
+def read_graphs(items: Sequence[Any], reading: Reading) -> list[Example]:
     """What `from_pyg` gives for every one of a list, without a word about attributes that are not used."""
-    pyg, reading = need("torch_geometric.data", "from_pyg", "convert"), _Reading(edges, features or {}, target)
+    whole = read_together(items, reading) if len(items) >= _MANY else None
+    return read_each(items, reading) if whole is None else uncollate(whole)
+
+
+def read_each(items: Sequence[Any], reading: Reading) -> list[Example]:
+    """The same, one by one."""
+    pyg = need("torch_geometric.data", "from_pyg", "convert")
     if any(_is_batch(pyg, item) for item in items):
         return [_read_batch(pyg, item, reading) if _is_batch(pyg, item) else _read_all(pyg, [item], reading)[0] for item in items]
-    return _read_together(pyg, items, reading) or _read_all(pyg, items, reading)
+    return _read_all(pyg, items, reading)
 
 
-def warn_of_unused(items: Iterable[Any], used: Collection[str], stacklevel: int = 2) -> None:
-    """Names the attributes that are not read, in one warning, once: Python's own memory of warnings is lost whenever filters change."""
-    stores = (store for item in items for store in getattr(item, "stores", ()))
-    names = (key if store._key is None else f"{key} of {store._key}" for store in stores for key in store if not _is_read(key, used))
-    unused = tuple(dict.fromkeys(names))
+def warn_about(items: Sequence[Any], used: Collection[str], stacklevel: int = 2) -> None:
+    """Names the attributes that are not read, and the types that have other names here, in a warning each, once.
+
+    Python's own memory of warnings is lost whenever filters change.
+    """
+    stores = [store for item in items for store in getattr(item, "stores", ())]
+    names = (name_in(store, key) for store in stores for key in store if not _is_read(key, used))
+    unused = tuple(name for name in dict.fromkeys(names) if name not in used)
     if unused and unused not in _TOLD:
         _TOLD.add(unused)
         hint = "say with features= what they belong to, as in features={'z': 'charge=i'}, or leave them"
         warnings.warn(f"these attributes of the data are not used: {', '.join(unused)} ({hint}).", stacklevel=stacklevel)
+    others = {word: name for item in items if hasattr(item, "edge_types") for word, name in other_names(item).items()}
+    renamed = tuple(f"`{word}` is `{name}`" for word, name in others.items())
+    if renamed and renamed not in _TOLD:
+        _TOLD.add(renamed)
+        warnings.warn(f"names here are of letters, digits and `_`, not a digit first: {', '.join(renamed)}.", stacklevel=stacklevel)
+
+
+def name_in(store: Any, key: str) -> str:
+    """What a warning calls an attribute, which may be that of a node type."""
+    return key if store._key is None else f"{key} of {store._key}"
 
 
 def _is_read(key: str, used: Collection[str]) -> bool:
@@ -101,9 +129,9 @@ def _is_batch(pyg: Any, data: Any) -> bool:
     return isinstance(data, pyg.Batch) or any(isinstance(own.get("batch"), Tensor) and own.batch.ndim == 1 for own in stores)
 
 
-def _read_all(pyg: Any, items: Sequence[Any], reading: _Reading) -> list[Example]:
+def _read_all(pyg: Any, items: Sequence[Any], reading: Reading) -> list[Example]:
     if items and all(isinstance(item, pyg.HeteroData) for item in items):
-        return [read_sorts(item) for item in items]
+        return [_read_sorts(item, reading) for item in items]
     for number, item in enumerate(items):
         if not isinstance(item, pyg.Data):
             raise IncidenceError(f"from_pyg: number {number} of the list is a {type(item).__name__}, and all must be Data, or HeteroData.")
@@ -111,27 +139,9 @@ def _read_all(pyg: Any, items: Sequence[Any], reading: _Reading) -> list[Example
     return [_read(item, reading, belongs) for item in items]
 
 
-def _read_together(pyg: Any, items: Sequence[Any], reading: _Reading) -> list[Example]:
-    """The same for many graphs that are alike, by a batch of them, which takes a twentieth of the time; none where it cannot be had."""
-    whole = _together(pyg, items, reading) if len(items) >= _MANY else None
-    return [] if whole is None else uncollate(whole)
-
-
-def collate_graphs(items: Sequence[Any]) -> Example:
-    """Graphs side by side, as `collate(from_pyg(items))` gives them."""
-    pyg, reading = need("torch_geometric.data", "collate of data of PyG", "convert"), _Reading(None, {}, None)
-    for number, item in enumerate(items):
-        if not isinstance(item, pyg.data.BaseData):
-            raise IncidenceError(
-                f"collate: number {number} of the list is a {type(item).__name__} among graphs of PyG: use from_pyg first."
-            )
-    warn_of_unused(items, (), stacklevel=4)
-    whole = _together(pyg, items, reading)
-    return collate(read_graphs(items)) if whole is None else whole
-
-
-def _together(pyg: Any, items: Sequence[Any], reading: _Reading) -> Example | None:
-    """Graphs that are alike, read as a batch; None where it cannot be had."""
+def read_together(items: Sequence[Any], reading: Reading) -> Example | None:
+    """Graphs that are alike, read as a batch, which takes a twentieth of the time; None where it cannot be had."""
+    pyg = need("torch_geometric.data", "from_pyg", "convert")
     kinds = {_kind(item) for item in items} if all(isinstance(item, pyg.Data) and not _is_batch(pyg, item) for item in items) else set()
     if len(kinds) != 1 or not {"x", "num_nodes"} & {key for key, *_ in next(iter(kinds))}:
         return None
@@ -147,18 +157,18 @@ def _kind(data: Any) -> tuple[tuple[object, ...], ...]:
     return tuple((key, type(value), getattr(value, "dtype", None), getattr(value, "ndim", 0)) for key, value in data._store.items())
 
 
-def _read_batch(pyg: Any, batch: Any, reading: _Reading) -> Example:
+def _read_batch(pyg: Any, batch: Any, reading: Reading) -> Example:
     whole = _read_whole(pyg, batch, reading)
     return collate(_read_all(pyg, _apart(batch), reading)) if whole is None else whole
 
 
-def _read_whole(pyg: Any, batch: Any, reading: _Reading) -> Example | None:
+def _read_whole(pyg: Any, batch: Any, reading: Reading) -> Example | None:
     """A batch by the graph of every node, also one that was made by hand or changed; None where only its graphs tell what is meant."""
     homes = {store._key or "node": store.batch for store in batch.node_stores if "batch" in store}
     told = [store.get("edge_pattern") for store in batch.stores]
     base = pyg.HeteroData if isinstance(batch, pyg.HeteroData) else pyg.Data
     is_mixed = any(isinstance(own, list) and len(set(own)) > 1 for own in told)
-    y = batch.get("y") if "y" in batch.stores[0] else None  # of HeteroData that of the whole graphs
+    y = batch.get("y") if "y" in batch.stores[0] and reading.target != NO_TARGET else None  # of HeteroData that of the whole graphs
     is_odd = y is not None and (not isinstance(y, Tensor) or not y.ndim)
     if len(homes) < len(batch.node_stores) or type(batch).__inc__ is not base.__inc__ or is_mixed or is_odd:
         return None
@@ -168,7 +178,7 @@ def _read_whole(pyg: Any, batch: Any, reading: _Reading) -> Example | None:
         count = 0
     count = max([count, 1, *(int(home.max()) + 1 for home in homes.values() if len(home))])
     if base is pyg.HeteroData:
-        return None if y is not None and len(y) != count else read_sorts(batch, homes, count)
+        return None if y is not None and len(y) != count else _read_sorts(batch, reading, homes, count)
     own = [key for key in batch.keys() if key in ("hyperedge_index", *reading.features) or " " in key]  # noqa: SIM118
     if any("index" in key or "batch" in key for key in own):  # PyG adds the number of nodes to all of these, and hyperedges are none
         return None
@@ -185,7 +195,17 @@ def _whole_target_of(batch: Any, home: Tensor, count: int) -> str:
     slices: Any = (getattr(batch, "_slice_dict", None) or {}).get("y")
     is_known = slices is not None and len(slices) == count + 1 and int(slices[-1]) == len(y)
     rows = slices.diff().to(sizes.device) if is_known else sizes if count != len(y) == len(home) else torch.ones_like(sizes)
-    return "i" if torch.equal(rows, sizes) and bool((sizes > 1).any()) else ""
+    if torch.equal(rows, sizes) and bool((sizes > 1).any()):
+        return "i"
+    if not len(home) or not count != len(y) == _num_columns(batch) > 2:
+        return ""
+    columns = torch.bincount(home[batch.edge_index[0].long().clamp(0, len(home) - 1)].long().clamp(min=0), minlength=count)
+    return _OF_EDGES if bool((columns > 2).any()) and (not is_known or torch.equal(rows, columns)) else ""
+
+
+def _num_columns(data: Any) -> int:
+    pairs = data.get("edge_index")
+    return pairs.shape[1] if isinstance(pairs, Tensor) and pairs.ndim == 2 else 0
 
 
 def _apart(batch: Any) -> list[Any]:
@@ -199,13 +219,21 @@ def _apart(batch: Any) -> list[Any]:
 
 
 def _target_of(items: Sequence[Any]) -> str:
-    """What `y` belongs to: to nodes if it has as many rows as nodes everywhere. One node tells nothing."""
+    """What `y` belongs to: to nodes if it has as many rows as nodes everywhere, else to edges if it has as many as `edge_index` columns.
+
+    One node tells nothing; nor do two columns, which may be one edge of a graph that has two numbers for its target.
+    """
     told = {item["target_of"] for item in items if "target_of" in item}
     if told:
         return str(told.pop())
-    rows = [(len(item.y), item.num_nodes) for item in items if isinstance(item.get("y"), Tensor) and item.y.ndim]
-    is_of_nodes = all(n == m for n, m in rows) and any(m > 1 for _, m in rows)
-    return "i" if is_of_nodes else ""
+    some = [item for item in items if isinstance(item.get("y"), Tensor) and item.y.ndim]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyG, about a number that is not known: it is refused later
+        rows = [(len(item.y), item.num_nodes) for item in some]
+    if all(n == m for n, m in rows) and any(m > 1 for _, m in rows):
+        return "i"
+    is_of_edges = all(len(item.y) == _num_columns(item) for item in some) and any(len(item.y) > 2 for item in some)
+    return _OF_EDGES if is_of_edges else ""
 
 
 def _count_nodes(data: Any) -> int:
@@ -228,8 +256,19 @@ def _index_texts(edges: Pattern | None) -> dict[str, str]:
     return dict(zip(_KNOWN_INDEX, ("{i ...}", triangles), strict=True))
 
 
-def _read(data: Any, reading: _Reading, target: str, homes: Homes = None, num_graphs: int = 1) -> Example:
+def _read_sorts(data: Any, reading: Reading, homes: Homes = None, num_graphs: int = 1) -> Example:
+    """An example of `HeteroData`, or a batch."""
+    if reading.edges is not None or reading.features:
+        raise IncidenceError("from_pyg: the node types and relations of HeteroData say what there is: leave out edges= and features=.")
+    return simply(lambda once: read_sorts(data, once, homes, num_graphs), reading.changes)
+
+
+def _read(data: Any, reading: Reading, target: str, homes: Homes = None, num_graphs: int = 1) -> Example:
     """An example; or a batch, if the graph of every node and the number of graphs are given."""
+    return simply(lambda once: _example(data, reading, target, once, homes, num_graphs), reading.changes)
+
+
+def _example(data: Any, reading: Reading, target: str, once: Once, homes: Homes, num_graphs: int) -> Example:
     num_nodes, extra = _count_nodes(data), reading.features
     told = data.get("edge_pattern")
     text = reading.edges or (told[0] if isinstance(told, list) else told) or "{i j}"
@@ -239,16 +278,18 @@ def _read(data: Any, reading: _Reading, target: str, homes: Homes = None, num_gr
         if key not in values:
             raise IncidenceError(f"from_pyg: the data has no attribute `{key}`; it has {', '.join(data.keys())}.")
     index: dict[str, Any] = {known: data[key] for key, known in _index_texts(Pattern(text)).items() if data.get(key) is not None}
+    y: Any = None if target == NO_TARGET or data.get("y") is None else as_numbers(data.y, "from_pyg", "y")
+    where = text if target == _OF_EDGES else target
     if data.get("edge_index") is not None:
-        pattern, pairs = Pattern(text), torch.as_tensor(data.edge_index)
+        pattern = Pattern(text)
         if not is_edge(pattern) or set(pattern.sorts.values()) != {"node"}:
             raise IncidenceError(f"from_pyg: edges are read as `{{i j}}`, `(i j)`, `<i j>`, `[i j]` or `i j`; got `{text}`.")
         of_edges = {key: x for key, x in values.items() if key == "edge_attr" or Pattern(belongs.get(key, "")) == pattern}
-        for key, x in of_edges.items():
-            if len(x) != pairs.shape[1]:
-                raise IncidenceError(f"from_pyg: {key} has {len(x)} rows, and edge_index has {pairs.shape[1]} columns.")
-        pairs, of_edges = by_graph(pairs, of_edges, homes, "node")
-        index[text], of_edges = once(pattern, pairs, num_nodes, of_edges, "from_pyg")
+        if y is not None and where not in ("", "i") and Pattern(where) == pattern:
+            of_edges[TARGET] = as_rows(y, "from_pyg", "y")
+        index[text], of_edges = entries(once, pattern, data.edge_index, num_nodes, of_edges, homes, "node")
+        if TARGET in of_edges and TARGET not in values:
+            y = of_edges.pop(TARGET).view(-1, *y.shape[1:])
         values.update(of_edges)
     features = {belongs.get(key, text): x for key, x in values.items()}
     if len(features) < len(values):
@@ -265,10 +306,7 @@ def _read(data: Any, reading: _Reading, target: str, homes: Homes = None, num_gr
         elif key.startswith("target "):
             of_entries[rest] = data[key]
     index.update({name: own[0] if len(own) == 1 else tuple(own[k] for k in sorted(own)) for name, own in parts.items()})
-    y: Any = of_entries or None
-    if data.get("y") is not None and not of_entries:
-        y = torch.as_tensor(data.y)
-        y = {target: y} if target else y[0] if y.ndim and len(y) == 1 and homes is None else y
+    y = of_entries or (None if y is None else {where: y} if where else whole_target(y, homes))
     return Example(with_graphs({"node": num_nodes}, index, homes, num_graphs), features, y, is_batch=homes is not None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -75,7 +76,8 @@ def _labels(chem: Any, molecule: Any) -> tuple[list[str], list[str]]:
     if is_handed or any(b.GetStereo() > chem.BondStereo.STEREOANY for b in labelled.GetBonds()):
         labelled.UpdatePropertyCache(strict=False)
         chem.FastFindRings(labelled)
-        need("rdkit.Chem.rdCIPLabeler", "from_rdkit", "molecules").AssignCIPLabels(labelled)
+        with suppress(RuntimeError):  # older ones than 2026.9 do not get over an atom with too few neighbours
+            need("rdkit.Chem.rdCIPLabeler", "from_rdkit", "molecules").AssignCIPLabels(labelled)
 
     def label(part: Any) -> str:
         return str(part.GetProp("_CIPCode")) if part.HasProp("_CIPCode") else ""
