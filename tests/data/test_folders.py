@@ -395,9 +395,53 @@ def test_a_file_that_is_no_saved_example_is_named(tmp_path):
         load(tmp_path)
 
 
-@pytest.mark.parametrize("target", [3, 0, ["SOL", 3]], ids=str)
-def test_a_target_of_files_is_no_number(tmp_path, target):
+@pytest.mark.parametrize("target", [2.5, True, ["SOL", None]], ids=str)
+def test_a_target_of_files_is_a_name(tmp_path, target):
     with pytest.raises(
         IncidenceError, match=r"the target of files is the name of a column or property, or a list of names; got .*target='SOL'"
     ):
         load(table(tmp_path, "file,a\ng0.edges,1\n"), target=target)
+
+
+def test_columns_of_frames_may_be_called_by_numbers():
+    pandas = pytest.importorskip("pandas")
+    data = load(pandas.DataFrame({0: ["CCO", "CCC", "CCN"], 7: [1.5, 2.5, 0.5], 8: [1.0, 2.0, 0.0]}), target=7)
+    assert (data.task.names, [float(one.target) for one in data.examples]) == (("7",), [1.5, 2.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"seed": "x"}, "the seed is a whole number; got 'x'"),
+        ({"tables": 5}, "`tables` are paths of tables or data frames, one or several, or a dict of them; got 5"),
+        ({"tables": [5]}, "`tables` are paths of tables"),
+    ],
+    ids=str,
+)
+def test_options_of_tables_that_are_something_else_are_refused(tmp_path, options, problem):
+    (tmp_path / "r.csv").write_text("user,movie,rating\na,x,1\nb,y,2\na,y,3\n")
+    with pytest.raises(IncidenceError, match=problem):
+        load(tmp_path / "r.csv", **options)
+
+
+def test_ratings_divided_by_double_colons_are_read(tmp_path):
+    (tmp_path / "ratings.dat").write_text("1::10::5::978300760\n1::20::3::978302109\n2::10::4::978301968\n")
+    data = load(tmp_path / "ratings.dat", target="3", keys=["1", "2"])
+    assert {sort: len(names) for sort, names in data.completion.names.items()} == {"column_1": 2, "column_2": 2}
+    with pytest.raises(IncidenceError, match=r"ratings \(two columns of names and a number: say --target, and --keys if need be\)"):
+        load(tmp_path / "ratings.dat", target="3")
+
+
+def test_masks_of_a_table_of_nodes_are_its_parts_and_no_features(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{k},{(k + 1) % 9}\n" for k in range(9)))
+    rows = "".join(f"{k},{k / 2},{k % 3},{k < 4},{4 <= k < 6},{k >= 6}\n" for k in range(9))
+    (tmp_path / "nodes.csv").write_text("id,age,label,train_mask,val_mask,test_mask\n" + rows)
+    data = load(tmp_path, target="label")
+    assert [part.tolist() for part in data.splits[0]] == [[0, 1, 2, 3], [4, 5], [6, 7, 8]]
+    assert data.task.names == ("0", "1", "2")
+    assert data.examples[0].features["i"].tolist() == [[k / 2] for k in range(9)]
+
+
+def test_nodes_that_are_numbers_of_thousands_of_digits_are_names(tmp_path):
+    (tmp_path / "e.csv").write_text(f"source,target\n1,2\n2,3\n{'9' * 5000},3\n")
+    assert load(tmp_path / "e.csv", task="links").completion.names["node"] == ["1", "2", "3", "9" * 5000]

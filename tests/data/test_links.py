@@ -20,6 +20,8 @@ from incidence.errors import IncidenceError
 from incidence.train.ranking import area_under_curve
 from tests.structure.listing import entries_of
 
+pd = pytest.importorskip("pandas")
+
 
 def graph(count=12, chance=0.3, text="{i j}", seed=0):
     generator = torch.Generator().manual_seed(seed)
@@ -172,7 +174,7 @@ def test_lines_of_different_length_are_hyperedges(tmp_path):
 @pytest.mark.parametrize(
     ("what", "options", "problem"),
     [
-        (graph(), {"colour": 1}, "links have no option `colour`: they take nodes, directed, hyperedges, links, negatives, folds"),
+        (graph(), {"colour": 1}, "links have no option `colour`: they take nodes, directed, hyperedges, keys, links, negatives, folds"),
         (graph(), {"negatives": 0}, "the option `negatives` of links is a whole number, at least 1; got 0"),
         (graph(), {"target": "x"}, "links are asked for, and nothing else: leave out --target"),
         (graph(), {"links": "i"}, r"links are sets or tuples of different nodes, .*`i` is none\. There are `\{i j\}`"),
@@ -247,3 +249,61 @@ def test_rows_of_one_graph_that_are_passed_over_are_counted_alone(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,a\na,a\na,b\n")
     with pytest.warns(UserWarning, match=r"edges: 2 rows were passed over:\n"):
         load(tmp_path / "edges.csv", task="links")
+
+
+PAIRS = sorted({(k % 20, (k * k // 7 + k) % 15) for k in range(120)})
+
+
+def test_links_of_users_and_movies_are_between_two_sorts_though_they_share_numbers():
+    frame = pd.DataFrame(PAIRS, columns=["user", "movie"])
+    links = load(frame, task="links").completion
+    assert {sort: len(names) for sort, names in links.names.items()} == {"user": 20, "movie": 15}
+    assert int(links.target.sum()) == len(PAIRS)
+    pairs = list(zip(links.columns()["user"], links.columns()["movie"], strict=True))
+    known = {(str(a), str(b)) for a, b in PAIRS}
+    assert {pair for pair, is_there in zip(pairs, links.target.tolist(), strict=True) if is_there} == known
+    assert not {pair for pair, is_there in zip(pairs, links.target.tolist(), strict=True) if not is_there} & known
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "sorts"),
+    [
+        (["drug", "protein"], {}, ["drug", "protein"]),  # by what is in them
+        (["source", "target"], {}, ["node"]),
+        (["drug", "protein"], {"directed": True}, ["node"]),
+        (["source", "target"], {"keys": ["source", "target"]}, ["source", "target"]),
+        (["user_id", "book"], {}, ["user_id", "book"]),
+    ],
+    ids=str,
+)
+def test_nodes_of_two_columns_are_of_two_sorts_by_names_by_values_or_if_it_is_said(columns, options, sorts):
+    frame = pd.DataFrame([(f"a{a}", f"b{b}") for a, b in PAIRS], columns=columns)
+    assert list(load(frame, task="links", **options).completion.names) == sorts
+
+
+def test_tables_of_either_sort_stand_beside_links():
+    frame = pd.DataFrame(PAIRS, columns=["user", "movie"]).assign(when=range(len(PAIRS)))
+    users = pd.DataFrame({"user": range(20), "age": range(20)})
+    example = load(frame, task="links", nodes={"users": users}).examples[0]
+    assert example.features["a:user"].shape == (20, 2)  # age, and how many links are known
+    assert example.features["known=a:user b:movie"].shape[1] == 2  # that it is there, and when
+
+
+def test_numbers_that_are_measured_name_no_nodes(tmp_path):
+    (tmp_path / "a.csv").write_text("smiles,y\nCCO,0.25\nCCC,0.5\nCC,0.7\n")
+    with pytest.raises(IncidenceError, match="the column `y` has numbers that are not whole, and names no nodes of links"):
+        load(tmp_path / "a.csv", task="links")
+    frame = pd.DataFrame(PAIRS, columns=["user", "movie"])
+    with pytest.raises(IncidenceError, match="a link has two ends, as in --keys user movie; got user"):
+        load(frame, task="links", keys="user")
+
+
+@pytest.mark.parametrize(
+    "comment", ["# Directed graph: x.txt\n# Nodes: 3 Edges: 3\n# FromNodeId\tToNodeId\n", "% sym unweighted\n% 3 3 3\n"]
+)
+@pytest.mark.parametrize("mark", ["\t", " "])
+def test_comments_of_lists_of_edges_are_no_links(tmp_path, comment, mark):
+    (tmp_path / "edges.txt").write_text(comment + "".join(f"{a}{mark}{b}\n" for a, b in [(0, 1), (1, 2), (2, 3)]))
+    links = load(tmp_path / "edges.txt", task="links").completion
+    assert links.pattern == "{i j}"
+    assert list(links.names["node"]) == ["0", "1", "2", "3"]

@@ -90,7 +90,11 @@ def test_tables_beside_ratings_give_features_and_edges(tmp_path):
         friends="user1,user2\nann,bob\nbob,ann\neve,ann\nbob,bob\n",
         films="id,year\nJaws,1975\nAlien,1979\n",
     )
-    data = load(path, tables=[tmp_path / "users.csv", tmp_path / "friends.csv", tmp_path / "films.csv"])
+    with pytest.warns(
+        UserWarning, match=r"1 of 3 of `(user|movie)` have no row, as .(cem|Psycho).; they get the mean of the others"
+    ) as seen:
+        data = load(path, tables=[tmp_path / "users.csv", tmp_path / "friends.csv", tmp_path / "films.csv"])
+    assert len(seen) == 2
     structure, features = data.examples[0].structure, data.examples[0].features
     assert data.completion.names["user"] == ["ann", "bob", "cem", "dee", "eve"]
     assert features["a:user"][:, :3].tolist() == [[30, 1, 0], [20, 0, 1], [50, 0.75, 0.25], [70, 1, 0], [80, 1, 0]]
@@ -138,7 +142,8 @@ def test_tables_that_are_no_ratings_are_refused(tmp_path, text, options, problem
     ("other", "problem"),
     [
         ("p,q\n1,2\n", "what the table tells about is not clear: name a column as the ratings do"),
-        ("user,age\nann,1\nann,2\n", "line 3: `user` 'ann' has a row already"),
+        ("user,age\nann,1\nbob,3\ncem,4\nann,2\n", "line 5: `user` 'ann' has a row already"),
+        ("user,age\nAnn,1\nBob,2\n", r"none of its rows is about a `user` of the other table, which has 'ann', and this one 'Ann'"),
         ("user1,user2\nann,bob\n", "there is another table of edges between `user` already"),
     ],
 )

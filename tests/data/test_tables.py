@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from incidence.data.tables import Table, is_frame, join_parts, read_table, table_of
-from incidence.data.targets import choose_targets, read_targets
+from incidence.data.targets import choose_targets, is_missing, read_parts, read_targets
 from incidence.errors import IncidenceError, TooLargeError
 from tests.little_memory import little_memory
 
@@ -31,7 +31,7 @@ def test_columns_without_names_are_numbered(tmp_path):
     table = read_table(write(tmp_path / "a.csv", "1,2\n3,4\n"), lambda first, others: first != ["1", "2"] or others != [["3", "4"]])
     assert table.columns == {"column 1": ["1", "3"], "column 2": ["2", "4"]}
     assert table["2"] == ["2", "4"]
-    assert read_table(write(tmp_path / "b.csv", ",y\n0,4\n")).columns == {"column 1": ["0"], "y": ["4"]}
+    assert read_table(write(tmp_path / "b.csv", ",y\n7,4\n")).columns == {"column 1": ["7"], "y": ["4"]}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,54 @@ def test_values_that_nearly_all_differ_are_no_classes(task, prefix, told):
     texts = [f"{prefix}{k / 7:.3f}" for k in range(50)]
     with pytest.raises(IncidenceError, match=f"the target `y` has 50 different values in 50 rows, too many to be classes; {told}"):
         read_targets("a.csv", {"y": texts}, task)
-    assert len(read_targets("a.csv", {"y": texts[:20]}, task)[0].names) == 20
+    assert len(read_targets("a.csv", {"y": [*texts[:20], texts[0]]}, task)[0].names) == 20
+
+
+@pytest.mark.parametrize(
+    "texts", [[f"{k}%" for k in range(8)], [f"{k}.5 mM" for k in range(12)], [f"1.{k}00,5" for k in range(9)]], ids=str
+)
+def test_text_of_which_no_two_agree_is_no_class_unless_it_is_asked_for(texts):
+    with pytest.raises(IncidenceError, match=f"{len(texts)} different values in {len(texts)} rows, too many to be classes; they begin"):
+        read_targets("a.csv", {"y": texts})
+    assert len(read_targets("a.csv", {"y": texts}, "classification")[0].names) == len(texts)
+    assert len(read_targets("a.csv", {"y": texts[:7]})[0].names) == 7
+
+
+@pytest.mark.parametrize("name", ["label", "Class", "category"])
+def test_a_few_whole_numbers_are_classes_in_a_column_that_is_called_so(name):
+    texts = [str(k % 4) for k in range(12)]
+    assert read_targets("a.csv", {name: texts})[0].names == ("0", "1", "2", "3")
+    assert read_targets("a.csv", {name: texts}, "regression")[0].kind == "regression"
+    for other, values in (("size", texts), (name, [*texts, "2.5"]), (name, [str(k) for k in range(12)])):
+        assert read_targets("a.csv", {other: values})[0].kind == "regression"
+
+
+def test_names_with_underscores_are_no_numbers():
+    assert read_targets("a.csv", {"group": ["0_0", "1_1", "0_0", "1_1"]})[0].names == ("0_0", "1_1")
+
+
+def test_masks_tell_the_parts_and_are_no_targets():
+    columns = {
+        "id": list("abcd"),
+        "y": ["1", "2", "3", "4"],
+        "train_mask": ["True", "1", "0", "false"],
+        "Test_mask": ["", "no", "yes", "0"],
+    }
+    table = Table("a.csv", columns, [f"line {k}" for k in range(2, 6)])
+    assert read_parts(table) == [0, 0, 2, -1]
+    assert choose_targets(table, (), ["id"]) == ("y",)
+    columns["Test_mask"] = ["", "no", "yes", "perhaps"]
+    with pytest.raises(IncidenceError, match=r"a.csv, line 5: `Test_mask` says yes or no \(1 or 0, True or False\); got 'perhaps'"):
+        read_parts(table)
+    columns["Test_mask"] = ["1", "0", "0", "0"]
+    with pytest.raises(IncidenceError, match=r"a\.csv, line 2: the row is in two parts, by train_mask, Test_mask"):
+        read_parts(table)
+
+
+def test_a_column_that_has_numbers_but_for_some_cells_is_named():
+    columns = {"smiles": list("abcdef"), "logp": ["1.5", "2.5", ">2.5", "0.5", "3.5", "4.5"]}
+    with pytest.raises(IncidenceError, match=r"\(`logp` has numbers, and text such as '>2.5'\)\. Say which column"):
+        choose_targets(Table("a.csv", columns, [""] * 6), (), ["smiles"])
 
 
 @pytest.mark.parametrize("mark", [";", "\t"])
@@ -165,3 +212,43 @@ def test_a_table_that_unpacks_to_more_than_is_allowed_is_refused_before_it_does(
     monkeypatch.setenv("INCIDENCE_MAX_GB", "0.01")
     with little_memory(), pytest.raises(TooLargeError, match=r"a\.csv\.gz, unpacked, would take at least 0\.01 GB"):
         read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("texts", "mark", "expected"),
+    [
+        (["300", '"1,200"', '"12,500.5"'], ",", ["300", "1200", "12500.5"]),
+        (["0", '"1,200"', '"-1,500"'], ",", ["0", "1200", "-1500"]),
+        (["7", "1,200,000", "2,000"], ";", ["7", "1200000", "2000"]),
+        (["300", "1,200", "1,500"], ";", ["300", "1.200", "1.500"]),
+        (["0", '"0,125"', '"1,200"'], ",", ["0", "0.125", "1.200"]),
+        (["a", '"1,200"', "b"], ",", ["a", "1,200", "b"]),
+    ],
+    ids=str,
+)
+def test_commas_in_numbers_make_thousands_where_they_can_mean_nothing_else_or_divide_columns(texts, mark, expected, tmp_path):
+    rows = ["\n".join(f"x{mark}{text}" for text in ("y", *texts))]
+    assert list(read_table(write(tmp_path / "a.csv", rows[0]))["y"]) == expected
+
+
+def test_an_index_that_pandas_wrote_is_left_out(tmp_path):
+    assert read_table(write(tmp_path / "a.csv", ",u,v\n0,a,b\n1,b,c\n2,c,a\n")).columns == {"u": ["a", "b", "c"], "v": ["b", "c", "a"]}
+
+
+def test_comments_are_left_out_of_what_is_no_table_by_its_name(tmp_path):
+    text = "# Directed graph\n# a\tb\n% sym\n0\t1\n1\t2 # back\n"
+    found = read_table(write(tmp_path / "a.txt", text), lambda first, others: False)
+    assert (found.columns, found.places) == ({"column 1": ["0", "1"], "column 2": ["1", "2"]}, ["line 4", "line 5"])
+    blanks = read_table(write(tmp_path / "b.edges", "# x\na b\nb c # d e\n"), lambda first, others: False)
+    assert blanks.columns == {"column 1": ["a", "b"], "column 2": ["b", "c"]}
+    assert list(read_table(write(tmp_path / "a.csv", "x,y\n#1,2\n%2,3\n"))["x"]) == ["#1", "%2"]
+
+
+def test_double_colons_divide_lines(tmp_path):
+    found = read_table(write(tmp_path / "ratings.dat", "1::10::5::99\n2::10::3::98\n"), lambda first, others: False)
+    assert found.columns == {"column 1": ["1", "2"], "column 2": ["10", "10"], "column 3": ["5", "3"], "column 4": ["99", "98"]}
+
+
+@pytest.mark.parametrize("text", ["N/A", "#N/A", "<NA>", "-", "?", "null", "NaN", ""])
+def test_what_stands_for_nothing_is_missing(text):
+    assert is_missing(text)

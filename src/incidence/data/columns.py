@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +12,14 @@ import torch
 from torch import Tensor
 
 from incidence.data.readers import as_float
-from incidence.data.tables import Table
+from incidence.data.tables import Table, listed
 from incidence.data.targets import is_missing
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, shown
 
 __all__ = ["Column", "as_features", "columns_of", "find_column"]
 
 _MOST_WORDS = 64  # different words of a column that become columns of their own
+_NAMES = {"name", "title", "id", "url", "description"}  # of which nobody expects features
 
 
 def find_column(table: Table, known: Sequence[str], default: int | None = None) -> str | None:
@@ -80,9 +82,19 @@ class Column:
 def columns_of(table: Table, names: Sequence[str]) -> list[Column]:
     """What some columns become; those with a word of its own for almost every row are left out.
 
-    A number that is missing is the mean of its column. Words that are joined by `|`, as in `Action|Comedy`, count each.
+    A warning tells which, but for names and titles. A number that is missing is the mean of its column. Words that are joined by `|`, as in
+    `Action|Comedy`, count each.
     """
-    return [found for name in names if (found := Column.of(table, name)) is not None]
+    found = {name: Column.of(table, name) for name in names}
+    left = [name for name, column in found.items() if column is None and name.strip().lower() not in _NAMES]
+    if left:
+        example = next(text for text in table[left[0]] if as_float(text) is None and not is_missing(text))
+        warnings.warn(
+            f"{table.source}: no features are {listed([f'`{name}`' for name in left])}, whose words differ in almost every row, as "
+            f"{shown(example)} does in `{left[0]}`.",
+            stacklevel=2,
+        )
+    return [column for column in found.values() if column is not None]
 
 
 def as_features(table: Table, columns: Sequence[Column]) -> Tensor:

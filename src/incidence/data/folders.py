@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from os.path import isfile
+from os.path import isdir, isfile
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,13 @@ from incidence.data.tables import SUFFIXES, is_table, join_parts, read_table
 from incidence.data.tabular import from_tables, read_any
 from incidence.data.targets import PARTS, as_classes, choose_targets, is_split, read_parts, read_targets, wanted_names
 from incidence.errors import IncidenceError, shown
+from incidence.files import regular_file
 
 __all__ = ["TARGETS", "read_folder"]
 
 TARGETS, _SAVED = "targets.csv", "examples.npz"
+_TEXTS = (".txt", ".dat", ".data", ".tab")
+"""Of files that may be tables."""
 _MOLECULES = tuple(suffix + end for suffix in (".sdf", ".smi", ".smiles") for end in ("", ".gz"))
 
 
@@ -33,7 +36,7 @@ def read_folder(
     The target is a column of the table, or a property of the SDF file; several, in a list or divided by commas, make several numbers. The
     reader is found by the suffixes of the files, and the task by the values, if they are not given. Options are those of the reader.
     """
-    name = path.name.partition(".")[0] if path.is_file() else path.resolve().name
+    name = path.resolve().name if isdir(path) else regular_file(path, "a data set").name.partition(".")[0]
     asked = Asked(str(path), name, reader, wanted_names(target), task, options, path)
     layout = next((read for applies, read in _LAYOUTS if applies(asked)), None)
     if layout is None:
@@ -142,7 +145,8 @@ def _table_files(asked: Asked) -> list[Path]:
     """The tables of a folder, or a file that is one by its name, or because of what is said about its columns or stands beside it."""
     if asked.path.is_dir():
         return _files(asked.path, SUFFIXES)
-    return [asked.path] if is_table(asked.path) or {"nodes", "keys", "tables"} & asked.options.keys() else []
+    is_one = is_table(asked.path) or asked.path.suffix.lower() in _TEXTS or bool({"nodes", "keys", "tables"} & asked.options.keys())
+    return [asked.path] if is_one else []
 
 
 def _saved(asked: Asked) -> DataSet:

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import torch
 
 from incidence.data.arrays import graph_of_arrays, has_arrays
-from incidence.data.columns import find_column
+from incidence.data.columns import as_features, columns_of, find_column
 from incidence.data.completion import FOLDS
 from incidence.data.dataset import DataSet
 from incidence.data.examples_file import with_floats
 from incidence.data.links import links_of
 from incidence.data.node_tables import IDS, edge_columns, read_graph
 from incidence.data.pyg import MASKS, graphs_of, is_pyg
-from incidence.data.rating_tables import numbered, of_nodes
-from incidence.data.tables import Table, is_frame, is_table, open_text, table_of
+from incidence.data.rating_tables import are_measured, called_keys, of_nodes, read_pairs
+from incidence.data.tables import Table, is_frame, is_table, numbered, open_text, table_of, without_comment
 from incidence.data.tabular import NODES, beside, read_any
-from incidence.data.targets import read_parts
+from incidence.data.targets import is_split, read_parts
 from incidence.errors import IncidenceError, shown
 from incidence.geometry.convert.pyg import NO_TARGET
 from incidence.structure.example import Example
@@ -29,7 +29,8 @@ from incidence.structure.structure import Structure
 
 __all__ = ["load_links"]
 
-_OPTIONS = ("nodes", "directed", "hyperedges", "links", "negatives", "folds")
+_OPTIONS = ("nodes", "directed", "hyperedges", "keys", "links", "negatives", "folds")
+_ENOUGH = 20  # rows, by which columns without a node in common are of two sorts
 
 
 class _Found(NamedTuple):
@@ -37,7 +38,7 @@ class _Found(NamedTuple):
 
     name: str
     example: Example
-    names: Sequence[str] | None = None
+    names: Sequence[str] | Mapping[str, Sequence[str]] | None = None
     parts: Sequence[int] | None = None
     passed_over: Sequence[str] = ()
     keys: tuple[str, ...] = ("source", "target")
@@ -52,7 +53,8 @@ def load_links(what: Any, load: Callable[[Any], DataSet], seed: int = 0, **optio
         load: What makes a data set of a name.
         seed: Of what is drawn.
         options: `nodes` (tables of features of the nodes), `directed`, `hyperedges` (whether a line of a file is a set of nodes), `links`
-            (the tensor of an example), `negatives` (how many absent links for each), `folds`.
+            (the tensor of an example), `keys` (the two columns of a table whose nodes are of two sorts), `negatives` (how many absent links
+            for each), `folds`.
 
     Raises:
         IncidenceError: It is no single graph, or has no links.
@@ -144,7 +146,7 @@ def _are_edges(path: Path) -> bool:
 def _lines(path: Path) -> list[tuple[int, list[str]]]:
     """The words of every line that has some, however they are divided, with its number."""
     with open_text(path) as file:
-        split = ((number, line.partition("#")[0].translate(_BLANKS).split()) for number, line in enumerate(file, 1))
+        split = ((number, without_comment(line).translate(_BLANKS).split()) for number, line in enumerate(file, 1))
         return [(number, words) for number, words in split if words]
 
 
@@ -159,8 +161,14 @@ def _of_tables(name: str, tables: Mapping[str, Table], options: Mapping[str, Any
     if len(others) != 1:
         raise IncidenceError(f"{name}: links are in one table of edges, beside one of nodes; got {', '.join(tables) or 'no table'}.")
     [edges] = others
-    found = read_graph(edges, nodes, directed=bool(options.get("directed", False)), degrees=False)
     ends = edge_columns(edges) or tuple(list(edges.columns)[:2])
+    measured = next((end for end in ends if are_measured(edges[end])), None)
+    if measured is not None:
+        raise IncidenceError(f"{edges.source}: the column `{measured}` has numbers that are not whole, and names no nodes of links.")
+    keys = _keys(edges, nodes, options)
+    if keys is not None:
+        return _of_two_sorts(name, edges, keys, beside(options.get("nodes"), "nodes"))
+    found = read_graph(edges, nodes, directed=bool(options.get("directed", False)), degrees=False)
     parts, told = None, read_parts(edges)
     if told is not None:
         place = {node: k for k, node in enumerate(found.names)}
@@ -171,6 +179,38 @@ def _of_tables(name: str, tables: Mapping[str, Table], options: Mapping[str, Any
         parts = [by_row[row] for row in range(found.structure.num_entries(found.edges))]
     keys = (str(ends[0]), str(ends[1])) if edges.has_names else ("source", "target")
     return _Found(name, Example(found.structure, found.features), found.names, parts, found.passed_over, keys)
+
+
+def _keys(edges: Table, nodes: Table | None, options: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The columns whose nodes are of two sorts, so that no links are within one; None if all nodes are of one sort.
+
+    Those asked for; those that are called so, as `user` and `movie`; or the first two, if they have other names than those of ends and of
+    enough rows no node is in both.
+    """
+    asked = options.get("keys")
+    if asked:
+        found = tuple(edges.named(name) for name in ([asked] if isinstance(asked, str) else asked))
+        if len(set(found)) != 2:
+            raise IncidenceError(f"{edges.source}: a link has two ends, as in --keys user movie; got {', '.join(found)}.")
+        return found
+    if not edges.has_names or edge_columns(edges) is not None or options.get("directed") or len(edges.columns) < 2:
+        return None
+    first, second, *_ = edges.columns
+    are_apart = nodes is None and len(edges) >= _ENOUGH and not set(edges[first]) & set(edges[second])
+    return called_keys(list(edges.columns)) or ((first, second) if are_apart else None)
+
+
+def _of_two_sorts(name: str, table: Table, keys: tuple[str, ...], others: Mapping[str, Table]) -> _Found:
+    """Links between nodes of two sorts, with further tables about either."""
+    found = read_pairs(table, keys, others)
+    structure = Structure(found.context.structure.counts, {**_index(found.context), found.pattern: found.places})
+    told = [name for name in found.table.columns if name not in keys and not is_split(name)]
+    features = {**found.context.features, found.pattern: as_features(found.table, columns_of(found.table, told))}
+    return _Found(name, Example(structure, features), found.names, read_parts(found.table), found.passed_over, keys)
+
+
+def _index(example: Example) -> dict[str, Any]:
+    return {str(pattern): example.structure[pattern] for pattern in example.structure.patterns}
 
 
 def _of_sets(name: str, path: Path, lines: Sequence[tuple[int, list[str]]], options: Mapping[str, Any]) -> _Found:

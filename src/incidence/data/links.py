@@ -174,7 +174,7 @@ def links_of(
     name: str,
     example: Example,
     *,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     links: str | None = None,
     negatives: int = 1,
     folds: int = FOLDS,
@@ -188,7 +188,7 @@ def links_of(
     Args:
         name: What it is called.
         example: The structure, with features; tensors besides the links stay.
-        names: Of the nodes; their numbers, if not given.
+        names: Of the nodes, by sort if there are several; their numbers, if not given.
         links: The tensor whose entries are asked for; the only one between nodes, if not given.
         negatives: How many entries that are not there are drawn for each that is.
         folds: In training, a fold of the links after the other is asked for.
@@ -216,7 +216,7 @@ def links_of(
     )
     own = own[:, (own != own[:1]).any(0)]  # a column of ones tells nothing
     numbers = {sort: [str(k) for k in range(n)] for sort, n in structure.counts.items()}
-    called = numbers if names is None or len(sorts) > 1 else {sorts[0]: list(names)}
+    called = names if isinstance(names, Mapping) else numbers if names is None or len(sorts) > 1 else {sorts[0]: list(names)}
     completion = Links(
         context=Example(Structure(structure.counts, others), features),
         rows=Completion.store(structure, text, structure[pattern]),

@@ -137,6 +137,8 @@ def load_whole(
     **options: Any,
 ) -> DataSet:
     """What `load` gives, without parts unless the data tells them."""
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise IncidenceError(f"the seed is a whole number; got {seed!r}.")
     home, what = None if folder is None else Path(expanduser(fspath(folder))), unpacked(what)
 
     def call(function: Callable[..., DataSet], who: str, *arguments: Any) -> DataSet:

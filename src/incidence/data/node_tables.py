@@ -15,7 +15,7 @@ from incidence.data.columns import Column, as_features, columns_of, find_column
 from incidence.data.dataset import METRICS, DataSet, Split, Task
 from incidence.data.graphs import node_features
 from incidence.data.readers import Read
-from incidence.data.tables import Table, listed
+from incidence.data.tables import Table, listed, numbered
 from incidence.data.targets import choose_targets, is_split, read_parts, read_targets
 from incidence.errors import IncidenceError
 from incidence.geometry.convert.exchange import once
@@ -140,8 +140,7 @@ def _key(nodes: Table) -> str:
 
 def _names(edges: Table, ends: Sequence[str], nodes: Table | None) -> list[str]:
     if nodes is None:
-        used = dict.fromkeys(text for pair in zip(*(edges[end] for end in ends), strict=True) for text in pair)
-        return sorted(used, key=int) if all(text.isdecimal() for text in used) else list(used)
+        return numbered([text for pair in zip(*(edges[end] for end in ends), strict=True) for text in pair])
     names = list(nodes[_key(nodes)])
     if len(set(names)) < len(names):
         seen: dict[str, int] = {}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,13 +18,13 @@ from incidence.data.dataset import DataSet
 from incidence.data.node_tables import IDS, edge_columns
 from incidence.data.ratings import Ratings
 from incidence.data.readers import as_float
-from incidence.data.tables import Table, listed
+from incidence.data.tables import Table, listed, numbered
 from incidence.data.targets import is_missing, is_split, read_parts, read_targets
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 
-__all__ = ["find_keys", "find_rating", "from_rating_tables", "numbered", "of_nodes"]
+__all__ = ["Pairs", "are_measured", "called_keys", "find_keys", "find_rating", "from_rating_tables", "of_nodes", "read_pairs"]
 
 _RATINGS = ("rating", "ratings", "score", "stars", "value", "target", "y")
 """What people call a rating."""
@@ -54,10 +57,10 @@ def find_keys(table: Table, rating: str, asked: Sequence[str] = ()) -> tuple[str
     """
     if asked:
         return tuple(table.named(name) for name in asked)
-    free = [name for name in table.columns if name != rating and not is_split(name) and not _are_measured(table[name])]
-    called = [next((name for name in free if _plain(name) in words), None) for words in _KEYS]
-    if None not in called:
-        return tuple(str(name) for name in called)
+    free = [name for name in table.columns if name != rating and not is_split(name) and not are_measured(table[name])]
+    called = called_keys(free)
+    if called is not None:
+        return called
     is_clear = len(free) == 2 and any(len(set(table[name])) < len(table) for name in free)
     return (free[0], free[1]) if is_clear else None
 
@@ -66,9 +69,15 @@ def _are_numbers(texts: Sequence[str]) -> bool:
     return all(is_missing(text) or as_float(text) is not None for text in texts)
 
 
-def _are_measured(texts: Sequence[str]) -> bool:
+def called_keys(columns: Sequence[str]) -> tuple[str, ...] | None:
+    """The columns that are called as people call who rates, and what is rated; None if nothing is."""
+    found = [next((name for name in columns if _plain(name) in words), None) for words in _KEYS]
+    return None if None in found else tuple(str(name) for name in found)
+
+
+def are_measured(texts: Sequence[str]) -> bool:
     """Whether texts are numbers that name nothing, as some are not whole."""
-    return _are_numbers(texts) and any(not is_missing(text) and not float(text).is_integer() for text in texts)
+    return _are_numbers(texts) and any(not is_missing(text) and isfinite(float(text)) and float(text) % 1 for text in texts)
 
 
 def from_rating_tables(table: Table, others: Mapping[str, Table], asked: Asked) -> DataSet:
@@ -85,6 +94,48 @@ def from_rating_tables(table: Table, others: Mapping[str, Table], asked: Asked) 
         raise IncidenceError(
             f"{table.source}: ratings are numbers, so leave out --task; for pairs that are there or not, use --task links."
         )
+    found = read_pairs(table, keys, others)
+    kept, names = found.table, found.names
+    task, target = read_targets(kept.source, {rating: kept[rating]}, "regression")
+    completion = Ratings(
+        context=found.context, rows=Completion.store(found.context.structure, found.pattern, found.places), values=target[:, :0],
+        target=target, is_fact=~target[:, 0].isnan(), names=names, keys=keys, folds=int(asked.options.get("folds", FOLDS)),
+    )  # fmt: skip
+    own = {name: list(texts) for name, texts in kept.columns.items() if name != rating and not is_split(name)}
+    counts = " and ".join(f"{len(own_names):,} of {key}" for key, own_names in zip(keys, names.values(), strict=True))
+    return DataSet(
+        asked.name, [completion.whole()], type(task)(task.kind, task.names, at=f"{QUERY}={found.pattern}"), splits_of(read_parts(kept)),
+        reader="ratings", about=f"Your own data: {len(kept):,} rows, {counts}.", is_transductive=True, metric="rmse",
+        columns={**{key: own.pop(key) for key in keys}, **own}, passed_over=tuple(found.passed_over), completion=completion,
+    )  # fmt: skip
+
+
+class Pairs(NamedTuple):
+    """The rows of a table, each about a node of every sort.
+
+    Attributes:
+        table: The rows that can be used, by their first key, then the next: the order in which structures are fastest.
+        pattern: Of the nodes of a row.
+        places: The nodes of every row, shape [letters, rows].
+        names: Of the nodes, by sort.
+        context: The nodes with what further tables tell about them.
+        passed_over: What was left out, and why.
+    """
+
+    table: Table
+    pattern: str
+    places: Tensor
+    names: dict[str, list[str]]
+    context: Example
+    passed_over: list[str]
+
+
+def read_pairs(table: Table, keys: Sequence[str], others: Mapping[str, Table]) -> Pairs:
+    """The rows of a table by the nodes that columns name, each column a sort of its own, with further tables by name.
+
+    Raises:
+        IncidenceError: Most rows cannot be used, it is not clear what another table belongs to, or that agrees with none of the nodes.
+    """
     kept, passed_over = _once(table, keys)
     sorts = dict(zip(_sorts(keys), keys, strict=True))
     names = {sort: numbered(kept[key]) for sort, key in sorts.items()}
@@ -92,24 +143,33 @@ def from_rating_tables(table: Table, others: Mapping[str, Table], asked: Asked) 
     passed_over += [f"{others[name].source}: it tells about pairs, and neither about {' nor '.join(keys)} alone." for name in of_pairs]
     beside = [(sort_of(name, other, names, sorts), other) for name, other in others.items() if name not in of_pairs]
     for (sort, columns), other in beside:
+        _tell_unknown(other, columns, names[sort], sorts[sort])
+    for (sort, columns), other in beside:
         names[sort] = numbered([*names[sort], *(text for column in columns for text in other[column])])
     index = places(kept, sorts, names)
     order = torch.tensor(_sorted(index), dtype=torch.long)
-    kept, index = kept.only(order.tolist()), index[:, order]
-    task, target = read_targets(kept.source, {rating: kept[rating]}, "regression")
-    context = _context(names, beside)
     pattern = " ".join(f"{letter}:{sort}" for letter, sort in zip(_LETTERS, sorts, strict=False))
-    completion = Ratings(
-        context=context, rows=Completion.store(context.structure, pattern, index), values=target[:, :0], target=target,
-        is_fact=~target[:, 0].isnan(), names=names, keys=keys, folds=int(asked.options.get("folds", FOLDS)),
-    )  # fmt: skip
-    own = {name: list(texts) for name, texts in kept.columns.items() if name != rating and not is_split(name)}
-    counts = " and ".join(f"{len(found):,} of {sorts[sort]}" for sort, found in names.items())
-    return DataSet(
-        asked.name, [completion.whole()], type(task)(task.kind, task.names, at=f"{QUERY}={pattern}"), splits_of(read_parts(kept)),
-        reader="ratings", about=f"Your own data: {len(kept):,} rows, {counts}.", is_transductive=True, metric="rmse",
-        columns={**{key: own.pop(key) for key in keys}, **own}, passed_over=tuple(passed_over), completion=completion,
-    )  # fmt: skip
+    return Pairs(kept.only(order.tolist()), pattern, index[:, order], names, _context(names, beside), passed_over)
+
+
+def _tell_unknown(table: Table, columns: Sequence[str], names: Sequence[str], key: str) -> None:
+    """Refuses a table that tells about none of the nodes, and tells how many it leaves out.
+
+    Raises:
+        IncidenceError: Its names are none of those of the rows.
+    """
+    told = {text for column in columns for text in table[column]}
+    lacking = [name for name in names if name not in told]
+    if names and len(lacking) == len(names):
+        raise IncidenceError(
+            f"{table.source}: none of its rows is about a `{key}` of the other table, which has {names[0]!r}, and this one {min(told)!r}: "
+            f"names must be the same in both."
+        )
+    if lacking and len(columns) == 1:
+        warnings.warn(
+            f"{table.source}: {len(lacking)} of {len(names)} of `{key}` have no row, as {lacking[0]!r}; they get the mean of the others.",
+            stacklevel=2,
+        )
 
 
 def _columns(table: Table, asked: Asked) -> tuple[str, tuple[str, ...]]:
@@ -146,12 +206,6 @@ def _sorts(keys: Sequence[str]) -> list[str]:
     names = [re.sub(r"\W", "_", key.strip(), flags=re.ASCII) for key in keys]
     good = [re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.strip("_") for name in names]
     return [name if ok and names.index(name) == k else f"key{k + 1}" for k, (name, ok) in enumerate(zip(names, good, strict=True))]
-
-
-def numbered(texts: Sequence[str]) -> list[str]:
-    """Different names, by number if they are numbers, else as they come."""
-    different = dict.fromkeys(text for text in texts if text)
-    return sorted(different, key=int) if all(text.isdecimal() for text in different) else list(different)
 
 
 def places(table: Table, sorts: Mapping[str, str], names: Mapping[str, Sequence[str]]) -> Tensor:

@@ -125,9 +125,9 @@ def assert_options(function: Callable[..., Any], who: str, options: Mapping[str,
 
 
 def as_float(text: str) -> float | None:
-    """The number that a text is, if it is one."""
+    """The number that a text is, if it is one; `1_000`, which Python takes for one, is a name."""
     try:
-        return float(text)
+        return None if "_" in text else float(text)
     except ValueError:
         return None
 

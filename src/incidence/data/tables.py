@@ -7,26 +7,43 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from itertools import islice
+from itertools import islice, pairwise
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
-from incidence.data.readers import legible
+from incidence.data.readers import as_float, legible
 from incidence.errors import IncidenceError
 from incidence.limits import assert_unpacked
 
-__all__ = ["SUFFIXES", "Table", "are_frames", "has_tables", "is_frame", "is_table", "join_parts", "listed", "open_text", "read_table"]
-__all__ += ["readable", "table_of"]
+__all__ = [
+    "SUFFIXES",
+    "Table",
+    "are_frames",
+    "counts_rows",
+    "has_tables",
+    "is_frame",
+    "is_table",
+    "join_parts",
+    "listed",
+    "numbered",
+    "open_text",
+    "read_table",
+    "readable",
+    "table_of",
+    "without_comment",
+]
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 """Of files that are tables, whatever is in them."""
 _DELIMITERS = ",\t;"
 _COMMA = re.compile(r"[+-]?(\d+|\d*,\d+)([eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+_COMMENTS = ("#", "%")
 _LISTED = 8
 
 Line = tuple[int, list[str]]
@@ -103,9 +120,11 @@ def is_table(path: Path) -> bool:
 def read_table(
     path: Path, has_names: Callable[[list[str], list[list[str]]], bool] = lambda first, others: True, by_blanks: bool = True
 ) -> Table:
-    """A table from a file, plain or compressed with gzip, divided by commas, tabs or semicolons, whichever its first line has most of.
+    """A table from a file, plain or compressed with gzip, divided by `::`, or else commas, tabs or semicolons, by its first line.
 
-    Files of SMILES (`.smi`) may be divided by blanks.
+    Files of SMILES (`.smi`) may be divided by blanks. Lists of edges, and others whose names do not say that they are tables, may have
+    comments: lines that begin with `#` or `%`, and what stands behind a blank and `#`. A column without a name that counts the rows is
+    left out.
 
     Args:
         path: The file.
@@ -116,7 +135,8 @@ def read_table(
         IncidenceError: It cannot be read, has no rows, or a line has another number of values than the first.
     """
     with open_text(path) as file:
-        lines = list(_lines(file, is_smiles=".smi" in path.suffixes, by_blanks=by_blanks))
+        is_smiles = ".smi" in path.suffixes
+        mark, lines = _lines(file, is_smiles, by_blanks, has_comments=not (is_smiles or is_table(path)))
     if not lines:
         raise IncidenceError(f"{path} has no rows: its first line names the columns, and every other one is a row.")
     is_named = has_names(lines[0][1], [words for _, words in islice(lines, 1, 30)])
@@ -127,14 +147,45 @@ def read_table(
     for number, words in rows:
         if len(words) != len(names):
             raise IncidenceError(f"{path}, line {number}: there are {len(words)} values for {len(names)} columns.")
-    columns = {name: _with_points([words[k] for _, words in rows]) for k, name in enumerate(names)}
+    columns = {name: _with_points([words[k] for _, words in rows], mark) for k, name in enumerate(names)}
+    if is_named and not lines[0][1][0] and len(names) > 1 and counts_rows(columns[names[0]]):  # as pandas writes the index of a frame
+        del columns[names[0]]
     return Table(str(path), columns, [f"line {number}" for number, _ in rows], is_named)
 
 
-def _with_points(texts: list[str]) -> list[str]:
-    """A column of numbers some of which have a decimal comma, as tables divided by semicolons have them, with points."""
-    is_so = any("," in text for text in texts) and all(_COMMA.fullmatch(text) for text in texts if text)
+def _with_points(texts: list[str], mark: str) -> list[str]:
+    """A column of numbers some of which have commas, without them.
+
+    As in `1,200`, a comma makes thousands where commas divide the columns, too, or where a number has several, or a point besides; else it
+    is a decimal comma, as tables divided by semicolons have it.
+    """
+    with_comma, others = [text for text in texts if "," in text], [text for text in texts if text and "," not in text]
+    is_clear = mark == "," or any(text.count(",") > 1 or "." in text for text in with_comma)
+    if with_comma and is_clear and all(map(_THOUSANDS.fullmatch, with_comma)) and all(as_float(text) is not None for text in others):
+        return [text.replace(",", "") for text in texts]
+    is_so = bool(with_comma) and all(map(_COMMA.fullmatch, (*with_comma, *others)))
     return [text.replace(",", ".") for text in texts] if is_so else texts
+
+
+def numbered(texts: Iterable[str]) -> list[str]:
+    """Different names, by number if they are whole numbers, however long, else as they come; an empty text is none.
+
+    Example:
+        >>> numbered(["10", "9", "", "10"]), numbered(["b", "a", "10"])
+        (['9', '10'], ['b', 'a', '10'])
+    """
+    different = dict.fromkeys(text for text in texts if text)
+    if not all(text.isascii() and text.isdecimal() for text in different):
+        return list(different)
+    return sorted(different, key=lambda text: (len(text.lstrip("0")), text.lstrip("0"), text))
+
+
+def counts_rows(texts: Sequence[str]) -> bool:
+    """Whether a column does nothing but number the rows, maybe with gaps."""
+    if not all(text.isdecimal() and len(text) < 10 for text in texts):
+        return False
+    numbers = [int(text) for text in texts]
+    return numbers[0] in (0, 1) and all(a < b for a, b in pairwise(numbers)) and numbers[-1] - numbers[0] <= 1.1 * (len(numbers) - 1)
 
 
 def join_parts(tables: Mapping[str, Table]) -> Table:
@@ -184,26 +235,39 @@ def open_text(path: Path) -> Iterator[IO[str]]:
             yield file
 
 
-def _lines(file: IO[str], is_smiles: bool, by_blanks: bool) -> Iterator[Line]:
-    """The words of every line that has some."""
+def _lines(file: IO[str], is_smiles: bool, by_blanks: bool, has_comments: bool) -> tuple[str, list[Line]]:
+    """What divides the lines, and the words of every line that has some."""
     start = file.read(1 << 16)
     file.seek(0)
     if "\0" in start:
         raise ValueError("it has bytes that are 0")
-    first = next((line.strip() for line in start.splitlines() if line.strip()), "")
+    texts = map(without_comment, file) if has_comments else file
+    shown = map(without_comment, start.splitlines()) if has_comments else start.splitlines()
+    first = next((line.strip() for line in shown if line.strip()), "")
+    if "::" in first and not is_smiles:
+        return "::", list(_divided((line.replace("::", "\t") for line in texts), "\t", False))
     if by_blanks and ((is_smiles and "\t" not in first and " " in first) or not any(mark in first for mark in _DELIMITERS)):
-        yield from _blank_lines(file)
-        return
-    reader, width = csv.reader(file, delimiter="\t" if is_smiles and "\t" in first else max(_DELIMITERS, key=first.count)), 0
+        return " ", list(_blank_lines(texts))
+    mark = "\t" if is_smiles and "\t" in first else max(_DELIMITERS, key=first.count)
+    return mark, list(_divided(texts, mark, is_smiles))
+
+
+def without_comment(line: str) -> str:
+    """A line up to its comment; one that is nothing else is blank, so that lines keep their numbers."""
+    return "\n" if line.lstrip().startswith(_COMMENTS) else re.split(r"\s#", line, maxsplit=1)[0]
+
+
+def _divided(texts: Iterable[str], mark: str, is_smiles: bool) -> Iterator[Line]:
+    reader, width = csv.reader(texts, delimiter=mark), 0
     for words in reader:
         if any(word.strip() for word in words):
             width = width or len(words) * is_smiles  # a molecule there may do without a name
             yield reader.line_num, [legible(word).strip() for word in words] + [""] * (width - len(words))
 
 
-def _blank_lines(file: IO[str]) -> Iterator[Line]:
+def _blank_lines(texts: Iterable[str]) -> Iterator[Line]:
     """Lines that are divided by blanks: if they do not all have as many words, into a SMILES and a name, which may be none."""
-    lines = [(number, legible(line).split()) for number, line in enumerate(file, 1) if line.strip()]
+    lines = [(number, legible(line).split()) for number, line in enumerate(texts, 1) if line.strip()]
     widths = {len(words) for _, words in lines}
     for number, words in lines:
         yield number, words if len(widths) == 1 else [words[0], " ".join(words[1:])]

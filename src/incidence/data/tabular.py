@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,9 @@ def beside(what: Any, word: str) -> dict[str, Table]:
         return {}
     if isinstance(what, Mapping):
         return {str(name): _one_beside(one, str(name)) for name, one in what.items()}
-    several = [what] if isinstance(what, (str, PathLike)) or is_frame(what) else list(what)
+    several: list[Any] = list(what) if isinstance(what, Iterable) and not (isinstance(what, (str, PathLike)) or is_frame(what)) else [what]
+    if not all(isinstance(one, (str, PathLike)) or is_frame(one) for one in several):
+        raise IncidenceError(f"`{word}` are paths of tables or data frames, one or several, or a dict of them; got {what!r}.")
     return {f"{word} {k}" if is_frame(one) else Path(one).name.partition(".")[0]: _one_beside(one, word) for k, one in enumerate(several)}
 
 
