@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 import incidence as inc
+from incidence.data import Split
 from incidence.errors import IncidenceError
 from incidence.geometry.convert import to_pyg
 from incidence.train.folder import RunFolder
@@ -233,9 +235,12 @@ def test_other_data_without_parts_is_all_for_testing(numbers_model):
     assert found.parts["test"].baseline["rmse"] == pytest.approx(float(spread), rel=1e-4)
 
 
-def test_other_data_is_lifted_and_its_parts_are_kept(classes_model):
-    data = inc.data.load(graphs(20, is_classes=True))
+def test_other_data_is_lifted_and_parts_that_it_tells_are_kept(classes_model):
+    data = inc.data.load(graphs(20, is_classes=True))  # whose parts are drawn
     found = classes_model.evaluate(data)
+    assert {name: len(part.target) for name, part in found.parts.items()} == {"test": 20}
+    told = replace(data, splits=(Split(*torch.arange(20).split([16, 2, 2])),), has_drawn_parts=False)
+    found = classes_model.evaluate(told)
     assert {name: len(part.target) for name, part in found.parts.items()} == {"train": 16, "validation": 2, "test": 2}
 
 
@@ -301,3 +306,46 @@ def test_a_run_on_data_given_in_python_asks_for_it_again(tmp_path):
     with pytest.raises(IncidenceError, match=r"is not at hand, or was given in Python: say evaluate\(data\)"):
         model.evaluate()
     assert "test" in model.evaluate(data).parts
+
+
+@pytest.mark.parametrize(
+    "metrics", [{"test": 5}, {"test": {"rmse": 0.5}}, {"test": {"rmse": [1], "baseline": {"rmse": 1}}}, {"test": None}]
+)
+def test_a_model_says_what_it_is_though_its_metrics_are_damaged(metrics, numbers_model, tmp_path):
+    copy = shutil.copytree(numbers_model.folder.path, tmp_path / "copy")
+    (copy / "metrics.json").write_text(json.dumps(metrics))
+    assert repr(inc.load(copy)).endswith("numbers.npz)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"reader_options": 5}, "`reader_options` cannot be 5"),
+        ({"task": {"kind": "regression", "names": [1, 2]}}, r"`names` cannot be \[1, 2\]"),
+        ({"task": {"kind": "guessing", "names": ["a"]}}, "`kind` cannot be 'guessing'"),
+        ({"task": 5}, "is no description of a model, or is damaged"),
+        ({"metric": [1]}, r"`metric` cannot be \[1\]"),
+        ({"in_channels": {"i": "many"}}, "`in_channels` cannot be {'i': 'many'}"),
+        ({"settings": {"hops": 10**18}}, "the option `hops` is at most 1000; got 1000000000000000000"),
+        ({"settings": {"heads": 10**9}}, "the option `heads` is at most 1048576; got 1000000000"),
+    ],
+)
+def test_a_description_whose_values_are_of_other_types_is_refused(changes, said, numbers_model, tmp_path):
+    copy = shutil.copytree(numbers_model.folder.path, tmp_path / "copy")
+    told = json.loads((copy / "model.json").read_text())
+    (copy / "model.json").write_text(json.dumps({**told, **changes}))
+    with pytest.raises(IncidenceError, match=rf"model\.json is no description of a model, or is damaged.*{said}|{said}"):
+        inc.load(copy)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a b/c"], ids=["300 characters", "a blank"])
+def test_a_name_that_no_model_of_the_hub_has_is_refused(name, monkeypatch):
+    pytest.importorskip("huggingface_hub")
+    with pytest.raises(IncidenceError, match="is no folder of a model, and cannot be had from the Hub"):
+        inc.train.Model.from_pretrained(name)
+
+
+def test_loading_without_its_library_names_the_extra():
+    code = "import sys; sys.modules['safetensors'] = None\nimport incidence as inc\ninc.load('run')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "MissingExtraError: training needs safetensors, which is not installed: pip install 'incidence[train]'." in done.stderr

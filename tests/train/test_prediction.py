@@ -401,7 +401,7 @@ def test_a_run_is_evaluated_on_other_data(runs, tmp_path):
     inc.collate(graphs(17)).save(tmp_path / "other.npz")
     evaluation, metric = evaluate_run(runs["example"], {"data": str(tmp_path / "other.npz")})
     assert metric == "rmse"
-    assert sum(len(part.target) for part in evaluation.parts.values()) == 17
+    assert {name: len(part.target) for name, part in evaluation.parts.items()} == {"test": 17}
 
 
 def test_a_run_is_not_evaluated_on_another_task(runs, tmp_path, capsys):
@@ -411,10 +411,15 @@ def test_a_run_is_not_evaluated_on_another_task(runs, tmp_path, capsys):
     assert "the model was trained for 1 number for the whole structure, and the data has the classes class 0, class 1 for the whole" in told
 
 
-def test_targets_of_other_data_may_have_other_names(runs, tmp_path, capsys):
+@pytest.mark.filterwarnings("default:the model predicts")
+def test_a_target_of_other_data_may_have_another_name_which_is_told(runs, tmp_path, capsys):
     (tmp_path / "other.sdf").write_text(sdf(10).replace("<value>", "<SOL>"))
     assert main(["evaluate", str(runs["molecule"]), "--data", str(tmp_path / "other.sdf"), "--target", "SOL"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"The parts are those of {tmp_path / 'other.sdf'}."
+    told = capsys.readouterr()
+    assert told.out.splitlines()[-1] == "other tells no parts, so all of it is for testing."
+    assert told.err == "incidence: the model predicts `value`, and is compared with `SOL` of other.\n"
+    assert main(["evaluate", str(runs["molecule"]), "--data", str(tmp_path / "other.sdf")]) == 2
+    assert "The model predicts value: say with --target what that is called here." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("flag", "value"), [("validation", "0.1"), ("split", "3"), ("data-seed", "5"), ("data-options", "a=1")])
@@ -425,7 +430,8 @@ def test_rows_of_training_are_not_scored_as_others(runs, flag, value, capsys):
         assert f"leave out --{flag}: in other parts of its own data there are rows that the run was trained on" in capsys.readouterr().err
 
 
-def test_the_parts_of_other_data_are_asked_for(runs, tmp_path):
+@pytest.mark.parametrize(("flag", "value"), [("validation", "0.5"), ("cv", "3"), ("groups", "name")])
+def test_no_parts_are_drawn_of_other_data(runs, flag, value, tmp_path, capsys):
     inc.collate(graphs(20)).save(tmp_path / "other.npz")
-    evaluation, _ = evaluate_run(runs["example"], {"data": str(tmp_path / "other.npz"), "validation": 0.5})
-    assert {name: len(part.target) for name, part in evaluation.parts.items()} == {"train": 9, "validation": 9, "test": 2}
+    assert main(["evaluate", str(runs["example"]), "--data", str(tmp_path / "other.npz"), f"--{flag}", value]) == 2
+    assert f"leave out --{flag}: nothing is trained here, so all rows of other data are one part" in capsys.readouterr().err

@@ -110,6 +110,7 @@ class DataSet:
         passed_over: What could not be read, and why; it is left out.
         completion: Of data in which some entries are known and others asked for, such as ratings: what makes the examples of its parts. The
             only example is then the one in which everything is known and asked for, and `columns` name the rows.
+        has_drawn_parts: Whether the data told no parts, so that the splits are drawn by chance.
     """
 
     name: str
@@ -126,6 +127,7 @@ class DataSet:
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     passed_over: tuple[str, ...] = ()
     completion: Completion | None = None
+    has_drawn_parts: bool = False
 
     def __repr__(self) -> str:
         """A line, however large the data is."""
@@ -170,6 +172,7 @@ class DataSet:
         asked = next((word for word, value in (("cv", cv), ("groups", groups)) if value is not None), None)
         if self.splits and asked is not None:
             raise IncidenceError(f"{self.name!r} tells its parts, so none are drawn: leave out --{asked}.")
+        is_drawn = self.has_drawn_parts or not self.splits
         together = None if groups is None else _numbered(groups, self.num_rows)
         rows, classes = self._rows_with_target() if not self.splits else torch.zeros(0), self._classes()
         if cv is not None:
@@ -179,15 +182,14 @@ class DataSet:
         if validation is None:
             is_rated = self.completion is not None and self.task.kind == "regression"
             if (cv is None and not is_rated) or any(len(split.validation) for split in splits):
-                return replace(self, splits=splits)
+                return replace(self, splits=splits, has_drawn_parts=is_drawn)
             validation = TENTH  # ratings are learned by heart soon, and what is kept apart is known again for testing
         if not 0 <= validation < 1:
             raise IncidenceError(f"the part for validation is a number from 0 up to 1; got {validation}.")
         if any(len(split.validation) for split in splits):
             raise IncidenceError(f"{self.name!r} has a validation part of its own, so none is drawn: leave out --validation.")
-        return replace(
-            self, splits=tuple(held_out(split, classes, validation, seed, together) if validation else split for split in splits)
-        )
+        held = tuple(held_out(split, classes, validation, seed, together) if validation else split for split in splits)
+        return replace(self, splits=held, has_drawn_parts=is_drawn)
 
     def _classes(self) -> Tensor:
         """The class of every row; all the same where there are none to spread over parts."""

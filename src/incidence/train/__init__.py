@@ -14,8 +14,9 @@ from incidence.lazy import front_door
 if TYPE_CHECKING:
     from incidence.train.config import Config
     from incidence.train.folder import RunFolder
+    from incidence.train.measuring import evaluate_run
     from incidence.train.model import ExportedModel, Model, load
-    from incidence.train.prediction import Predictions, evaluate_run, predict
+    from incidence.train.prediction import Predictions, predict
     from incidence.train.run import Interrupted, Run, resume, train
 
 _HOMES = {
@@ -26,7 +27,7 @@ _HOMES = {
     "Predictions": "incidence.train.prediction",
     "Run": "incidence.train.run",
     "RunFolder": "incidence.train.folder",
-    "evaluate_run": "incidence.train.prediction",
+    "evaluate_run": "incidence.train.measuring",
     "load": "incidence.train.model",
     "predict": "incidence.train.prediction",
     "resume": "incidence.train.run",

@@ -75,9 +75,19 @@ examples:
   incidence predict model.onnx molecules.sdf             after incidence export
 """
 _EVALUATE = """\
-Measures a trained network on every part of its data, or of other data. The
-parts of its own data are those it was trained with; of other data, --split and
---validation say them.
+Measures a trained network on every part of its data, or on other data. The
+parts of its own data are those it was trained with; if the file has changed
+since, nobody knows them, and it is refused. Other data (--data) is one part,
+for testing, unless it tells its parts: a column `split`, masks, or a data set
+with parts of its own. A copy of the data of the run has the parts of the run.
+
+Targets are told by their names: those of the model, or what --target says.
+"""
+_EVALUATE_EXAMPLES = """\
+examples:
+  incidence evaluate runs/solubility-1
+  incidence evaluate runs/solubility-1 --data new.csv
+  incidence evaluate runs/solubility-1 --data new.csv --target logS
 """
 _EXPORT = """\
 Writes the network of a finished run for other programs: an ONNX file, or a
@@ -156,7 +166,7 @@ def predict_flags(command: argparse.ArgumentParser) -> None:
 
 def evaluate_flags(command: argparse.ArgumentParser) -> None:
     """Adds the flags of `evaluate`."""
-    command.description = _EVALUATE
+    command.description, command.epilog = _EVALUATE, _EVALUATE_EXAMPLES
     command.add_argument("run_folder", metavar="RUN", help="the folder of a run")
     command.add_argument("--json", action="store_true", help="one JSON object for other programs")
     _add_options(command, ("data",))
@@ -258,12 +268,8 @@ def _predict(arguments: argparse.Namespace) -> str:
 
 def _evaluate(arguments: argparse.Namespace) -> str:
     """The metrics of a run, part by part."""
-    flags = _flags(arguments)
-    evaluation, _ = launch.load("prediction", "evaluation").evaluate_run(Path(arguments.run_folder), flags)
-    if arguments.json:
-        return json.dumps(evaluation.metrics(), indent=1)
-    told = str(evaluation.scores())
-    return f"{told}\nThe parts are those of {flags['data']}." if "data" in flags else told
+    evaluation, _ = launch.load("measuring", "evaluation").evaluate_run(Path(arguments.run_folder), _flags(arguments))
+    return json.dumps(evaluation.metrics(), indent=1) if arguments.json else str(evaluation.scores())
 
 
 def _export(arguments: argparse.Namespace) -> str:

@@ -98,11 +98,12 @@ class Scored:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of the parts of a data set, by name; and predictions for what belongs to none."""
+    """The scores of the parts of a data set, by name; predictions for what belongs to none; and of other data, what its parts are."""
 
     data: DataSet
     parts: dict[str, Scored]
     other: Scored | None = None
+    about: str = ""
 
     @property
     def task(self) -> Task:
@@ -134,8 +135,8 @@ class Evaluation:
         return "\n".join([*lines, *self.notes()])
 
     def notes(self) -> list[str]:
-        """What one must know about the metrics: a part with fewer absent links than a rank has hits whatever is predicted."""
-        found = []
+        """What one must know about the metrics: what the parts are; and where hits say nothing, with fewer absent links than a rank."""
+        found = [self.about] if self.about else []
         for name, part in self.parts.items():
             absent = int((part.target == 0).sum())
             void = " and ".join(f"hits@{rank}" for rank in self.task.ranks if absent < rank)

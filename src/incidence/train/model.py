@@ -9,23 +9,22 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from incidence.data import DATA_SETS, Split
+from incidence.data import DATA_SETS, DataSet
 from incidence.data.loading import load_whole
 from incidence.data.pyg import PREFIX
-from incidence.data.tables import has_tables
 from incidence.errors import IncidenceError, need
+from incidence.files import as_path
 from incidence.models import IncidenceNet, Predictor
 from incidence.notebook import html_of
 from incidence.structure.example import Example
 from incidence.train.config import Config
-from incidence.train.evaluate import Evaluation, evaluate
+from incidence.train.evaluate import Evaluation
 from incidence.train.exported import SUFFIXES, ExportedGraph, load_exported
-from incidence.train.fitting import for_model, options_for
-from incidence.train.folder import ModelSpec, RunFolder, read_json
-from incidence.train.prediction import Predictions, answered, evaluate_run, predict_asked, predict_with
-from incidence.train.sources import lifted
+from incidence.train.fitting import for_other, has_columns
+from incidence.train.folder import ModelSpec, RunFolder, read_json, told_score
+from incidence.train.measuring import OF_OWN, evaluate_other, evaluate_run
+from incidence.train.prediction import Predictions, answered, predict_asked, predict_with
+from incidence.train.prepare import loaded
 
 __all__ = ["ExportedModel", "Model", "load"]
 
@@ -39,7 +38,7 @@ def load(run: str | PathLike[str]) -> Any:
     Raises:
         IncidenceError: It is no folder of a run, or the run is not finished, or its files are damaged.
     """
-    path = Path(run).expanduser()
+    path = as_path(run).expanduser()
     return ExportedModel(load_exported(path)) if path.suffix in SUFFIXES else Model(RunFolder.open(path))
 
 
@@ -111,25 +110,29 @@ class Model:
     def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
         """The metrics on every part of its own data, or of other data; where that tells no parts, all of it is for testing.
 
+        Data with the fingerprint of the run is its own, wherever it is: the parts are then those of the run. Targets are told by their
+        names; of files and data frames those of the model are taken, unless `target` says others.
+
         Args:
             data: Anything that `inc.data.load` takes; by default what the run was trained on.
             options: Of `inc.data.load`, such as `target`.
 
         Raises:
-            IncidenceError: The data is for another task, or is not at hand.
+            IncidenceError: The data is for another task, or its own has changed, or is not at hand.
         """
         if data is None:
             own = self.config.data
             if "data" not in options and own not in DATA_SETS and not own.startswith(PREFIX) and not Path(own).is_absolute():
                 raise IncidenceError(f"the data of this run, {own!r}, is not at hand, or was given in Python: say evaluate(data).")
             return evaluate_run(self.folder.path, options)[0]
-        known = {"target": self.config.target} if isinstance(data, (str, PathLike)) or has_tables(data) else {}
-        known = {key: value for key, value in known.items() if value is not None}
-        found = for_model(load_whole(data, **{**known, **options_for(self.spec, data), **options}), self.spec)
-        found = replace(found, examples=[lifted(example, self.spec) for example in found.examples])
-        nothing = torch.zeros(0, dtype=torch.long)
-        split = found.splits[0] if found.splits else Split(nothing, nothing, torch.arange(found.num_rows))
-        return evaluate(self.predictor, found, split, found.parts(split), self.config.batch_size)
+        config = self.config.replace(**OF_OWN)
+
+        def read(target: Any) -> DataSet:
+            given = {**options, "target": target}
+            return loaded(config, data, self.spec, **given) if has_columns(data) else load_whole(data, **given)
+
+        found = replace(for_other(read, data, self.spec, options.get("target")), metric=self.spec.metric)
+        return evaluate_other(self.predictor, self.spec, self.config, found)
 
     def export(self, path: str | PathLike[str], tolerance: float | None = None) -> Any:
         """Writes the network for other programs: an ONNX file, or a program of `torch.export`; see docs/export.md.
@@ -178,11 +181,10 @@ class Model:
 
     def __repr__(self) -> str:
         """What it is, what it was trained on, and how well it does."""
-        spec, metric = self.spec, self.spec.metric
+        spec = self.spec
         count = sum(p.numel() for p in self.predictor.parameters())
-        part = next((name for name in ("test", "validation", "train") if name in self.metrics), None)
-        score = {} if part is None else self.metrics[part]
-        told = f"; {part} {metric} {score[metric]:.4g}, baseline {score['baseline'][metric]:.4g}" if score.get(metric) is not None else ""
+        score = told_score(self.metrics, self.spec.metric)
+        told = f"; {score}" if score else ""
         return f"Model({str(self.folder.path)!r}: {spec.what}; {spec.model} network, {count:,} parameters; trained on {spec.data}{told})"
 
 

@@ -1,4 +1,4 @@
-"""Predictions of a finished run: for files of the user, or for the parts of a data set."""
+"""Predictions of a finished run for files of the user, and whatever else it reads."""
 
 from __future__ import annotations
 
@@ -22,21 +22,14 @@ from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.structure.structure import Structure
 from incidence.train.asking import answers
-from incidence.train.evaluate import Evaluation, evaluate
 from incidence.train.exported import SUFFIXES, ExportedGraph, load_exported
 from incidence.train.folder import ModelSpec, RunFolder, apart, csv_text, write
-from incidence.train.prepare import prepare
 from incidence.train.sources import reads_of
 
-__all__ = ["Prediction", "Predictions", "answered", "as_json", "evaluate_run"]
-__all__ += ["predict", "predict_asked", "predict_reads", "predict_with", "table"]
+__all__ = ["Prediction", "Predictions", "answered", "as_json", "predict", "predict_asked", "predict_reads", "predict_with", "table"]
 
 _TOGETHER = 64
 _JOINED_TOGETHER = 8  # by a file with products, which makes arrays of all joined rows: 42,875 for the pairs of 35 nodes
-_PARTING = {"split": 0, "data_seed": 0, "validation": None, "cv": None, "groups": None, "data_options": None}
-"""Options that say what the parts of the data are; those of a run do not count for other data."""
-_PLACES = {"nodes": None, "tables": None}
-"""Options that say where tables are that stand beside others; no more do these."""
 _SHOWN = 10
 
 
@@ -250,29 +243,3 @@ def _rows(task: Task, found: Sequence[Prediction]) -> list[list[object]]:
             best = [task.names[row.index(max(row))]] if is_class else []
             rows.append([*called[: len(first)], *told, *best, *row])
     return rows
-
-
-def evaluate_run(run: Path, changes: dict[str, Any]) -> tuple[Evaluation, str]:
-    """The metrics of a finished run on its own data, or on the parts of other data; and the metric that counts.
-
-    Args:
-        run: The folder of the run.
-        changes: Options about data in place of those of the run, such as `data` and `target`.
-
-    Raises:
-        IncidenceError: The data is for another task, or it is that of the run, and other parts are asked for.
-    """
-    folder = RunFolder.open(run)
-    predictor, spec = folder.load()
-    trained = folder.read_config()
-    asked, known = (Path(data).expanduser().resolve() for data in (changes.get("data", trained.data), trained.data))
-    drawn = next((name for name in _PARTING if name in changes and changes[name] != getattr(trained, name)), None)
-    if drawn is not None and asked == known:
-        raise IncidenceError(
-            f"leave out --{drawn.replace('_', '-')}: in other parts of its own data there are rows that the run was trained on. "
-            "Give other data with --data."
-        )
-    forgotten = {**_PARTING, **_PLACES} if asked != known else {}
-    prepared = prepare(trained.replace(**{**forgotten, **changes}), model=spec)
-    data, number = prepared.data, prepared.config.split
-    return evaluate(predictor, data, data.split(number), prepared.parts, prepared.config.batch_size), data.metric

@@ -27,7 +27,7 @@ from incidence.train.fitting import for_model, options_for
 from incidence.train.folder import ModelSpec
 from incidence.train.recipes import recipe_within, with_metric
 
-__all__ = ["Prepared", "loaded", "new_predictor", "prepare"]
+__all__ = ["Prepared", "fingerprint", "loaded", "new_predictor", "prepare"]
 
 _TOGETHER = 1024
 _LAYOUT = ("smiles", "nodes", "keys", "tables")
@@ -70,7 +70,7 @@ class Prepared:
             reader_options=dict(data.reader_options),
             lift=self.lift,
             lift_options=self.lift_options,
-            fingerprint=_fingerprint(self.parts),
+            fingerprint=fingerprint(self.parts),
         )
 
     @property
@@ -88,14 +88,18 @@ class Prepared:
         return f"{self.data.name}: {', '.join(counts)}; predicted: {self.predicted}; model: {self.config.model}"
 
 
-def loaded(config: Config, what: Any, model: ModelSpec | None = None) -> DataSet:
-    """Data of any kind, with the options of a config that are about data; for a model that is there already, as that model needs it."""
+def loaded(config: Config, what: Any, model: ModelSpec | None = None, **given: Any) -> DataSet:
+    """Data of any kind, with the options of a config that are about data; for a model that is there already, as that model needs it.
+
+    What is given beside a config wins over it.
+    """
     if isinstance(what, DataSet):
         return what
     options = {key: value for key, value in read_options(config.data_options or ()).items() if key not in LIFT_OPTIONS}
     options |= {key: value for key in _LAYOUT if (value := getattr(config, key)) is not None}
     options |= {} if model is None else options_for(model, what)
-    return load_whole(what, config.target, folder=config.folder, reader=config.reader, task=config.task, seed=config.data_seed, **options)
+    about = {"target": config.target, "folder": config.folder, "reader": config.reader, "task": config.task, "seed": config.data_seed}
+    return load_whole(what, **{**about, **options, **given})
 
 
 def prepare(config: Config, data: DataSet | None = None, model: ModelSpec | None = None) -> Prepared:
@@ -167,7 +171,7 @@ def new_predictor(prepared: Prepared) -> Predictor:
     return predictor.calibrate(batch.features, batch.structure)
 
 
-def _fingerprint(parts: Parts) -> str:
+def fingerprint(parts: Parts) -> str:
     """Some letters that change with any structure, feature or target, with the parts and with their order."""
     digest = blake2b(digest_size=16)
     for part in parts:
