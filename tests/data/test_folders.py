@@ -135,7 +135,7 @@ def test_options_that_a_reader_does_not_take_are_refused(tmp_path):
     table(tmp_path, "file,y\ng0.edges,1\ng1.edges,2\n")
     with pytest.raises(IncidenceError, match="the reader 'graph' has no option `label`: it takes labels, degrees"):
         load(tmp_path, label=3)
-    with pytest.raises(IncidenceError, match="the option `labels` of the reader 'graph' cannot be 'many'"):
+    with pytest.raises(IncidenceError, match="the option `labels` of the reader 'graph' is a whole number or a list, and cannot be 'many'"):
         load(tmp_path, labels="many")
 
 

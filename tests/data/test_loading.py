@@ -33,7 +33,7 @@ def test_a_family_is_chosen_by_option():
     ("options", "problem"),
     [
         ({"famly": "x"}, "the data set 'families' has no option `famly`: it takes family"),
-        ({"family": 3}, "the option `family` of the data set 'families' cannot be 3"),
+        ({"family": 3}, "the option `family` of the data set 'families' is a text, and cannot be 3"),
         ({"target": "x"}, "the data set 'families' has one target: leave out --target"),
         ({"reader": "graph"}, "the data set 'families' has a reader of its own: leave out --reader"),
     ],

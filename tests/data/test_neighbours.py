@@ -99,3 +99,10 @@ def test_processes_draw_too():
 def test_what_is_no_single_example_is_refused(call, message):
     with pytest.raises(IncidenceError, match=message):
         call(example())
+
+
+def test_seeds_may_be_called_as_pyg_calls_them():
+    ring = inc.Structure(6, {"{i j}": [[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]})
+    example = inc.Example(ring, {"i": torch.ones(6, 1)})
+    [batch] = NeighbourLoader(example, num_neighbors=[None], batch_size=4, input_nodes=torch.tensor([0, 3]))
+    assert batch.structure == next(iter(NeighbourLoader(example, [None], 4, nodes=[0, 3]))).structure

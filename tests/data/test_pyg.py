@@ -102,9 +102,9 @@ def test_masks_of_a_node_type_are_splits_too():
     data = load(graph)
     assert data.task.at == "p:paper"
     assert [part.tolist() for part in data.splits[0]] == [[0, 2, 4], [3], [1, 5]]
-    several = load(papers(train_mask=masks, test_mask=masks[:, 1]))
-    assert [split.train.tolist() for split in several.splits] == [[0, 2, 4], [3], [1, 5]]
-    assert [split.test.tolist() for split in several.splits] == [[3]] * 3
+    several = load(papers(train_mask=masks[:, [0, 2]], test_mask=masks[:, 1]))
+    assert [split.train.tolist() for split in several.splits] == [[0, 2, 4], [1, 5]]
+    assert [split.test.tolist() for split in several.splits] == [[3]] * 2
     both = papers(train_mask=masks[:, 0], test_mask=masks[:, 1])
     both["author"].y = torch.arange(2)
     with pytest.raises(IncidenceError, match="targets belong to one pattern; these belong to 'a:author', 'p:paper'"):
@@ -281,3 +281,31 @@ def test_graphs_of_a_batch_are_examples_of_their_own():
     plain = pyg.Data(edge_index=batch.edge_index, num_nodes=batch.num_nodes, y=batch.y, batch=batch.batch)
     for given in (batch, plain, [batch], [plain]):
         assert load(given).examples == load(graphs).examples
+
+
+@pytest.mark.parametrize("part", ["val_mask", "test_mask"])
+def test_masks_that_share_nodes_with_training_are_refused(part):
+    masks = {"train_mask": torch.arange(9) < 5, "val_mask": torch.zeros(9, dtype=torch.bool), "test_mask": torch.arange(9) > 6}
+    masks[part] = torch.arange(9) >= 3
+    with pytest.raises(IncidenceError, match=r"pyg: 2 rows are for training and for (validation|testing): what is measured must not be"):
+        load(path(9, torch.arange(9) % 2, **masks))
+
+
+def test_several_columns_of_targets_can_be_chosen():
+    items = [path(3, torch.tensor([[k, 2.5 * k, -k]])) for k in range(5)]
+    assert [one.target.tolist() for one in load(items, target=[2, 0]).examples][3] == [-3.0, 3.0]
+    for wrong in ([0, 3], [], [-1]):
+        with pytest.raises(IncidenceError, match="so there is no column"):
+            load(items, target=wrong)
+    with pytest.raises(IncidenceError, match="the option `target` of data of PyG is a whole number or a list, and cannot be 'logp'"):
+        load(items, target="logp")
+
+
+def test_what_no_graph_had_in_training_is_left_out_of_others():
+    trained = load([path(4, torch.tensor([float(k)])) for k in range(6)])
+    assert trained.reader_options == {"lacking": ["x", "edge_attr"]}
+    other = path(4, None, x=torch.full((4, 3), 9.0), edge_attr=torch.rand(6, 2))  # which differs by direction
+    with pytest.warns(UserWarning, match="the model was trained on graphs without x and edge_attr, which are left out here"):
+        [found] = examples_of_pyg(other, **trained.reader_options)
+    assert found == examples_of_pyg(path(4, None))[0]
+    assert "x" in other  # as it was

@@ -97,3 +97,13 @@ def test_other_names_are_told_once_by_every_door(monkeypatch):
             door(drugs())
         assert [warning.filename for warning in seen] == [__file__]
         door(drugs())
+
+
+@pytest.mark.parametrize("door", ["DataLoader", "collate", "PyG's loader", "NeighbourLoader"])
+def test_graphs_without_features_get_those_that_data_sets_give_them(door):
+    items = [data.Data(edge_index=T([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3, y=T([0.5]))] * 4
+    batch, expected = DOORS[door](items), DOORS["load"](items)
+    assert batch.features.keys() == expected.features.keys()
+    assert all(torch.equal(batch.features[key], expected.features[key]) for key in expected.features)
+    net = inc.models.make("graph", {key: x.shape[1] for key, x in batch.features.items()})
+    assert net(batch).shape == (4, 1)

@@ -259,3 +259,11 @@ PAIRS = T([[0], [1]])
 def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises(IncidenceError, match=message):
         call()
+
+
+def test_rows_of_edge_attr_that_do_not_fit_parallel_edges_are_refused():
+    edges = torch.tensor([[0, 1, 0, 2], [1, 0, 1, 1]])
+    with pytest.raises(IncidenceError, match="edge_attr has a row for each of the 4 columns of edge_index; got 3"):
+        IncidenceConv(4, 6, edge_dim=3)(torch.ones(3, 4), edges, torch.ones(3, 3))
+    with pytest.raises(IncidenceError, match="out_channels"):
+        IncidenceConv(4, 0)

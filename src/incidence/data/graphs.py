@@ -14,6 +14,7 @@ from incidence.algebra.pattern import Pattern
 from incidence.data.readers import Read, Reader, as_float, legible
 from incidence.errors import IncidenceError, need, shown
 from incidence.geometry.convert.exchange import once
+from incidence.geometry.convert.loose import degree_features
 from incidence.structure.example import Example
 from incidence.structure.ragged import ranges
 from incidence.structure.structure import Structure
@@ -78,8 +79,7 @@ def node_features(num_nodes: int, edges: Tensor, labels: Tensor | None = None, n
     if labels is not None and num_labels:
         columns.append(torch.nn.functional.one_hot(labels, num_labels).float())
     if degrees:
-        degree = torch.bincount(edges.flatten(), minlength=num_nodes).float()
-        columns += [degree.log1p()[:, None], (1 / (degree + 1))[:, None]]
+        columns.append(degree_features(num_nodes, edges))
     return torch.cat(columns, dim=1) if columns else torch.ones(num_nodes, 1)
 
 

@@ -96,7 +96,7 @@ def _found(what: Any, load: Callable[[Any], DataSet], options: Mapping[str, Any]
         frames = what if isinstance(what, Mapping) else {"edges": what}
         return _of_tables("frame", {str(k): table_of(frame, f"the DataFrame {k!r}") for k, frame in frames.items()}, options)
     if is_pyg(what):
-        found = graphs_of(what, MASKS, NO_TARGET, stacklevel=6)
+        found = graphs_of(what, MASKS, NO_TARGET, completes=False, stacklevel=6)  # degrees would tell
         if len(found) != 1 or found[0].num_structures != 1:
             raise IncidenceError(f"links are predicted within one graph; got {sum(one.num_structures for one in found)} graphs of PyG.")
         return _Found("pyg", with_floats(found[0]))

@@ -54,6 +54,7 @@ class NeighbourLoader(torch.utils.data.DataLoader[Any]):
         nodes: Any = None,
         *,
         num_neighbors: Sequence[int | None] | None = None,
+        input_nodes: Any = None,
         **options: Any,
     ) -> None:
         if (sizes is None) == (num_neighbors is None):
@@ -62,6 +63,7 @@ class NeighbourLoader(torch.utils.data.DataLoader[Any]):
         one = _one_example(example)
         steps = as_sizes(None, num_neighbors if sizes is None else sizes)
         counts = one.structure.counts
+        nodes = input_nodes if nodes is None else nodes
         if nodes is None:
             nodes = {sort: torch.arange(n) for sort, n in counts.items()}
             nodes = nodes["node"] if set(counts) == {"node"} else nodes

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from inspect import isclass, signature
 from pathlib import Path
@@ -17,7 +19,7 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.data.dataset import DataSet, Split
 from incidence.data.examples_file import from_examples, with_floats
-from incidence.data.graphs import EDGES, node_features
+from incidence.data.splitting import assert_apart
 from incidence.errors import IncidenceError, need
 from incidence.geometry.convert.loose import read_loosely
 from incidence.geometry.convert.pyg import NO_TARGET, Reading, name_in, warn_about
@@ -29,6 +31,7 @@ __all__ = ["MASKS", "PREFIX", "examples_of_pyg", "from_pyg_data", "from_pyg_name
 
 PREFIX = "pyg:"
 _OWN_TEXTS = ("edge_pattern", "target_of")  # which `to_pyg` writes
+_USUAL = ("x", "edge_attr")
 MASKS = ("train_mask", "val_mask", "test_mask")
 _TROUBLE = (OSError, EOFError, RuntimeError, BadZipFile)  # what PyG raises without a network
 
@@ -84,7 +87,7 @@ def from_pyg_data(
     edges: str | None = None,
     features: Mapping[str, str] | None = None,
     task: str | None = None,
-    target: int | None = None,
+    target: int | Sequence[int] | None = None,
     splits: Sequence[tuple[Tensor, Tensor, Tensor]] = (),
 ) -> DataSet:
     """A data set of PyG, one of its graphs or a list of them, ready for training.
@@ -98,7 +101,7 @@ def from_pyg_data(
         edges: How `edge_index` is read, as in `convert.from_pyg`.
         features: Further attributes and what they belong to, as in `convert.from_pyg`; a warning names those that are not used.
         task: `classification` or `regression`; integers as `y` are classes, if not given.
-        target: The column of `y` that is to be predicted; all, if not given.
+        target: The column of `y` that is to be predicted, or several in a list; all, if not given.
         splits: Numbers of examples for training, validation and testing; several splits make a cross validation.
 
     Raises:
@@ -118,26 +121,35 @@ def from_pyg_data(
     told = [Split(*(torch.as_tensor(part) for part in split)) for split in splits]
     if not told and masked is not None:
         told = [_of_entries(split, examples[0], masked, name) for split in _masks(masked, name)]
-    given = {key: value for key, value in (("edges", edges), ("features", features)) if value is not None}
+    lacking = [key for key in _USUAL if all(key not in own for item in items for own in item.stores)]
+    given = {key: value for key, value in (("edges", edges), ("features", features), ("lacking", lacking)) if value}
     return replace(from_examples(examples, name=name, task=task, splits=told), reader_options=given, columns=_texts(items, len(examples)))
 
 
-def examples_of_pyg(dataset: Any, edges: str | None = None, features: Mapping[str, str] | None = None) -> list[Example]:
-    """The graphs of a data set of PyG, or of a list, with features of nodes and edges, whether they have targets or not."""
-    return _examples(_as_list(dataset), Reading(edges, features or {}, NO_TARGET), MASKS)[0]
+def examples_of_pyg(
+    dataset: Any, edges: str | None = None, features: Mapping[str, str] | None = None, lacking: Sequence[str] = ()
+) -> list[Example]:
+    """The graphs of a data set of PyG, or of a list, with features of nodes and edges, whether they have targets or not.
+
+    Attributes that are `lacking`, as no graph had them that a model was trained on, are left out.
+    """
+    items = _without(_as_list(dataset), lacking)
+    return _examples(items, Reading(edges, features or {}, NO_TARGET), MASKS)[0]
 
 
-def graphs_of(what: Any, used: Collection[str] = (), target: str | None = None, stacklevel: int = 2) -> list[Example]:
-    """The same for loaders: features and targets as they are, edges as `load` reads them; a batch stays one."""
+def graphs_of(
+    what: Any, used: Collection[str] = (), target: str | None = None, completes: bool = True, stacklevel: int = 2
+) -> list[Example]:
+    """The same for loaders: types and targets as they are, edges and features as `load` reads them; a batch stays one."""
     items = _as_list(what)
     warn_about(items, used, stacklevel + 1)
-    return read_loosely(items, Reading(target=target), stacklevel=stacklevel + 1)[0]
+    return read_loosely(items, Reading(target=target), completes=completes, stacklevel=stacklevel + 1)[0]
 
 
 def _examples(items: Sequence[Any], reading: Reading, used: Collection[str]) -> tuple[list[Example], str | None]:
     warn_about(items, {*used, *_texts(items, len(items)), *reading.features}, stacklevel=7)
     parts, edges = read_loosely(items, reading, keeps="edges='i j'", stacklevel=7)
-    return [_complete(one) for part in parts for one in (uncollate(part) if part.is_batch else [part])], edges
+    return [with_floats(one).canonical() for part in parts for one in (uncollate(part) if part.is_batch else [part])], edges
 
 
 def _texts(items: Sequence[Any], count: int) -> dict[str, list[str]]:
@@ -147,22 +159,24 @@ def _texts(items: Sequence[Any], count: int) -> dict[str, list[str]]:
     return {key: [own[key] for own in told] for key in keys if all(isinstance(own.get(key), str) for own in told)}
 
 
+def _without(items: Sequence[Any], lacking: Sequence[str]) -> list[Any]:
+    """Graphs without some of their attributes, of which a warning tells."""
+    found = [key for key in lacking if any(key in own for item in items for own in item.stores)]
+    if not found:
+        return list(items)
+    warnings.warn(f"the model was trained on graphs without {' and '.join(found)}, which are left out here.", stacklevel=6)
+    copies = [copy(item) for item in items]
+    for own in (own for item in copies for own in item.stores):
+        for key in found:
+            own.pop(key, None)
+    return copies
+
+
 def _as_list(dataset: Any) -> list[Any]:
     return [dataset] if is_pyg([dataset]) else list(dataset)
 
 
-def _complete(example: Example) -> Example:
-    """The example with float features for nodes and edges, in canonical order."""
-    structure = example.structure
-    have = {structure.resolve(key) for key in example.features}
-    features = {str(pattern): torch.ones(structure.num_entries(pattern), 1) for pattern in structure.patterns if pattern not in have}
-    if Pattern("i") not in have and set(structure.counts) == {"node"}:
-        pairs = structure[EDGES] if Pattern(EDGES) in structure.patterns else torch.zeros(2, 0, dtype=torch.long)
-        features["i"] = node_features(structure.total_nodes, pairs)
-    return with_floats(example.replace(features={**example.features, **features})).canonical()
-
-
-def _column(example: Example, target: int | None, name: str) -> Example:
+def _column(example: Example, target: int | Sequence[int] | None, name: str) -> Example:
     whole = example.target
     if target is None or whole is None:
         return example
@@ -170,9 +184,10 @@ def _column(example: Example, target: int | None, name: str) -> Example:
         return example  # which is refused later
     [(key, y)] = whole.items() if isinstance(whole, dict) else [("", whole)]
     y = y[..., None] if y.ndim == bool(key) else y
-    if not 0 <= target < y.shape[-1]:
+    wanted = [target] if isinstance(target, int) else list(target)
+    if not wanted or not all(isinstance(column, int) and 0 <= column < y.shape[-1] for column in wanted):
         raise IncidenceError(f"the targets of {name!r} have the shape {list(y.shape)}, so there is no column {target}.")
-    chosen = y[..., target : target + 1]
+    chosen = y[..., wanted]
     return example.replace(target={key: chosen} if isinstance(whole, dict) else chosen)
 
 
@@ -191,7 +206,10 @@ def _masks(store: Any, name: str) -> list[Split]:
         if len(table) != len(store.y):
             raise IncidenceError(f"{name}: {name_in(store, key)} has {len(table)} rows, and y has {len(store.y)}: it needs one for each.")
     count = max(table.shape[1] for table in tables)
-    return [Split(*(table.expand(-1, count)[:, k].nonzero()[:, 0] for table in tables)) for k in range(count)]
+    splits = [Split(*(table.expand(-1, count)[:, k].nonzero()[:, 0] for table in tables)) for k in range(count)]
+    for split in splits:
+        assert_apart(split, name)
+    return splits
 
 
 def _of_entries(split: Split, example: Example, store: Any, name: str) -> Split:

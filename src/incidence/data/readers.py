@@ -111,6 +111,10 @@ def options_of(function: Callable[..., Any], after: int = 2) -> dict[str, Any]:
     return {key: hints.get(key, object) for key in list(signature(function).parameters)[after:]}
 
 
+_KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+"""What messages call the types of options."""
+
+
 def assert_options(function: Callable[..., Any], who: str, options: Mapping[str, Any], after: int = 2) -> None:
     """Refuses options that a function does not take, and values of another type."""
     taken = options_of(function, after)
@@ -121,7 +125,9 @@ def assert_options(function: Callable[..., Any], who: str, options: Mapping[str,
         kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         plain = [(list, tuple) if get_origin(kind) is Sequence else (int, float) if kind is float else kind for kind in kinds]
         if not any(isinstance(value, kind) and (kind is bool or not isinstance(value, bool)) for kind in plain):
-            raise IncidenceError(f"the option `{key}` of {who} cannot be {value!r}.")
+            words = [_KINDS[kind] for kind in kinds if kind in _KINDS] + ["a list"] * any(get_origin(kind) is Sequence for kind in kinds)
+            must = f"is {' or '.join(words)}" if words else "is something else"
+            raise IncidenceError(f"the option `{key}` of {who} {must}, and cannot be {value!r}.")
 
 
 def as_float(text: str) -> float | None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 
-__all__ = ["TENTH", "Split", "cross_validation", "held_out", "random_split", "sizes_of"]
+__all__ = ["TENTH", "Split", "assert_apart", "cross_validation", "held_out", "random_split", "sizes_of"]
 
 TENTH = 0.1
 
@@ -35,6 +35,18 @@ def sizes_of(parts: Sequence[Sized]) -> str:
         'train 8, validation 0, test 2'
     """
     return ", ".join(f"{part} {len(rows)}" for part, rows in zip(Split._fields, parts, strict=True))
+
+
+def assert_apart(split: Split, name: str) -> None:
+    """Refuses a split that is trained on what it is measured by.
+
+    Raises:
+        IncidenceError: A row for training is one for validation or testing, too.
+    """
+    for part, rows in (("validation", split.validation), ("testing", split.test)):
+        both = int(torch.isin(rows, split.train).sum())
+        if both:
+            raise IncidenceError(f"{name}: {both} rows are for training and for {part}: what is measured must not be learned from.")
 
 
 def random_split(rows: Tensor, seed: int, has_validation: bool, groups: Tensor | None = None) -> Split:

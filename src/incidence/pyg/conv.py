@@ -79,7 +79,7 @@ class IncidenceConv(nn.Module):
             raise IncidenceError(f"edges are `i j`, `(i j)`, `{{i j}}` or `[i j]`; got `{edges}`.{hint}")
         self.edges, self.edge_dim, self.edge_out, self.activation = str(pattern), edge_dim, edge_out, activation
         self.in_channels, self.out_channels = in_channels, out_channels
-        width = as_channels(out_channels if hidden is None else hidden, "hidden", 1)
+        width = as_channels(as_channels(out_channels, "out_channels", 1) if hidden is None else hidden, "hidden", 1)
 
         def pooling(operation: Operation) -> Any:
             return aggr if any(map(any, operation.overlap)) else whole

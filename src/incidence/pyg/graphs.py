@@ -37,6 +37,8 @@ class Graph(NamedTuple):
         """Features of the entries: the mean over the directions of an edge that has none, and over parallel edges."""
         if self.columns is None or self.entries is None:
             return x
+        if len(x) != len(self.entries):
+            raise IncidenceError(f"edge_attr has a row for each of the {len(self.entries)} columns of edge_index; got {len(x)}.")
         if self.times is None:
             return x[self.columns]
         return x.new_zeros(len(self.times), x.shape[1]).index_add(0, self.entries, x) / self.times.to(x.dtype)  # (entries, channels)

@@ -44,7 +44,7 @@ def collate(items: Any) -> Any:
         >>> collate([Example(s, {"i": torch.zeros(2, 3)}, target=k) for k in (5, 7)]).target
         tensor([5, 7])
     """
-    items = list(items) if isinstance(items, Iterable) else items
+    items = [items] if hasattr(items, "stores") else list(items) if isinstance(items, Iterable) else items  # of PyG, which yields pairs
     kinds = set(map(type, items)) if isinstance(items, list) else set()
     if any(map(_is_of_pyg, kinds)):
         return need("incidence.geometry.convert.loose", "collate of data of PyG", "convert").collate_graphs(items)

@@ -99,7 +99,8 @@ def _found(what: Any, spec: ModelSpec, errors: list[IncidenceError]) -> Iterator
     if is_frame(what):
         return read_rows(table_of(what), spec.reader, spec.reader_options, errors)
     if is_pyg(what):
-        return _numbered(examples_of_pyg(what, spec.reader_options.get("edges"), spec.reader_options.get("features")), "graph")
+        given = {key: spec.reader_options[key] for key in ("edges", "features", "lacking") if key in spec.reader_options}
+        return _numbered(examples_of_pyg(what, **given), "graph")
     is_list = isinstance(what, Iterable) and not isinstance(what, (Example, Mapping))
     items: list[Any] = list(what) if is_list else [what]
     if items and all(isinstance(item, (str, PathLike)) for item in items):

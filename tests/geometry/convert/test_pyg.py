@@ -168,7 +168,9 @@ def test_batches_and_node_types_of_pyg_collate_too():
     graph = data.HeteroData()
     graph["user"].x, graph["movie"].x = torch.rand(2, 3), torch.rand(1, 2)
     graph["user", "rates", "movie"].edge_index = T([[1], [0]])
-    assert inc.collate([graph, graph]) == inc.collate([from_pyg(graph)] * 2)
+    exact = inc.collate([from_pyg(graph)] * 2)
+    assert inc.collate([graph, graph]) == exact.replace(features={**exact.features, "rates": torch.ones(2, 1)})
+    assert inc.collate(batch) == inc.collate([batch])
     with pytest.raises(IncidenceError, match="number 1 of the list is a Example among graphs of PyG: use from_pyg first"):
         inc.collate([graph, from_pyg(graph)])
 

@@ -17,7 +17,7 @@ from incidence.geometry.convert.simple import Changes
 from incidence.structure import Example, collate
 from incidence.structure.ragged import no_entries
 
-__all__ = ["collate_graphs", "read_loosely"]
+__all__ = ["collate_graphs", "degree_features", "read_loosely"]
 
 _AS_USUAL = Reading()
 _DIRECTED = "(i j)"
@@ -26,7 +26,7 @@ _TOLD: set[tuple[object, ...]] = set()  # what `collate` has said, as it meets t
 
 
 def read_loosely(
-    items: Sequence[Any], asked: Reading = _AS_USUAL, *, keeps: str = _KEEPS, stacklevel: int = 2
+    items: Sequence[Any], asked: Reading = _AS_USUAL, *, keeps: str = _KEEPS, completes: bool = True, stacklevel: int = 2
 ) -> tuple[list[Example], str | None]:
     """The examples of graphs, all read alike, and how their edges are read, if it was said or is other than usual.
 
@@ -37,6 +37,7 @@ def read_loosely(
         items: `Data`, `HeteroData` or batches of them.
         asked: How edges are read, what else is, and what `y` belongs to, as in `from_pyg`.
         keeps: What keeps loops, for the warning.
+        completes: Whether nodes without features get columns of degrees, and edges and other faces without any a column of ones.
         stacklevel: Of the warning.
 
     Raises:
@@ -46,7 +47,7 @@ def read_loosely(
     found, told = _alike(found), _told(found, reading, asked, keeps)
     if told:
         warnings.warn(told, stacklevel=stacklevel)
-    return found, reading.edges
+    return [_complete(one) for one in found] if completes else found, reading.edges
 
 
 def collate_graphs(items: Sequence[Any]) -> Example:
@@ -65,7 +66,7 @@ def collate_graphs(items: Sequence[Any]) -> Example:
     if told and kind not in _TOLD:
         _TOLD.add(kind)
         warnings.warn(f"{told}{' inc.data.DataLoader reads all batches alike.' * (reading.edges is not None)}", stacklevel=3)
-    return found[0] if len(found) < len(items) else collate(_alike(found))
+    return _complete(found[0] if len(found) < len(items) else collate(_alike(found)))
 
 
 def _together_or_each(items: Sequence[Any], reading: Reading) -> list[Example]:
@@ -97,6 +98,22 @@ def _alike(examples: list[Example]) -> list[Example]:
         one = wanted.setdefault(pattern, x[:0])
         wanted[pattern] = one.to(torch.promote_types(one.dtype, x.dtype))
     return [_with_features(e, wanted, number) for number, e in enumerate(made)]
+
+
+def _complete(example: Example) -> Example:
+    """The example with features of all nodes and faces, those that it has and others for those that it has none of."""
+    structure, have = example.structure, by_meaning(example).keys()
+    features = {str(pattern): torch.ones(structure.num_entries(pattern), 1) for pattern in structure.patterns if pattern not in have}
+    if Pattern("i") not in have and set(structure.counts) == {"node"}:
+        pairs = structure["{i j}"] if Pattern("{i j}") in structure.patterns else torch.zeros(2, 0, dtype=torch.long)
+        features["i"] = degree_features(structure.total_nodes, pairs)
+    return example.replace(features={**example.features, **features}) if features else example
+
+
+def degree_features(num_nodes: int, edges: Tensor) -> Tensor:
+    """What there is to say about nodes without features: log(1 + degree) and 1 / (degree + 1), by edges that are listed once."""
+    degree = torch.bincount(edges.flatten(), minlength=num_nodes).float()
+    return torch.stack([degree.log1p(), 1 / (degree + 1)], dim=1)  # (nodes, 2)
 
 
 def _with_tensors(example: Example, patterns: Sequence[Pattern]) -> Example:
