@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 import torch
 
+import incidence as inc
 from incidence.cli import main
 from incidence.errors import IncidenceError
 from incidence.train import Config, Interrupted, train
 from incidence.train.compare import compare, repeated
 from incidence.train.module import Training
 from incidence.train.sweep import combinations, sweep
+from tests.train.small_runs import graphs
 
 SWEPT = """\
 data: {data}
@@ -78,15 +80,20 @@ def test_runs_that_differ_by_chance_alone_have_a_mean(numbers, tmp_path, capsys)
     assert [len(same) for _, _, same in means] == [3, 3]
     for mean, deviation, same in means:
         values = torch.tensor([result.value for result in same], dtype=torch.float64)
-        assert (mean, deviation) == (pytest.approx(float(values.mean())), pytest.approx(float(values.std(correction=0))))
+        assert (mean, deviation) == (pytest.approx(float(values.mean())), pytest.approx(float(values.std())))
     told = str(found)
     assert "over 3 runs: split 0, 1, 2 (hidden=4)" in told
+    own = {line.strip().partition(";")[0] for line in told.splitlines() if "parameters" in line}
+    assert "in brackets that of the mean of the training data, as parts differ" in told
+    assert own == {f"({result.baseline:.4g})" for result in found.results}
+    assert len(own) == 3  # a fold has a baseline of its own
     assert "±" not in str(compare([tmp_path / "out" / "hidden=4,split=0", tmp_path / "out" / "hidden=6,split=0"]))
 
 
 def test_a_comparison_is_a_picture_a_table_or_json(swept, tmp_path, capsys):
     for suffix, start in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
         assert main(["compare", str(swept), "--out", str(tmp_path / f"c{suffix}")]) == 0
+        assert capsys.readouterr().err == f"2 runs in {tmp_path / f'c{suffix}'}\n"
         assert (tmp_path / f"c{suffix}").read_bytes().startswith(start)
     assert main(["compare", str(swept), "--out", str(tmp_path / "c.csv"), "--json"]) == 0
     rows = list(csv.DictReader((tmp_path / "c.csv").read_text().splitlines()))
@@ -110,6 +117,39 @@ def test_classes_are_better_the_higher_and_other_data_stands_apart(swept, classe
     assert str(found).count("against") == 2
     assert str(found).splitlines()[-1].split()[1] == "parameters,"  # a run alone differs from none on the same data
     assert "seed=1" in str(found)
+
+
+def test_runs_on_a_file_that_changed_stand_apart_and_have_no_mean_together(numbers, tmp_path):
+    data = tmp_path / "mine.npz"
+    options = {"data": str(data), "model": "i, {i j}", "hidden": 4, "depth": 1, "epochs": 1}
+    for run, examples in (("a", graphs(30)), ("b", graphs(30)), ("c", graphs(30)[::-1])):
+        inc.collate(examples).save(data)
+        train({**options, "seed": ord(run), "out": str(tmp_path / "runs" / run)})
+    found = compare([tmp_path / "runs"])
+    assert [[result.path.name for result in sorted(group, key=lambda r: r.path)] for group in found.groups] == [["a", "b"], ["c"]]
+    assert str(found).count("over 2 runs") == 1
+    assert f"mine.npz, as it was for {tmp_path / 'runs' / 'c'}: test rmse, against" in str(found)
+
+
+def test_runs_with_other_lifts_or_from_a_copy_are_on_the_same_data(numbers, tmp_path):
+    shutil.copy(numbers, tmp_path / "copy.npz")
+    for data, model in ((numbers, "i, {i j}"), (tmp_path / "copy.npz", "rings")):
+        train({"data": str(data), "model": model, "hidden": 4, "depth": 1, "epochs": 1, "out": str(tmp_path / "runs" / model[0])})
+    assert [len(group) for group in compare([tmp_path / "runs"]).groups] == [2]
+
+
+def test_every_group_has_a_panel_with_its_data_as_title(swept, classes, tmp_path, monkeypatch):
+    train({"data": str(classes), "model": "i, {i j}", "hidden": 4, "depth": 1, "epochs": 1, "out": str(tmp_path / "c")})
+    drawn = []
+    monkeypatch.setattr("incidence.plot.save", lambda figure, path: drawn.append(figure) or path)
+    compare([tmp_path / "c", swept]).save(tmp_path / "all.png")
+    assert [part.get_suptitle() for part in drawn[0].subfigs] == ["classes.npz: test accuracy", "numbers.npz: test rmse"]
+
+
+def test_a_file_is_no_run_unless_it_stands_beside_some(swept, tmp_path, capsys):
+    (tmp_path / "sol.csv").write_text("smiles,expt\n")
+    assert main(["compare", str(swept / "hidden=4"), str(tmp_path / "sol.csv")]) == 1
+    assert f"passed over: {tmp_path / 'sol.csv'} is a file, and no folder of a run" in capsys.readouterr().err
 
 
 def test_runs_that_are_not_finished_are_named_and_the_rest_is_compared(swept, tmp_path, capsys):
@@ -151,6 +191,7 @@ def test_nothing_to_compare_is_said(tmp_path, monkeypatch, capsys):
         ({"model": ["i, {i j}", "rings"]}, {"model=i,_i_j_": {"model": "i, {i j}"}, "model=rings": {"model": "rings"}}),
         ({"lr": [1e-3, "1e-2"]}, {"lr=0.001": {"lr": 1e-3}, "lr=1e-2": {"lr": 1e-2}}),
         ({"model": ["i" + " j" * 80]}, {"0": {"model": "i" + " j" * 80}}),
+        ({"hidden": [8, 8]}, {"hidden=8": {"hidden": 8}}),
         ({"model": ["a b", "a_b"]}, {"model=a_b": {"model": "a b"}, "1": {"model": "a_b"}}),
     ],
 )

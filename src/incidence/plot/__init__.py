@@ -11,7 +11,7 @@ from incidence.lazy import front_door
 
 if TYPE_CHECKING:
     from incidence.plot.diagrams import operation, operations
-    from incidence.plot.figures import comparison, confusion, curves, parity, residuals, roc, save
+    from incidence.plot.figures import Compared, comparison, confusion, curves, parity, residuals, roc, save
     from incidence.plot.networks import network
     from incidence.plot.orbit_pictures import orbits
     from incidence.plot.picture import Picture, grid
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from incidence.plot.text import plain, scatter
 
 _HOMES = {
+    "Compared": "incidence.plot.figures",
     "Picture": "incidence.plot.picture",
     "comparison": "incidence.plot.figures",
     "confusion": "incidence.plot.figures",
@@ -46,6 +47,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Compared",
     "Picture",
     "comparison",
     "confusion",

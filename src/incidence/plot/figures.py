@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from incidence.errors import need
 from incidence.files import whole_file
 from incidence.plot.theme import LIGHT
 
-__all__ = ["comparison", "confusion", "curves", "parity", "residuals", "roc", "save"]
+__all__ = ["Compared", "comparison", "confusion", "curves", "parity", "residuals", "roc", "save"]
 
 _INK, _PALE = LIGHT.palette[:2]
 _LIGHT_CELL, _DARK_CELL = "#f7fbff", "#08306b"  # the ends of the map Blues: on dark pages, where black and white are exchanged, they stay
@@ -168,36 +168,62 @@ def _shares_above(scores: Tensor, labels: Tensor) -> tuple[list[float], list[flo
     return [0.0, *ones.tolist()], [0.0, *zeros.tolist()]
 
 
-def comparison(
-    histories: Sequence[Sequence[Mapping[str, float]]], values: Sequence[float], labels: Sequence[str], metric: str, baseline: float
-) -> Any:
-    """Runs side by side: their learning curves on the left, by the validation part if it was looked at; a bar for each on the right.
+class Compared(NamedTuple):
+    """Runs on the same data, by the same metric.
 
-    Args:
+    Attributes:
+        title: What the data is called.
         histories: For each run a row of metrics for each epoch.
         values: The metric of each run that counts.
         labels: What each run is called.
         metric: The name of the metric.
-        baseline: The same of a predictor that looks at nothing, drawn as a line.
+        baselines: For each run, the same of a predictor that looks at nothing.
     """
-    figure = _figure(10.0, max(3.4, 1.2 + 0.34 * len(values)))
-    left, right = figure.subplots(1, 2)
-    colors = need("matplotlib", "a plot", "train").colormaps["viridis"]
-    watched = f"validation_{metric}"
-    name = watched if any(watched in row for rows in histories for row in rows) else "train_loss"
-    for k, rows in enumerate(histories):
-        points = [(row["epoch"], row[name]) for row in rows if name in row]
-        left.plot([e for e, _ in points], [v for _, v in points], color=colors(k / max(1, len(histories) - 1)), lw=1.2)
-    left.set(xlabel="epoch", ylabel=name.replace("_", " "))
-    places = range(len(values))
-    right.barh(places, values, color=[colors(k / max(1, len(values) - 1)) for k in places])
-    right.set_yticks(places, labels, fontsize=8, parse_math=False)
-    right.invert_yaxis()
-    if isfinite(baseline):
-        right.axvline(baseline, color="black", lw=0.8, ls="--", label="baseline")
-        right.legend(frameon=False)
-    right.set_xlabel(metric)
+
+    title: str
+    histories: Sequence[Sequence[Mapping[str, float]]]
+    values: Sequence[float]
+    labels: Sequence[str]
+    metric: str
+    baselines: Sequence[float]
+
+
+def comparison(groups: Sequence[Compared]) -> Any:
+    """Runs side by side, below each other those on other data, with learning curves on the left, and a bar for each on the right.
+
+    Learning curves are those of the validation part if it was looked at. A line is the baseline, or a mark in each bar if they differ.
+    """
+    heights = [max(3.4, 1.2 + 0.34 * len(group.values)) for group in groups]
+    figure = _figure(10.0, sum(heights))
+    for part, group in zip(figure.subfigures(len(groups), 1, height_ratios=heights, squeeze=False)[:, 0], groups, strict=True):
+        part.suptitle(group.title, parse_math=False)
+        left, right = part.subplots(1, 2)
+        _compared(left, right, group)
     return figure
+
+
+def _compared(left: Any, right: Any, group: Compared) -> None:
+    colors = need("matplotlib", "a plot", "train").colormaps["viridis"]
+    watched, count = f"validation_{group.metric}", len(group.values)
+    name = watched if any(watched in row for rows in group.histories for row in rows) else "train_loss"
+    for k, rows in enumerate(group.histories):
+        points = [(row["epoch"], row[name]) for row in rows if name in row]
+        look = {"lw": 1.2, "marker": "o" if len(points) == 1 else None}  # one epoch makes no line
+        left.plot([e for e, _ in points], [v for _, v in points], color=colors(k / max(1, count - 1)), **look)
+    left.set(xlabel="epoch", ylabel=name.replace("_", " "))
+    left.xaxis.get_major_locator().set_params(integer=True)
+    right.barh(range(count), group.values, color=[colors(k / max(1, count - 1)) for k in range(count)])
+    right.set_yticks(range(count), group.labels, fontsize=8, parse_math=False)
+    right.invert_yaxis()
+    if len(set(group.baselines)) == 1 and isfinite(group.baselines[0]):
+        right.axvline(group.baselines[0], color="black", lw=0.8, ls="--", label="baseline")
+        right.legend(frameon=False)
+    elif any(map(isfinite, group.baselines)):
+        places = [k for k, value in enumerate(group.baselines) if isfinite(value)]
+        look = {"color": "black", "lw": 0.8, "ls": "--", "label": "baseline"}
+        right.vlines([group.baselines[k] for k in places], [k - 0.4 for k in places], [k + 0.4 for k in places], **look)
+        right.legend(frameon=False)
+    right.set_xlabel(group.metric)
 
 
 def save(figure: Any, path: Path) -> Path:

@@ -103,7 +103,10 @@ examples:
 """
 _COMPARE = """\
 Puts finished runs side by side: the metric, the options in which they differ,
-and what each cost; the best first. Runs on other data stand apart.
+and what each cost; the best first. Runs on other data stand apart, also where
+the file was another at the time; runs on other parts of the same data have a
+baseline each. Runs that differ in nothing but seeds and parts have a mean, with
+its deviation as a sample.
 """
 _COMPARE_EXAMPLES = """\
 examples:
@@ -293,6 +296,7 @@ def _compare(arguments: argparse.Namespace) -> str:
     arguments.code = int(bool(found.passed_over))
     if arguments.out is not None:
         found.save(Path(arguments.out))
+        print(f"{len(found.results)} run{'s' * (len(found.results) > 1)} in {arguments.out}", file=sys.stderr)
     return json.dumps({"runs": found.data()}, indent=1) if arguments.json else str(found)
 
 

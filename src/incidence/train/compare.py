@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from math import isfinite, nan
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 from textwrap import wrap
 from typing import Any
 
@@ -70,6 +70,17 @@ class Result:
         """What that predictor is called; runs did not always keep it."""
         return str(self.metrics.get("baseline", "the baseline"))
 
+    @property
+    def called(self) -> str:
+        """The name of the data, or of its file."""
+        return Path(self.config.data).name or self.config.data
+
+    @property
+    def on(self) -> tuple[str | None, ...]:
+        """Which data it is: by its fingerprint, which has the targets too; runs that did not keep it say where it was."""
+        kept = self.metrics.get("fingerprint")
+        return (self.config.data, self.config.target) if kept is None else (str(kept),)
+
 
 def read_result(path: Path) -> Result:
     """A finished run from its folder.
@@ -77,6 +88,8 @@ def read_result(path: Path) -> Result:
     Raises:
         IncidenceError: It is no folder of a run, or the run is not finished.
     """
+    if path.is_file():
+        raise IncidenceError(f"{path} is a file, and no folder of a run. `incidence train` makes one.")
     folder = RunFolder.open(path)
     try:
         metrics = json.loads(folder.metrics.read_text(encoding="utf-8"))
@@ -108,9 +121,11 @@ def compare(runs: Iterable[Path | str]) -> Comparison:
 
 
 def _inside(path: Path) -> list[Path]:
-    """The runs that a path means: a run itself, those in a folder, or none for a file."""
+    """The runs that a path means: a run itself, or those in a folder; none for a file that stands beside runs, as in `runs/*`."""
+    if path.is_file():
+        return [] if any(path.parent.glob("*/config.yaml")) else [path]
     below = [] if RunFolder(path).config.is_file() else sorted(file.parent for file in path.glob("*/config.yaml"))
-    return [] if path.is_file() else below or [path]
+    return below or [path]
 
 
 @dataclass(frozen=True)
@@ -130,7 +145,7 @@ class Comparison:
         """The runs on the same data by the same metric, the best first."""
         kinds: dict[tuple[object, ...], list[Result]] = {}
         for result in self.results:
-            kinds.setdefault((result.config.data, result.config.target, result.part, result.metric), []).append(result)
+            kinds.setdefault((*result.on, result.part, result.metric), []).append(result)
         return [sorted(group, key=_badness) for group in kinds.values()]
 
     @cached_property
@@ -154,17 +169,25 @@ class Comparison:
         """The table that it is printed as."""
         return "\n\n".join("\n".join(self._lines(group)) for group in self.groups)
 
+    def title(self, group: Sequence[Result]) -> str:
+        """The data of a group by name; where others are called so, also whose it is."""
+        name = group[0].called
+        others = {one[0].on for one in self.groups if one[0].called == name}
+        return name if len(others) == 1 else f"{name}, as it was for {group[0].path}"
+
     def _lines(self, group: Sequence[Result]) -> list[str]:
         first, longest, differing = group[0], max(_length(result) for result in group), _differing(group)
-        name = Path(first.config.data).name or first.config.data
-        lines = [f"{name}: {first.part} {first.metric}, against {number(first.baseline, first.metric)} for {first.blind}", ""]
+        blind = {number(result.baseline, result.metric) for result in group}
+        against = f"against {blind.pop()} for {first.blind}" if len(blind) == 1 else f"in brackets that of {first.blind}, as parts differ"
+        lines = [f"{self.title(group)}: {first.part} {first.metric}, {against}", ""]
         for result in group:
             about = result.metrics
             bar = "█" * max(1, round(_BAR * _length(result) / longest)) if longest else ""
             lines.append(f"{number(result.value, result.metric):>9}  {bar:<{_BAR}}  {result.path}")
             options = ", ".join(f"{key}={_shown(getattr(result.config, key))}" for key in differing)
             cost = f"{about.get('parameters', 0):,} parameters, {about.get('epochs', 0)} epochs, {about.get('seconds', 0):.0f} s"
-            lines += wrap("; ".join(filter(None, (options, cost))), 80, initial_indent=" " * 11, subsequent_indent=" " * 11)
+            own = f"({number(result.baseline, result.metric)})" if blind else ""
+            lines += wrap("; ".join(filter(None, (own, options, cost))), 80, initial_indent=" " * 11, subsequent_indent=" " * 11)
         return [*lines, *_mean_lines(group)]
 
     def save(self, path: Path) -> Path:
@@ -180,15 +203,18 @@ class Comparison:
             return path
         if path.suffix not in (".png", ".svg", ".pdf"):
             raise IncidenceError(f"a comparison is written as .csv, .png, .svg or .pdf; got {path}.")
-        group = max(self.groups, key=len)
-        labels = [", ".join(f"{key}={_shown(getattr(r.config, key))}" for key in _differing(group)) or r.path.name for r in group]
-        figure = plot.comparison(
-            [result.history for result in group], [result.value for result in group], labels, group[0].metric, group[0].baseline
-        )
+        figure = plot.comparison([self._panel(group) for group in self.groups])
         try:
             return plot.save(figure, path)
         except OSError as error:
             raise IncidenceError(disk_trouble(path, error)) from error
+
+    def _panel(self, group: Sequence[Result]) -> plot.Compared:
+        options = [", ".join(f"{key}={_shown(getattr(r.config, key))}" for key in _differing(group)) for r in group]
+        labels = [told or result.path.name for told, result in zip(options, group, strict=True)]
+        values, baselines = [result.value for result in group], [result.baseline for result in group]
+        title = f"{self.title(group)}: {group[0].part} {group[0].metric}"
+        return plot.Compared(title, [result.history for result in group], values, labels, group[0].metric, baselines)
 
 
 def _mean_lines(group: Sequence[Result]) -> list[str]:
@@ -205,13 +231,13 @@ def _mean_lines(group: Sequence[Result]) -> list[str]:
 
 
 def repeated(group: Sequence[Result]) -> list[tuple[float, float, list[Result]]]:
-    """Runs that differ in nothing but their seeds and parts: the mean of the metric, its standard deviation, and which they are."""
+    """Runs that differ in nothing but their seeds and parts: the mean of the metric, its deviation as a sample, and which they are."""
     kinds: dict[tuple[object, ...], list[Result]] = {}
     names = [f.name for f in fields(Config) if f.name not in (*_OF_PLACE, *_BY_CHANCE)]
     for result in group:
         kinds.setdefault(tuple(getattr(result.config, name) for name in names), []).append(result)
     values = [[result.value for result in same] for same in kinds.values()]
-    return [(fmean(own), pstdev(own), same) for own, same in zip(values, kinds.values(), strict=True)]
+    return [(fmean(own), stdev(own) if len(own) > 1 else 0.0, same) for own, same in zip(values, kinds.values(), strict=True)]
 
 
 def _differing(results: Sequence[Result]) -> list[str]:

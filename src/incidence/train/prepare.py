@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -19,6 +20,7 @@ from incidence.data.splitting import sizes_of
 from incidence.data.tables import listed
 from incidence.errors import IncidenceError
 from incidence.models import Predictor, find_preset, settings_of
+from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.structure.storage import arrays_of
 from incidence.train.batches import Batches, Order, training_batches
@@ -36,13 +38,14 @@ _LAYOUT = ("smiles", "nodes", "keys", "tables")
 
 @dataclass(frozen=True)
 class Prepared:
-    """A config with nothing left open, its data after the lift, the parts of its split, and the lift."""
+    """A config with nothing left open, its data after the lift, the parts of its split, and the lift; `rows` are from before it."""
 
     config: Config
     data: DataSet
     parts: Parts
     lift: str
     lift_options: dict[str, Any]
+    rows: Sequence[Example] = ()
 
     def __repr__(self) -> str:
         """A line, however large the data is."""
@@ -72,6 +75,10 @@ class Prepared:
             lift_options=self.lift_options,
             fingerprint=fingerprint(self.parts),
         )
+
+    def fingerprint(self) -> str:
+        """Of the data, whatever its parts are, and whatever is added to it for a model."""
+        return fingerprint(Parts(list(self.rows), [], []))
 
     @property
     def predicted(self) -> str:
@@ -136,6 +143,7 @@ def prepare(config: Config, data: DataSet | None = None, model: ModelSpec | None
         raise IncidenceError(
             f"what is known of {config.data!r} changes from part to part, so it has no lift: leave out --lift and --max-size."
         )
+    rows = data.examples
     if lift != "none" or lift_options:
         data = replace(data, examples=lift_all(list(data.examples), lift, **lift_options))
     # Paths that lead to the data from anywhere: a run may be resumed elsewhere.
@@ -147,7 +155,7 @@ def prepare(config: Config, data: DataSet | None = None, model: ModelSpec | None
         if paths_of_tables is not None:
             absolute[key] = tuple(str(Path(path).expanduser().resolve()) for path in paths_of_tables)
     config = config.replace(**settings_of(config.model or "", config.settings()), **absolute)
-    return Prepared(config, data, data.parts(split), lift, lift_options)
+    return Prepared(config, data, data.parts(split), lift, lift_options, rows)
 
 
 def _only_target(data: DataSet) -> str | None:

@@ -238,6 +238,7 @@ class _Job:
         if data.completion is not None:
             folder.save_known(data.completion)
         evaluation = evaluate(predictor, data, data.split(config.split), self.prepared.parts, config.batch_size)
+        about["fingerprint"] = self.prepared.fingerprint()
         metrics = {**about, "parameters": sum(p.numel() for p in predictor.parameters()), **evaluation.metrics()}
         write(folder.metrics, json.dumps(metrics, indent=1, allow_nan=False) + "\n")
         write(folder.predictions, evaluation.table())

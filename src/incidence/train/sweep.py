@@ -27,7 +27,7 @@ def combinations(options: Mapping[str, Any]) -> dict[str, Config]:
 
     Args:
         options: Those of a config, where a list stands for several values. An option that is a list itself, such as `aggr`, is swept by
-            a list of lists.
+            a list of lists. A value that is there twice is taken once.
 
     Raises:
         IncidenceError: An option is unknown or has a value that it cannot have, or a list is empty.
@@ -40,12 +40,15 @@ def combinations(options: Mapping[str, Any]) -> dict[str, Config]:
     empty = next((key for key, values in swept.items() if not values), None)
     if empty is not None:
         raise IncidenceError(f"the option `{empty}` of the sweep has an empty list of values: give at least one, or leave it out.")
-    found = {}
+    found: dict[str, Config] = {}
     for number, values in enumerate(product(*swept.values())):
         chosen = dict(zip(swept, values, strict=True))
+        config = Config(**{**options, **chosen})
+        if config in found.values():  # the same value twice
+            continue
         name = ",".join(f"{key}={_shown(value)}" for key, value in chosen.items()) or "run"
         name = re.sub(r"[^\w.,=+-]+", "_", name)
-        found[name if len(name) <= _LONGEST and name not in found else f"{number}"] = Config(**{**options, **chosen})
+        found[name if len(name) <= _LONGEST and name not in found else f"{number}"] = config
     return found
 
 
