@@ -148,3 +148,13 @@ def test_two_processes_do_what_one_does(sizes, tmp_path):
         torch.testing.assert_close(part["bias"], whole.bias.grad)
         for key in ("running_mean", "running_var", "num_batches_tracked"):
             torch.testing.assert_close(part[key], whole.state_dict()[key])
+
+
+@pytest.mark.parametrize("kind", [RowNorm, RowRms])
+def test_compiled_norms_learn_the_same_running_statistics(kind):
+    torch._dynamo.reset()
+    eager, compiled = kind(4).double(), kind(4).double()
+    step = torch.compile(compiled, fullgraph=True, backend="eager")
+    for seed in range(4):
+        torch.testing.assert_close(step(rows(seed=seed)), eager(rows(seed=seed)))
+        torch.testing.assert_close(compiled.state_dict(), eager.state_dict())

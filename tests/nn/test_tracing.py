@@ -139,3 +139,13 @@ def test_tracing_without_a_plan_says_so():
         assert_same(compiled, layer, x, planned)  # the same layer on a structure that has one
     with pytest.raises(IncidenceError, match=r"^call layer\.plan\(structure\)"):
         torch.export.export(layer, (x, structure))
+
+
+def test_inputs_in_another_order_than_that_of_the_map_are_told_apart_while_compiling():
+    layer = Linear("x2, {x2 y2} -> x2, {x2 y2}", 3, 5)  # a text that nothing has understood before
+    structure = Structure(4, {"{x2 y2}": [[0, 1, 2], [1, 2, 3]]})
+    layer.plan(structure)
+    x = {"{x2 y2}": torch.randn(3, 3), "x2": torch.randn(4, 3)}
+    found = torch.compile(layer, fullgraph=True, backend="eager")(x, structure)
+    expected = layer({"x2": x["x2"], "{x2 y2}": x["{x2 y2}"]}, structure)
+    assert all(torch.equal(found[key], expected[key]) for key in expected)
