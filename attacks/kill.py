@@ -72,9 +72,9 @@ def kill_once(data: Path, whole: Path, out: Path, moments: Sequence[float]) -> t
 
 
 def main(words: Sequence[str]) -> int:
-    """Kills runs until so many kills have hit one; tells how many ended with the same bits."""
+    """Kills until so many runs were hit, each once or more; tells how many ended with the same bits."""
     parser = argparse.ArgumentParser(prog="./run kill", description=(__doc__ or "").partition("\n")[2])
-    parser.add_argument("--count", type=int, default=100, help="how many kills (default 100)")
+    parser.add_argument("--count", type=int, default=100, help="how many runs are hit, each by up to three kills (default 100)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     arguments = parser.parse_args(words)
     journal = Journal(ROOT / "build" / "attacks" / f"kills-{arguments.seed}.jsonl")
@@ -82,14 +82,14 @@ def main(words: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as name:
         data, whole = Path(name, "graphs.npz"), Path(name, "whole")
         seconds = _undisturbed(data, whole)
-        while sum(record["kills"] for _, record in journal) < arguments.count:
+        while sum(record["kills"] > 0 for _, record in journal) < arguments.count:
             moments = [random.uniform(0, seconds) for _ in range(random.randint(1, 3))]
             kills, is_same = kill_once(data, whole, Path(name, f"run {len(journal)}"), moments)
             journal.add(str(len(journal)), {"kills": kills, "same": is_same, "moments": [round(m, 3) for m in moments]})
             print(f"{kills} kills, {'the same bits' if is_same else 'OTHER BITS'}", file=sys.stderr)
-    kills = sum(record["kills"] for _, record in journal)
-    other, runs = sum(not record["same"] for _, record in journal), len(journal)
-    print(f"{kills} kills in {runs} runs; {runs - other} ended with the bits of a run that nobody disturbed, {other} with others.")
+    hit = [record for _, record in journal if record["kills"]]
+    kills, other = sum(record["kills"] for record in hit), sum(not record["same"] for record in hit)
+    print(f"{kills} kills in {len(hit)} runs; {len(hit) - other} ended with the bits of a run that nobody disturbed, {other} with others.")
     return int(other > 0)
 
 
