@@ -1,12 +1,16 @@
 """Limits: they are stated, can be raised, and are asked before there is memory for anything."""
 
 import gzip
+import os
+import random
+import zipfile
+from pathlib import Path
 
 import pytest
 
 import incidence as inc
 from incidence.errors import IncidenceError, TooLargeError, shown
-from incidence.limits import assert_size, assert_unpacked, max_bytes, parse_json
+from incidence.limits import assert_size, assert_unpacked, max_bytes, parse_json, read_text
 from tests.little_memory import little_memory
 
 
@@ -41,6 +45,51 @@ def test_bytes_are_counted_as_they_unpack_and_none_is_kept(tmp_path, monkeypatch
     monkeypatch.setenv("INCIDENCE_MAX_GB", str(((1 << 25) - 1) / (1 << 30)))
     with little_memory(), pytest.raises(TooLargeError, match=r"file\.gz, unpacked, would take at least 0\.0312 GB"):
         assert_unpacked(path)
+
+
+def packed(path, repeated: bytes, size: int, others: int = 0) -> Path:
+    """A packed text of that size, of which some bytes are not repeated."""
+    path.write_bytes(gzip.compress(repeated * (size // len(repeated)) + random.Random(0).randbytes(others)))
+    return path
+
+
+def test_a_packed_text_of_nothing_but_repetition_is_refused_beyond_32_mb(tmp_path, monkeypatch):
+    monkeypatch.delenv("INCIDENCE_MAX_GB", raising=False)
+    assert_unpacked(packed(tmp_path / "small.gz", b"[],", 31 << 20))
+    assert_unpacked(packed(tmp_path / "dense.gz", b"[],", 33 << 20, others=1 << 20))
+    bomb = packed(tmp_path / "bomb.gz", b"[],", 33 << 20)
+    said = r"bomb\.gz is text that unpacks to more than 100 times its size, and to more than 32 MB\. If that is meant, unpack it first"
+    with little_memory(), pytest.raises(TooLargeError, match=said):
+        assert_unpacked(bomb)
+    monkeypatch.setenv("INCIDENCE_MAX_GB", "2.5")
+    assert_unpacked(bomb)
+
+
+@pytest.mark.parametrize(
+    ("name", "repeated", "read"),
+    [
+        ("a.hif.json.gz", b"[],", inc.geometry.convert.read_hif),
+        ("a.obj.gz", b"v 1 1 1\n", inc.geometry.read_mesh),
+        ("a.csv.gz", b"1,2\n", inc.data.load),
+        ("a.sdf.gz", b"$$$$\n", lambda path: list(inc.geometry.convert.read_sdf(path))),
+    ],
+    ids=["HIF", "mesh", "table", "molecules"],
+)
+def test_every_reader_of_packed_texts_refuses_repetition_before_it_makes_objects(name, repeated, read, tmp_path):
+    path = packed(tmp_path / name, repeated, 40 << 20)
+    with little_memory(1 << 22), pytest.raises(TooLargeError, match="is text that unpacks to more than 100 times its size"):
+        read(path)
+
+
+def test_a_text_in_an_archive_is_bounded_as_one_by_itself(tmp_path, monkeypatch):
+    monkeypatch.delenv("INCIDENCE_MAX_GB", raising=False)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("small.json", b"[]")
+        archive.writestr("bomb.json", bytes(33 << 20))
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert read_text(archive, "small.json", tmp_path / "a.zip") == b"[]"
+        with little_memory(), pytest.raises(TooLargeError, match=r"bomb\.json in .*a\.zip is text that unpacks to more than 100 times"):
+            read_text(archive, "bomb.json", tmp_path / "a.zip")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +130,7 @@ READERS = {
     "read_hif": inc.geometry.convert.read_hif,
     "read_sdf": inc.geometry.convert.read_sdf,
     "read_mesh": inc.geometry.read_mesh,
+    "inc.load of an exported network": lambda name: inc.load(f"{name}.onnx"),
 }
 
 
@@ -89,6 +139,54 @@ READERS = {
 def test_a_file_whose_name_no_disk_can_have_is_not_there(read, name):
     with pytest.raises(IncidenceError, match=r"there is no file|does not exist"):
         read(name)
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_a_pipe_is_refused_as_it_may_never_end(read, tmp_path):
+    os.mkfifo(tmp_path / "a")
+    os.mkfifo(tmp_path / "a.onnx")
+    with pytest.raises(IncidenceError, match="is not a regular file, and may never end: give the path of"):
+        read(tmp_path / "a")
+
+
+def test_a_table_that_is_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(IncidenceError, match="is not a regular file, and may never end: give the path of"):
+        inc.data.load(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("read", [inc.Structure.load, inc.Example.load, inc.geometry.convert.read_hif, inc.load], ids=range(4))
+def test_a_path_is_a_text(read):
+    with pytest.raises(IncidenceError, match="a file is given by its path, as a text; got 5"):
+        read(5)
+
+
+SMALL = inc.Structure(2, {"{i j}": [[0], [1]]})
+
+
+def test_a_name_may_be_as_long_as_the_disk_takes(tmp_path):
+    SMALL.save(tmp_path / ("x" * 251 + ".npz"))
+    assert inc.Structure.load(tmp_path / ("x" * 251 + ".npz")) == SMALL
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("x" * 300 + ".npz", "cannot be written: File name too long"),
+        ("a\0b.npz", "cannot be written: no name of a file has a NUL"),
+        ("folder", "folder cannot be written: Is a directory"),
+        ("x" * 300 + "/a.npz", "there is no folder x* to save to"),
+        (5, "a file is given by its path, as a text; got 5"),
+        ("/proc/x.npz", r"/proc/x\.npz cannot be written"),
+    ],
+)
+def test_a_place_that_cannot_be_written_to_is_told_in_a_sentence(name, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IncidenceError, match=said):
+        SMALL.save(name)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
 def test_a_message_that_quotes_something_long_is_cut_in_its_middle():

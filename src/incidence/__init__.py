@@ -42,7 +42,7 @@ _HOMES = {
     "geometry": "incidence.geometry",
     "keep_memory": "incidence.kernels.memory",
     "data": "incidence.data",
-    "load": "incidence.train.model",
+    "load": "incidence.train",
     "models": "incidence.models",
     "nn": "incidence.nn",
     "ones": "incidence.structure",

@@ -7,11 +7,11 @@ import json
 import os
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
+from zipfile import ZipFile, ZipInfo
 
 from incidence.errors import IncidenceError, TooLargeError
 
-__all__ = ["MAX_GB", "assert_size", "assert_unpacked", "assert_unzipped", "max_bytes", "parse_json"]
+__all__ = ["MAX_GB", "assert_size", "assert_unpacked", "assert_unzipped", "max_bytes", "parse_json", "read_text", "reason"]
 
 MAX_GB = "INCIDENCE_MAX_GB"
 """The variable of the environment that raises the limit."""
@@ -20,6 +20,8 @@ _DEFAULT = 2.0  # gigabytes
 _BYTES = 1 << 30  # of a gigabyte
 _DENSEST = 1032  # bytes that gzip packs into one, at most
 _CHUNK = 1 << 16  # bytes that are unpacked at once to be counted
+_TEXT = 32 << 20  # bytes of text that a packed file may always have: as objects of Python they take up to thirty times as many
+_RATIO = 100  # how many times its own size a packed text may have beyond that; ordinary tables have 3 to 20
 
 
 def max_bytes() -> int:
@@ -57,20 +59,34 @@ def assert_size(size: int, what: str) -> None:
         )
 
 
+def _assert_text(size: int, packed: int, what: str) -> None:
+    """Refuses a text of more bytes than are allowed, or that was packed so well that hardly anything but repetition is in it.
+
+    Bytes bound the memory of arrays, not that of objects, of which a text of a few letters may make one each.
+    """
+    assert_size(size, f"{what}, unpacked,")
+    if size > max(_TEXT, _RATIO * packed) and max_bytes() <= _DEFAULT * _BYTES:
+        raise TooLargeError(
+            f"{what} is text that unpacks to more than {_RATIO} times its size, and to more than {_TEXT >> 20} MB. If that is meant, "
+            f"unpack it first, or set {MAX_GB} to more than {_DEFAULT:g}."
+        )
+
+
 def assert_unpacked(path: Path) -> None:
-    """Refuses a file that gzip unpacks to more bytes than are allowed; they are counted, and nothing is kept.
+    """Refuses a text that gzip unpacks to more bytes than are allowed; they are counted, and nothing is kept.
 
     Raises:
-        TooLargeError: It does.
+        TooLargeError: It does, or it has more than 32 MB and 100 times the bytes that it was packed into.
         OSError, EOFError, zlib.error: It is damaged.
     """
-    if path.stat().st_size * _DENSEST <= max_bytes():
+    packed = path.stat().st_size
+    if packed * _DENSEST <= min(max_bytes(), _TEXT):
         return
     size = 0
     with gzip.open(path) as file:
         while part := file.read(_CHUNK):
             size += len(part)
-            assert_size(size, f"{path}, unpacked,")
+            _assert_text(size, packed, str(path))
 
 
 def assert_unzipped(archive: ZipFile, path: Path) -> None:
@@ -84,6 +100,30 @@ def assert_unzipped(archive: ZipFile, path: Path) -> None:
         assert_size(size, f"{path}, unpacked,")
 
 
+def read_text(archive: ZipFile, member: str | ZipInfo, path: Path) -> bytes:
+    """A text in an archive, whose size is looked at as that of a text that gzip packed.
+
+    Raises:
+        TooLargeError: It is too large.
+    """
+    info = archive.getinfo(member) if isinstance(member, str) else member
+    _assert_text(info.file_size, info.compress_size, f"{info.filename} in {path}")
+    return archive.read(info)
+
+
+def reason(error: ValueError) -> str:
+    """What is wrong with a text; Python's advice to take numbers of any length is left out.
+
+    Example:
+        >>> try:
+        ...     int("9" * 5000)
+        ... except ValueError as error:
+        ...     reason(error)
+        'a number has thousands of digits'
+    """
+    return "a number has thousands of digits" if "set_int_max_str_digits" in str(error) else str(error)
+
+
 def parse_json(text: str | bytes, name: str, what: str = "JSON") -> Any:
     """What a JSON text says; messages name the file and what it should be.
 
@@ -93,6 +133,6 @@ def parse_json(text: str | bytes, name: str, what: str = "JSON") -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise IncidenceError(f"{name} is no {what}: {error}.") from None
+        raise IncidenceError(f"{name} is no {what}: {reason(error)}.") from None
     except RecursionError:
         raise IncidenceError(f"{name} is no {what}: its lists or objects lie too deep in each other.") from None

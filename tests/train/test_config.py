@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
@@ -130,7 +131,7 @@ def test_a_file_that_cannot_be_read_is_named(content, tmp_path):
 
 LAUGHS = "a: &a [x, x]\n" + "".join(f"{after}: &{after} [{f'*{before}, ' * 10}]\n" for before, after in pairwise("abcdefghi"))
 ODD = {
-    "5,000 digits": ("epochs: " + "9" * 5000, r"the config '.*c\.yaml' cannot be read: Exceeds the limit \(4300"),
+    "5,000 digits": ("epochs: " + "9" * 5000, r"the config '.*c\.yaml' cannot be read: a number has thousands of digits"),
     "4,000 digits": ("epochs: " + "9" * 4000, "the option `epochs` is at most 9223372036854775807; got a number of about 4,000 digits"),
     "20,000 open brackets": ("aggr: " + "[" * 20_000, r"c\.yaml' cannot be read: its lists lie too deep in each other"),
     "400 zeros": ("lr: 1" + "0" * 400, "the option `lr` is a finite number; got a number of about 400 digits"),
@@ -139,6 +140,11 @@ ODD = {
     "many channels": ("hidden: 1000000000", "the option `hidden` is at most 1048576; got 1000000000"),
     "many layers": ("depth: 1000000000", "the option `depth` is at most 1000; got 1000000000"),
     "a long key": ("x" * 1000 + ": 1", r"no option `'xxx.*\.\.\..*xxx'`\. There are"),
+    "a time for a number": ("lr: 1" + ":00" * 300 + ".5", "the option `lr` is a finite number; got '1:00"),
+    "a tag of truth": ("augment: !!bool maybe", r"c\.yaml' cannot be read: it has a tag \(!\)"),
+    "a tag of no number": ('epochs: !!int ""', r"c\.yaml' cannot be read: it has a tag \(!\)"),
+    "a tag of no time": ("data: !!timestamp foo", r"c\.yaml' cannot be read: it has a tag \(!\)"),
+    "a tag of no type": ("data: ! foo", r"c\.yaml' cannot be read: it has a tag \(!\)"),
     "a list for a key": ("[1]: 2", r"c\.yaml' cannot be read: .*unhashable"),
 }
 
@@ -155,6 +161,19 @@ def test_what_is_beyond_all_bounds_is_refused_in_a_sentence(text, message, tmp_p
 def test_what_looks_like_a_date_is_the_name_of_data(text, tmp_path):
     (tmp_path / "c.yaml").write_text(f"data: {text}")
     assert read_config(tmp_path / "c.yaml", {}).data == text
+
+
+@pytest.mark.parametrize("value", ["!!bool maybe", '!!int "_"', '!!float ""', "!!timestamp foo", "9" * 5000])
+def test_options_of_data_are_plain_values(value):
+    with pytest.raises(IncidenceError, match="an option of the data is written as in --data-options labels=7"):
+        read_options([f"labels={value}"])
+    assert read_options(["at=1:30", "size=12"]) == {"at": "1:30", "size": 12}
+
+
+def test_a_config_that_is_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "c.yaml")
+    with pytest.raises(IncidenceError, match=r"cannot be read: .*c\.yaml is not a regular file"):
+        read_yaml(tmp_path / "c.yaml")
 
 
 def test_nothing_in_a_file_is_executed(tmp_path):

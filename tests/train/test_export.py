@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import zipfile
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,13 +18,14 @@ import torch
 
 import incidence as inc
 from incidence.cli import main
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, MissingExtraError, TooLargeError
 from incidence.models import PRESETS, Predictor, make
 from incidence.nn.planned import Planned
 from incidence.train.export import export
-from incidence.train.exported import ExportedGraph, runner
+from incidence.train.exported import ExportedGraph, _assert_shapes, runner
 from incidence.train.folder import ModelSpec
 from incidence.train.prediction import predict_with
+from tests.little_memory import little_memory
 from tests.models.small import for_preset, graph
 from tests.train.small_runs import graphs
 
@@ -110,7 +113,7 @@ def test_a_file_that_is_no_exported_model_is_refused(tmp_path, run):
         (tmp_path / name).write_bytes(b"no model")
         with pytest.raises(IncidenceError, match=r"is no model that `incidence export` wrote, or it is damaged"):
             inc.load(tmp_path / name)
-    with pytest.raises(IncidenceError, match="cannot be read"):
+    with pytest.raises(IncidenceError, match=r"there is no file .*missing\.onnx"):
         inc.load(tmp_path / "missing.onnx")
 
 
@@ -308,5 +311,71 @@ def test_weights_that_are_not_what_they_are_said_to_be_are_refused(program, tmp_
     name = "data/weights/model_weights_config.json"
     config = json.loads(zipfile.ZipFile(program).read(f"archive/{name}"))
     next(iter(config["config"].values()))["tensor_meta"] |= change
-    with pytest.raises(IncidenceError, match="is no model that `incidence export` wrote, or it is damaged"):
+    with pytest.raises(IncidenceError, match=r"is damaged: the weight|is no model that `incidence export` wrote, or it is damaged"):
         inc.load(changed(program, tmp_path / "bad.pt2", {name: json.dumps(config).encode()}))
+
+
+WEIGHTS = "data/weights/model_weights_config.json"
+
+
+def listed(program: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(zipfile.ZipFile(program).read(f"archive/{WEIGHTS}"))
+    return found
+
+
+def test_shapes_of_a_program_are_compared_before_there_is_memory_for_weights(program, tmp_path):
+    config = listed(program)
+    about = next(iter(config["config"].values()))["tensor_meta"]
+    about["sizes"], about["strides"] = [{"as_int": 10**9}], [{"as_int": 0}]
+    path = changed(program, tmp_path / "bad.pt2", {WEIGHTS: json.dumps(config).encode()})
+    with (
+        little_memory(1 << 23),
+        pytest.raises(IncidenceError, match=r"the weight \S+ has the shape \[1000000000\], and is \["),
+    ):
+        inc.load(path)
+
+
+def test_a_weight_that_the_network_does_not_have_is_refused(program, tmp_path):
+    config = listed(program)
+    config["config"] |= {f"predictor.more{k}": told for k, told in enumerate(config["config"].values())}
+    with pytest.raises(IncidenceError, match=r"the weight 'more0' has the shape .*, and is unknown to the network"):
+        inc.load(changed(program, tmp_path / "bad.pt2", {WEIGHTS: json.dumps(config).encode()}))
+
+
+def test_one_number_does_not_stand_for_a_whole_weight(program, tmp_path):
+    config = listed(program)
+    about = next(told["tensor_meta"] for told in config["config"].values() if len(told["tensor_meta"]["sizes"]) > 1)
+    about["strides"] = [{"as_int": 0}] * len(about["sizes"])
+    name = next(told["path_name"] for told in config["config"].values() if told["tensor_meta"] is about)
+    changes = {WEIGHTS: json.dumps(config).encode(), f"data/weights/{name}": bytes(4)}
+    with pytest.raises(IncidenceError, match="is not what it is said to be"):
+        inc.load(changed(program, tmp_path / "bad.pt2", changes))
+
+
+def test_weights_are_counted_though_they_may_share_a_member(program, monkeypatch):
+    outline = made("graph")[1].outline()
+    monkeypatch.setattr(Path, "stat", lambda self, **options: SimpleNamespace(st_size=1, st_mode=0o100644))
+    monkeypatch.setenv("INCIDENCE_MAX_GB", "1e-7")
+    with pytest.raises(TooLargeError, match="unpacked, would take at least"):
+        _assert_shapes({}, outline, program)
+
+
+def test_numbers_of_an_onnx_file_in_other_files_are_not_read(onnx_file, tmp_path, monkeypatch):
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(str(onnx_file))
+    onnx.external_data_helper.convert_model_to_external_data(model, location="secret.bin", size_threshold=0, convert_attribute=True)
+    (tmp_path / "there").mkdir()
+    onnx.save(model, str(tmp_path / "there" / "bad.onnx"))
+    monkeypatch.chdir(tmp_path / "there")
+    with pytest.raises(IncidenceError, match=r"bad\.onnx has numbers in other files, which are not read"):
+        inc.load("bad.onnx")
+
+
+@pytest.mark.parametrize("library", ["onnx", "onnxscript", "onnxruntime"])
+def test_a_library_that_exporting_needs_is_named_with_its_extra(library, run, tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=rf"needs {library}, which is not installed: pip install 'incidence\[export\]'"):
+        inc.load(run).export(tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())

@@ -517,6 +517,13 @@ class _Trap:
         return os.system, (f"touch {self.path}",)
 
 
+STRANGE = {
+    "a weight of eight bits": torch.zeros(2).to(torch.float8_e4m3fn),
+    "a complex weight": torch.zeros(2, dtype=torch.complex64),
+    "a sparse weight": torch.eye(2).to_sparse(),
+    "a weight that is nowhere": torch.zeros(2, device="meta"),
+    "a weight of one number": torch.zeros(1).expand(10**12),
+}
 DAMAGES: dict[str, Any] = {
     "another model": (_other, "last.ckpt belongs to another model: settings is .*99.* Nothing was changed"),
     "half of it": (lambda p: p.write_bytes(p.read_bytes()[: p.stat().st_size // 2]), "last.ckpt is no checkpoint, or is damaged"),
@@ -539,6 +546,14 @@ DAMAGES: dict[str, Any] = {
     "empty loops": (_with(lambda s: s.update(loops={})), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'loops'"),
     "no optimiser": (_with(lambda s: s.update(optimizer_states=[])), "last.ckpt is no checkpoint of a run, or is damaged: it has no 'opt"),
     "no description": (_with(lambda s: s.update(incidence=None)), "last.ckpt belongs to another model"),
+    "numbers that are not there": (
+        _with(lambda s: s["optimizer_states"].append(torch.zeros(1).expand(10**12))),
+        r"last\.ckpt is damaged: a tensor has no ordinary numbers, one for each of its entries",
+    ),
+    **{
+        name: (_with(lambda s, x=x: s["state_dict"].update(x=x)), r"last\.ckpt is damaged: 'x' has no ordinary numbers")
+        for name, x in STRANGE.items()
+    },
     "weights that are none": (
         _with(lambda s: [w.fill_(torch.nan) for w in s["state_dict"].values() if w.is_floating_point()]),
         r"last\.ckpt is damaged: .* has values that are no finite numbers",
@@ -568,7 +583,7 @@ def test_data_that_has_changed_is_refused(numbers, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda p: p.unlink(), "best.ckpt is no checkpoint, or is damaged"),
+        (lambda p: p.unlink(), r"there is no file .*best\.ckpt"),
         (_with(lambda s: s.pop("state_dict")), "best.ckpt is no checkpoint of a run, or is damaged: it has no 'state_dict'"),
         (_with(lambda s: s.update(state_dict={"x": torch.ones(2)})), "best.ckpt has not the weights of this model"),
     ],
@@ -630,6 +645,24 @@ def test_weights_that_are_no_finite_numbers_are_refused_on_loading_as_on_saving(
         next(predictor.parameters()).view(-1)[0] = value
     with pytest.raises(IncidenceError, match=r"model\.safetensors was not written: \S+ has values that are no finite numbers"):
         folder.save_weights(predictor, spec)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "said"),
+    [
+        (torch.float64, 1e300, r"\S+ has values that are no finite numbers in single precision"),
+        (torch.complex64, 1, r"\S+ has no ordinary numbers"),
+        (torch.float8_e4m3fn, 1, r"\S+ has no ordinary numbers"),
+    ],
+    ids=["double", "complex", "eight bits"],
+)
+def test_weights_that_are_no_numbers_in_single_precision_are_refused(dtype, value, said, copy):
+    folder = RunFolder.open(copy)
+    state = {key: x.to(dtype) if x.is_floating_point() else x for key, x in folder.load()[0].state().items()}
+    next(iter(state.values())).view(-1)[0] = value
+    save_file(state, folder.weights)
+    with pytest.raises(IncidenceError, match=rf"model\.safetensors is damaged: {said}"):
+        folder.load()
 
 
 def test_a_model_that_was_loaded_can_be_trained_on(copy):

@@ -7,7 +7,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
-from os.path import exists
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,8 +15,8 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
-from incidence.errors import IncidenceError, shown
-from incidence.files import whole_file
+from incidence.errors import IncidenceError
+from incidence.files import regular_file, whole_file
 from incidence.limits import assert_size, assert_unzipped
 from incidence.structure.data import StructureData
 
@@ -103,9 +102,7 @@ def load(path: Any, read: Callable[[Mapping[str, Any]], T]) -> T:
 
 def read_arrays(path: Any, what: str, newest: int, read: Callable[[Mapping[str, Any]], T]) -> T:
     """Reads what was written as arrays; whatever is wrong with the file becomes one sentence that names it."""
-    path = Path(path)
-    if not exists(path):  # which has no trouble with names that are too long
-        raise IncidenceError(f"there is no file {shown(str(path))}.")
+    path = regular_file(path, what)
     with _archive(path, what) as archive:
         assert_unzipped(archive, path)
         arrays = Arrays(archive)

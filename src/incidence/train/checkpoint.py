@@ -5,8 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 import zipfile
-import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ import torch
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from incidence.errors import IncidenceError
-from incidence.files import whole_file
+from incidence.files import regular_file, whole_file
 from incidence.limits import assert_unzipped
-from incidence.train.folder import disk_trouble, not_finite
+from incidence.train.folder import disk_trouble, is_plain, unsound
 
 __all__ = ["RESUMABLE", "AtomicCheckpointIO", "read"]
 
@@ -52,6 +51,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:
     """The content of a checkpoint, which holds nothing but tensors and plain values, and must have what is needed."""
+    regular_file(path, "a checkpoint")
     try:
         with zipfile.ZipFile(path) as archive:
             assert_unzipped(archive, path)
@@ -67,7 +67,7 @@ def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:
         raise IncidenceError(
             f"{path} is no checkpoint of a run: it has something other than tensors and plain values, and was not read."
         ) from error
-    except (OSError, RuntimeError, EOFError, ValueError, TypeError, LookupError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:  # of libraries that read what may be anything
         raise IncidenceError(f"{path} is no checkpoint, or is damaged: {(str(error).splitlines() or ['it is empty'])[0]}") from error
     if not isinstance(content, dict):
         raise IncidenceError(f"{path} is no checkpoint: it holds something of type {type(content).__name__}.")
@@ -75,7 +75,21 @@ def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:
     if missing:
         raise IncidenceError(f"{path} is no checkpoint of a run, or is damaged: it has no {missing[0]!r}.")
     state = content.get("state_dict")
-    wrong = not_finite(state) if isinstance(state, dict) else None
+    wrong = unsound(state) if isinstance(state, dict) else None
+    if wrong is None and not all(map(is_plain, _tensors(content))):
+        wrong = "a tensor has no ordinary numbers, one for each of its entries"
     if wrong is not None:
-        raise IncidenceError(f"{path} is damaged: {wrong} has values that are no finite numbers. Start a new run.")
+        raise IncidenceError(f"{path} is damaged: {wrong}. Start a new run.")
     return content
+
+
+def _tensors(content: Any) -> Iterator[torch.Tensor]:
+    """All tensors, in whatever they lie."""
+    waiting, seen = [content], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, torch.Tensor):
+            yield one
+        elif isinstance(one, (dict, list, tuple, set)) and id(one) not in seen:
+            seen.add(id(one))  # a list may hold itself
+            waiting += [*one, *one.values()] if isinstance(one, dict) else one

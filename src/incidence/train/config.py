@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from incidence.errors import IncidenceError, need, shown
+from incidence.files import regular_file
 
 __all__ = ["RECIPES", "SECTIONS", "Config", "is_list_option", "option_type", "read_config", "read_options", "read_yaml"]
 
@@ -103,13 +104,13 @@ class Config:
     ends: str | None = _option(
         None, "model", "start and end with complete layers, maps of each entry, or with what is asked", ("layer", "entry", "query")
     )
-    hops: int | None = _option(None, "model", "averages over neighbours before the head", least=0)
+    hops: int | None = _option(None, "model", "averages over neighbours before the head", least=0, most=_MOST_LAYERS)
     adjacent: bool | None = _option(None, "model", "add the neighbours of every node in blocks; nodes alone are hidden")
     in_dropout: float | None = _option(None, "model", "of the features", least=0, most=1)
     scale: str | None = _option(None, "model", "scale columns of features to deviation 1, or rows to sum 1", ("columns", "rows"))
     products: tuple[str, ...] | None = _option(None, "model", "products in every block, such as 'i j, j k -> i k'")
     attention: tuple[str, ...] | None = _option(None, "model", "attention in every block, such as 'near=i j over j'")
-    heads: int | None = _option(None, "model", "of attention", least=1)
+    heads: int | None = _option(None, "model", "of attention", least=1, most=_MOST_CHANNELS)
 
     epochs: int = _option(50, "training", "how often every example is seen", least=1)
     batch_size: int = _option(64, "training", "examples in a step, over all processes", least=1)
@@ -237,9 +238,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
     parse = need("incidence.train.plain_yaml", "a config file", "train").parse_yaml
     path = path / "config.yaml" if isdir(path) else path
     try:
-        content = parse(path.read_text(encoding="utf-8"))
+        content = parse(regular_file(path, "a config").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise IncidenceError(f"the config {str(path)!r} cannot be read: {' '.join(str(error).split())}.") from error
+        raise IncidenceError(f"the config {str(path)!r} cannot be read: {' '.join(str(error).split()).rstrip('.')}.") from error
     content = {} if content is None else content
     if not isinstance(content, dict):
         raise IncidenceError(f"the config {str(path)!r} has lines like `epochs: 50`; got {type(content).__name__}.")

@@ -72,6 +72,8 @@ def export(predictor: Predictor, spec: ModelSpec, path: Path, tolerance: float =
         )
     if not tolerance > 0:
         raise IncidenceError(f"the tolerance is a number above 0; got {tolerance}.")
+    for name in ("onnx", "onnxscript", "onnxruntime") if path.suffix == ".onnx" else ():  # before anything else looks for them
+        need(name, "exporting to ONNX", "export")
     predictor, spec = predictor.cpu().float().eval(), replace(spec, data=Path(spec.data).name)  # no path of this machine
     tried = [_random_batch(predictor.net, spec, *size) for size in _SIZES]
     lists = plain_inputs(predictor, tried[0].structure)
@@ -122,8 +124,6 @@ def _recordable(tensor: Tensor) -> Tensor:
 
 
 def _onnx_bytes(program: Any, about: dict[str, Any]) -> bytes:
-    for name in ("onnx", "onnxscript", "onnxruntime"):
-        need(name, "exporting to ONNX", "export")
     with _quiet():
         made: Any = torch.onnx.export(
             program, dynamo=True, verbose=False, input_names=list(about["inputs"]), output_names=[about["output"]["name"]]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from incidence.errors import IncidenceError, need
-from incidence.limits import assert_unzipped, parse_json
+from incidence.errors import IncidenceError, need, shown
+from incidence.files import regular_file
+from incidence.limits import assert_size, assert_unzipped, parse_json, read_text
 from incidence.models import IncidenceNet, Predictor
 from incidence.nn import Multilinear, Product
 from incidence.nn.plain import plain_inputs
@@ -80,10 +82,13 @@ def load_exported(path: Path) -> ExportedGraph:
     Raises:
         IncidenceError: It is no file that `incidence export` wrote, or it is damaged.
     """
+    regular_file(path, "a model that `incidence export` wrote")
     try:
         if path.suffix == ".pt2":
             return _rebuilt(path)
-        about, run = _onnx_runner(path.read_bytes())
+        content = path.read_bytes()
+        _assert_whole(content, path)
+        about, run = _onnx_runner(content)
         spec = _spec(about, path)
         return ExportedGraph(path, spec, spec.outline().eval(), run)
     except IncidenceError:
@@ -109,10 +114,31 @@ def _rebuilt(path: Path) -> ExportedGraph:
     with zipfile.ZipFile(path) as archive:
         assert_unzipped(archive, path)
         parts = {name.partition("/")[2]: name for name in archive.namelist()}  # all below one folder
-        spec = _spec(archive.read(parts[f"extra/{ABOUT}.json"]), path)
-        listed = parse_json(archive.read(parts["data/weights/model_weights_config.json"]), str(path))["config"]
-        state = {name.removeprefix("predictor."): _weight(told, archive, parts) for name, told in listed.items()}
+        spec = _spec(read_text(archive, parts[f"extra/{ABOUT}.json"], path), path)
+        listed = parse_json(read_text(archive, parts["data/weights/model_weights_config.json"], path), str(path))["config"]
+        described = {name.removeprefix("predictor."): told for name, told in listed.items()}
+        _assert_shapes(described, spec.outline(), path)
+        state = {name: _weight(told, archive, parts) for name, told in described.items()}
     return ExportedGraph(path, spec, spec.with_weights(state, str(path), str(path)))
+
+
+def _assert_shapes(described: Mapping[str, Mapping[str, Any]], outline: Predictor, path: Path) -> None:
+    """Refuses weights of other shapes than those of the network, before there is memory for any; and more than is allowed in all.
+
+    Several may be parts of one member of the archive: how many they are together, its size does not tell.
+    """
+    wanted = {name: list(weight.shape) for name, weight in outline.state_dict().items()}
+    for name, told in described.items():
+        if name not in wanted or _sizes(told, "sizes") != wanted[name]:
+            has = f"{shown(wanted[name])} in the network" if name in wanted else "unknown to the network"
+            raise IncidenceError(f"{path} is damaged: the weight {shown(name)} has the shape {shown(_sizes(told, 'sizes'))}, and is {has}.")
+    size = sum(8 * prod(shape) for shape in wanted.values())
+    if size > path.stat().st_size:
+        assert_size(size, f"{path}, unpacked,")
+
+
+def _sizes(told: Mapping[str, Any], key: str) -> list[int]:
+    return [int(one["as_int"]) for one in told["tensor_meta"][key]]
 
 
 _DTYPES: dict[int, Any] = {5: np.int64, 7: np.float32}
@@ -121,14 +147,32 @@ _DTYPES: dict[int, Any] = {5: np.int64, 7: np.float32}
 
 def _weight(told: Mapping[str, Any], archive: zipfile.ZipFile, parts: Mapping[str, str]) -> Tensor:
     """One weight, as it is described."""
-    about = told["tensor_meta"]
-    sizes, strides = ([int(one["as_int"]) for one in about[key]] for key in ("sizes", "strides"))
+    about, sizes, strides = told["tensor_meta"], _sizes(told, "sizes"), _sizes(told, "strides")
     start = int(about["storage_offset"]["as_int"])
     numbers = np.frombuffer(archive.read(parts[f"data/weights/{told['path_name']}"]), _DTYPES[about["dtype"]])
     last = start + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    if told["use_pickle"] or min([start, *sizes, *strides]) < 0 or last >= len(numbers):
+    if told["use_pickle"] or min([start, *sizes, *strides]) < 0 or max(last, prod(sizes) - 1) >= len(numbers):
         raise ValueError(f"the weight {told['path_name']!r} is not what it is said to be")
     return torch.from_numpy(numbers.copy()).as_strided(sizes, strides, start).clone()
+
+
+def _assert_whole(content: bytes, path: Path) -> None:
+    """Refuses a graph with numbers in other files, which its runtime would open, wherever they are."""
+    onnx = need("onnx", "reading an ONNX file", "export")
+    for part in _messages(onnx.ModelProto.FromString(content)):
+        if isinstance(part, onnx.TensorProto) and (part.external_data or part.data_location == onnx.TensorProto.EXTERNAL):
+            raise IncidenceError(f"{path} has numbers in other files, which are not read: what `incidence export` writes is one file.")
+
+
+def _messages(message: Any) -> Iterator[Any]:
+    """A message of protobuf, and all those in it."""
+    waiting = [message]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        for field, value in one.ListFields():
+            if field.message_type is not None:
+                waiting += [value] if hasattr(value, "ListFields") else value
 
 
 def _onnx_runner(content: bytes) -> tuple[str, Run]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import errno
 import importlib.metadata
 import io
 import json
@@ -12,9 +11,9 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import torch
 from safetensors import SafetensorError
@@ -25,12 +24,12 @@ from incidence.data.completion import Completion
 from incidence.data.completion_file import read_completion, write_completion
 from incidence.data.dataset import Task
 from incidence.errors import IncidenceError, command, shown
-from incidence.files import whole_file
+from incidence.files import disk_trouble, whole_file
 from incidence.limits import assert_size, parse_json
 from incidence.models import Predictor, make, settings_of
 from incidence.train.config import Config, read_config
 
-__all__ = ["ModelSpec", "RunFolder", "apart", "csv_text", "disk_trouble", "not_finite", "read_json", "short", "write"]
+__all__ = ["ModelSpec", "RunFolder", "apart", "csv_text", "disk_trouble", "read_json", "short", "told_score", "unsound", "write"]
 
 _HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|npz|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
 _FORMAT = 1
@@ -102,6 +101,7 @@ class ModelSpec:
         if isinstance(found, dict) and found.get("format", _FORMAT) != _FORMAT:
             raise IncidenceError(f"{where} has format {shown(found['format'])}; this version reads format {_FORMAT}. Update the library.")
         try:
+            assert_fields(found, ModelSpec)
             told: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found["task"].items()}
             task = Task(**told)
             Config(**found["settings"])  # says what is out of bounds
@@ -140,14 +140,17 @@ class ModelSpec:
         Raises:
             IncidenceError: A weight is no finite number, or they are those of another model.
         """
-        wrong = not_finite(state)
+        wrong = unsound(state)
         if wrong is not None:
-            raise IncidenceError(f"{weights} is damaged: {wrong} has values that are no finite numbers. Train again, or copy it anew.")
+            raise IncidenceError(f"{weights} is damaged: {wrong}. Train again, or copy it anew.")
         try:
             predictor = self.outline()
         except (LookupError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             raise IncidenceError(f"{where} is no description of a model, or is damaged: {short(error)}") from error
         single = {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
+        wrong = unsound(single)  # what is finite in double precision need not be so in single
+        if wrong is not None:
+            raise IncidenceError(f"{weights} is damaged: {wrong} in single precision. Train again, or copy it anew.")
         try:
             predictor.load_state_dict(single, assign=True)  # shapes are compared, and the file's own tensors are the weights
         except RuntimeError as error:
@@ -280,17 +283,14 @@ class RunFolder:
             IncidenceError: A weight is no finite number, or the disk is full.
         """
         state = predictor.state()
-        wrong = not_finite(state)
+        wrong = unsound(state)
         if wrong is not None:
-            raise IncidenceError(f"{self.weights} was not written: {wrong} has values that are no finite numbers. Start a new run.")
+            raise IncidenceError(f"{self.weights} was not written: {wrong}. Start a new run.")
         write(self.weights, save(state, metadata={"incidence": json.dumps(spec.plain())}))
 
     def save_known(self, completion: Completion) -> None:
         """Writes what the model knows when it predicts: all facts of its data."""
-        try:
-            write_completion(completion, self.known)
-        except OSError as error:
-            raise IncidenceError(disk_trouble(self.known, error)) from error
+        write_completion(completion, self.known)
 
     def load_known(self) -> Completion:
         """What the model knows when it predicts.
@@ -325,9 +325,70 @@ def read_json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def not_finite(state: Mapping[str, Any]) -> str | None:
-    """The name of a tensor with values that are no finite numbers, if there is one."""
-    return next((key for key, value in state.items() if isinstance(value, torch.Tensor) and not bool(value.isfinite().all())), None)
+_NUMBERS = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool]
+_NUMBERS += [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has ordinary numbers, all of them in memory: a file may say that one has 10^12 of which it holds a single one."""
+    return (
+        tensor.layout is torch.strided
+        and not (tensor.is_nested or tensor.is_quantized or tensor.is_meta)
+        and tensor.dtype in _NUMBERS
+        and tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
+    )
+
+
+def unsound(state: Mapping[str, Any]) -> str | None:
+    """What is wrong with a tensor of some, if anything is: nothing is computed with those that have no ordinary numbers."""
+    tensors = {key: value for key, value in state.items() if isinstance(value, torch.Tensor)}
+    strange = next((key for key, value in tensors.items() if not is_plain(value)), None)
+    if strange is not None:
+        return f"{shown(strange)} has no ordinary numbers, one for each of its entries"
+    wrong = next((key for key, value in tensors.items() if not bool(value.isfinite().all())), None)
+    return None if wrong is None else f"{wrong} has values that are no finite numbers"
+
+
+def assert_fields(found: Any, kind: type) -> None:
+    """Refuses an object of JSON whose values are not of the types of the fields of a class; those that are missing are not looked at.
+
+    Raises:
+        IncidenceError: One is not.
+    """
+    for name, hint in get_type_hints(kind).items():
+        if name in found and is_dataclass(hint):
+            assert_fields(found[name], cast("type", hint))
+        elif name in found and not _fits(found[name], hint):
+            raise IncidenceError(f"`{name}` cannot be {shown(found[name])}.")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value of JSON is of a type; a tuple is a list there."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin is Literal:
+        return value in inner
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(_fits(key, inner[0]) and _fits(one, inner[1]) for key, one in value.items())
+    if origin is tuple:
+        return isinstance(value, (list, tuple)) and all(_fits(one, inner[0]) for one in value)
+    return isinstance(value, hint) and not isinstance(value, bool)
+
+
+def told_score(metrics: Mapping[str, Any], metric: str) -> str:
+    """How well a model does, of the last part that it was measured on; nothing if the metrics of its run do not tell.
+
+    Example:
+        >>> told_score({"test": {"rmse": 0.5, "baseline": {"rmse": 1.25}}}, "rmse")
+        'test rmse 0.5, baseline 1.25'
+    """
+    part = next((name for name in ("test", "validation", "train") if name in metrics), "")
+    score = metrics.get(part)
+    beside = score.get("baseline") if isinstance(score, Mapping) else None
+    told = [of.get(metric) if isinstance(of, Mapping) else None for of in (score, beside)]
+    words = [f"{value:.4g}" for value in told if isinstance(value, (int, float))]
+    return f"{part} {metric} {', baseline '.join(words)}" if len(words) == 2 else ""
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
@@ -375,18 +436,8 @@ def _inert(cell: object) -> object:
 
 def write(path: Path, content: str | bytes) -> None:
     """Writes a file, at once or not at all; a full disk is told as such."""
-    try:
-        with whole_file(path) as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise IncidenceError(disk_trouble(path, error)) from error
-
-
-def disk_trouble(path: Path, error: OSError) -> str:
-    """What to tell when a file cannot be written."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"the disk is full: {path} was not written, and what was there before is whole. Make room, then go on with --resume."
-    return f"{path} cannot be written: {error}."
+    with whole_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def short(error: Exception) -> str:

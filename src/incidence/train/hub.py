@@ -10,7 +10,8 @@ from typing import Any
 
 from huggingface_hub import ModelHubMixin, snapshot_download
 
-from incidence.train.folder import RunFolder, write
+from incidence.errors import IncidenceError, shown
+from incidence.train.folder import RunFolder, short, write
 from incidence.train.model import Model
 
 __all__ = ["HubModel"]
@@ -55,6 +56,21 @@ class HubModel(ModelHubMixin, Model, library_name="incidence", tags=["incidence"
         folder.save_weights(self.predictor, spec)
         if spec.is_completion:
             folder.save_known(self.folder.load_known())
+
+    @classmethod
+    def from_pretrained(cls, name: Any, **options: Any) -> HubModel:  # type: ignore[override]
+        """The model of a folder, or of a repository of the Hub.
+
+        Raises:
+            IncidenceError: There is none, or the Hub cannot be reached.
+        """
+        try:
+            found: HubModel = super().from_pretrained(name, **options)
+        except IncidenceError:
+            raise
+        except (OSError, ValueError) as error:
+            raise IncidenceError(f"{shown(str(name))} is no folder of a model, and cannot be had from the Hub: {short(error)}.") from error
+        return found
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **options: Any) -> HubModel:

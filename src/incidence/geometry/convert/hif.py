@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from os import PathLike
-from os.path import exists
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +13,7 @@ from torch import Tensor
 
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, shown
-from incidence.files import whole_file
+from incidence.files import regular_file, whole_file
 from incidence.geometry.convert.exchange import assert_held, by_meaning, single
 from incidence.limits import assert_unpacked, parse_json
 from incidence.structure.example import Example
@@ -54,11 +52,7 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
         ...     read_hif(f"{folder}/small.hif.json").structure
         Structure(num_nodes=3, '{i ...}': 2 entries)
     """
-    if not isinstance(path, (str, PathLike)):
-        raise IncidenceError(f"read_hif takes the path of a file; got {path!r}.")
-    path = Path(path)
-    if not exists(path):
-        raise IncidenceError(f"there is no file {shown(str(path))}.")
+    path = regular_file(path, "a HIF file")
     content = _content(path)
     metadata, kind = _part(content, "metadata", dict, path), _part(content, "network-type", str, path) or "undirected"
     text = pattern or _told_pattern(metadata, path) or _TYPES.get(kind)

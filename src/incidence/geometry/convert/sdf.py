@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO, StringIO
-from os import PathLike
-from os.path import isfile
 from pathlib import Path
 from typing import IO, Any
 
 import torch
 
-from incidence.errors import IncidenceError, need, shown
-from incidence.files import whole_file
+from incidence.errors import IncidenceError, need
+from incidence.files import regular_file, whole_file
 from incidence.geometry.convert.exchange import as_example
 from incidence.geometry.convert.rdkit import plain, to_rdkit
 from incidence.limits import assert_unpacked
@@ -99,12 +97,7 @@ def read_sdf(path: Any, errors: list[IncidenceError] | None = None) -> Iterator[
         [Molecule('ethanol', 3 atoms, 2 bonds, properties=['SOL'])]
     """
     need("rdkit.Chem", "reading SDF files", "molecules")
-    if not isinstance(path, (str, PathLike)):
-        raise IncidenceError(f"read_sdf takes the path of a file; got {path!r}.")
-    path = Path(path)
-    if not isfile(path):
-        raise IncidenceError(f"there is no file {shown(str(path))}.")
-    return _sound(records(path), errors)
+    return _sound(records(regular_file(path, "an SDF file")), errors)
 
 
 def _sound(found: Iterable[Molecule | IncidenceError], errors: list[IncidenceError] | None) -> Iterator[Molecule]:

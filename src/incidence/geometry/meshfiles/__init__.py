@@ -14,13 +14,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from os.path import exists, isdir, isfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from incidence.errors import IncidenceError, need
+from incidence.files import regular_file
 from incidence.geometry.meshfiles.ply import read_ply
 from incidence.geometry.meshfiles.text import Soup, damaged, read_obj, read_off
 from incidence.limits import assert_unpacked
@@ -93,10 +93,7 @@ def read_soup(source: Any, file_format: str | None = None) -> Soup:
 
 
 def _from_path(path: Path) -> tuple[bytes, str, str]:
-    # Pipes and devices are refused as well: they may never end.
-    if not isfile(path):
-        what = "is a folder, not a file" if isdir(path) else "does not exist" if not exists(path) else "is not a regular file"
-        raise IncidenceError(f"{path} {what}: give the path of a mesh file.")
+    regular_file(path, "a mesh file")
     try:
         if path.suffix.lower() == ".gz":
             assert_unpacked(path)
