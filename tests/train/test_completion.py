@@ -79,7 +79,7 @@ def test_new_pairs_are_predicted_wherever_the_folder_is(run, tmp_path, capsys):
     assert "1 of `user` not in the data of the model (zoe): predicted as if nothing were known about them." in found.err
     rows = list(csv.DictReader(io.StringIO(found.out)))
     assert [(row["user"], row["movie"], row["note"]) for row in rows] == [("u2", "m1", "a"), ("u3", "m1", "b"), ("zoe", "m2", "c")]
-    liked, other, new = (float(row["rating"]) for row in rows)
+    liked, other, new = (float(row["predicted rating"]) for row in rows)
     assert 2 <= other < 2.4 < new < 3.6 < liked <= 4  # nothing is known of what zoe likes
 
 
@@ -238,5 +238,5 @@ def test_sets_are_asked_for_as_words_or_columns(grouped, tmp_path):
 def test_a_set_of_nodes_comes_back_as_the_cell_that_it_was(text, columns, grouped, tmp_path):
     (tmp_path / "sets.csv").write_text(text)
     found = list(csv.DictReader(io.StringIO(grouped.predict(tmp_path / "sets.csv").csv())))
-    assert list(found[0]) == ["name", *columns, "class", "p(absent)", "p(present)"]
+    assert list(found[0]) == ["name", *columns, "predicted", "p(absent)", "p(present)"]
     assert [row[columns[0]] for row in found] == ["v0 v1 v2", "v0 v5"]

@@ -93,14 +93,14 @@ def test_predictions_become_a_data_frame(classes_model, classes):
     found = classes_model.predict(str(classes))
     frame = found.to_frame()
     assert isinstance(frame, pandas.DataFrame)
-    assert list(frame["class"]) == found.classes
+    assert list(frame["predicted"]) == found.classes
     assert len(frame) == len(found)
 
 
 def test_predictions_print_as_a_table_and_become_a_file(numbers_model, classes_model, numbers, tmp_path):
     found = numbers_model.predict(numbers)
     lines = repr(found).splitlines()
-    assert lines[0] == "name,target"
+    assert lines[0] == "name,predicted target"
     assert lines[-1] == "... 30 more"
     assert len(lines) == 12
     found.save(tmp_path / "out.csv")
@@ -131,11 +131,15 @@ def test_a_model_of_molecules_takes_smiles_tables_and_data_frames(molecules, tmp
     smiles = ["CCO", "c1ccccc1", "CN"]
     found = molecules.predict(smiles)
     assert found.names == smiles
-    assert found.csv().splitlines()[0] == "name,smiles,value"
+    assert found.csv().splitlines()[0] == "name,smiles,predicted value"
     frame = pandas.DataFrame({"compound": smiles, "batch": [1, 2, 3]})
     framed = molecules.predict(frame)
     torch.testing.assert_close(framed.values, found.values)
-    assert framed.csv().splitlines()[0] == "name,compound,batch,value"
+    assert framed.csv().splitlines()[0] == "name,compound,batch,predicted value"
+    assert framed.names == ["row 0 CCO", "row 1 c1ccccc1", "row 2 CN"]
+    broken = molecules.predict(pandas.DataFrame({"smiles": ["CCO", "C(", "CN"]}))
+    assert broken.names == ["row 0 CCO", "row 2 CN"]
+    assert str(broken.passed_over[0]).startswith("the DataFrame, row 1: RDKit cannot read the SMILES 'C('")
     (tmp_path / "new.smi").write_text("\n".join(smiles) + "\n")
     torch.testing.assert_close(molecules.predict(tmp_path / "new.smi").values, found.values)
     torch.testing.assert_close(molecules.predict("CCO").values, found.values[:1])
@@ -194,13 +198,20 @@ def test_what_cannot_be_read_is_passed_over(molecules, tmp_path):
         ("absent.npz", "there is no file absent.npz"),
         ([], "there is nothing to predict for"),
         (3, "a model predicts for names, files, folders, data frames, examples, graphs of PyG and data sets; got int"),
-        ([3], "got list"),
+        ([3], "got list of int"),
         ({"a": 3}, "got dict"),
     ],
 )
 def test_what_is_nothing_to_predict_for_is_refused(what, message, numbers_model):
     with pytest.raises(IncidenceError, match=message):
         numbers_model.predict(what)
+
+
+def test_molecules_of_rdkit_are_asked_for_as_smiles(molecules):
+    mol = pytest.importorskip("rdkit.Chem").MolFromSmiles("CCO")
+    for what, got in (([mol, mol], "list of Mol"), (mol, "Mol")):
+        with pytest.raises(IncidenceError, match=rf"predicts for SMILES, names, .*; got {got}\. Molecules of RDKit are given as SMILES"):
+            molecules.predict(what)
 
 
 def test_a_table_is_nothing_for_a_model_of_graphs(classes_model):

@@ -47,7 +47,7 @@ def test_another_graph_is_predicted_with_the_names_and_columns_of_its_nodes(run,
     found = rows(capsys.readouterr().out)
     assert [row["name"] for row in found] == [f"n{100 + k}" for k in range(11)]
     assert [row["colour"] for row in found] == ["red", "blue"] * 5 + ["red"]
-    assert list(found[0])[-4:] == ["class", "p(x)", "p(y)", "p(z)"]
+    assert list(found[0])[-4:] == ["predicted", "p(x)", "p(y)", "p(z)"]
     assert main(["predict", str(run), str(new)]) == 0  # a folder with both
     assert [row["p(x)"] for row in rows(capsys.readouterr().out)] == [row["p(x)"] for row in found]
 
@@ -57,8 +57,8 @@ def test_nodes_are_called_by_their_names_as_after_training_and_files_are_told_ap
     old, new = run.parent / "old", tables(tmp_path / "new", 11, first=100)
     assert main(["predict", str(run), str(old)]) == 0
     alone = rows(capsys.readouterr().out)
-    assert list(alone[0]) == ["name", "size", "colour", "topic", "class", "p(x)", "p(y)", "p(z)"]
-    assert {row["name"]: row["class"] for row in alone} == {row["name"]: row["predicted"] for row in after}
+    assert list(alone[0]) == ["name", "size", "colour", "topic", "predicted", "p(x)", "p(y)", "p(z)"]
+    assert {row["name"]: row["predicted"] for row in alone} == {row["name"]: row["predicted"] for row in after}
     assert main(["predict", str(run), str(old), str(new)]) == 0
     both = rows(capsys.readouterr().out)
     assert list(both[0])[:2] == ["name", "file"]
@@ -78,7 +78,7 @@ def test_columns_that_are_features_stand_beside_predictions_unless_there_are_man
     assert main(["predict", str(out), str(folder)]) == 0
     found = rows(capsys.readouterr().out)
     own = ["size", "colour", "topic", *words] if is_repeated else ["topic"]
-    assert list(found[0]) == ["name", *own, "input name", "class", "p(x)", "p(y)", "p(z)"]
+    assert list(found[0]) == ["name", *own, "input name", "predicted", "p(x)", "p(y)", "p(z)"]
     assert [(row["name"], row["input name"]) for row in found] == [(f"n{k}", f"note {k}") for k in range(30)]
 
 

@@ -131,16 +131,16 @@ def test_predictions_are_those_of_the_training_code(runs, capsys):
     numbers = run.prepared.data.splits[0].test.tolist()
     main(["predict", str(runs["example"]), run.prepared.config.data])
     rows = table(capsys.readouterr().out)
-    assert list(rows[0]) == ["name", "target"]
-    assert [float(rows[k]["target"]) for k in numbers] == pytest.approx(scored.predicted[:, 0].tolist(), rel=1e-4)
+    assert list(rows[0]) == ["name", "predicted target"]
+    assert [float(rows[k]["predicted target"]) for k in numbers] == pytest.approx(scored.predicted[:, 0].tolist(), rel=1e-4)
 
 
 def test_classes_come_with_probabilities(runs, tmp_path, capsys):
     main(["predict", str(runs["graph"]), str(files(tmp_path)["graph"])])
     [row] = table(capsys.readouterr().out)
-    assert list(row) == ["name", "class", "p(large)", "p(small)"]
+    assert list(row) == ["name", "predicted", "p(large)", "p(small)"]
     assert float(row["p(large)"]) + float(row["p(small)"]) == pytest.approx(1, abs=1e-5)
-    assert row["class"] == max(("large", "small"), key=lambda name: float(row[f"p({name})"]))
+    assert row["predicted"] == max(("large", "small"), key=lambda name: float(row[f"p({name})"]))
 
 
 def test_predictions_are_one_json_object_for_other_programs(runs, tmp_path, capsys):
@@ -151,7 +151,7 @@ def test_predictions_are_one_json_object_for_other_programs(runs, tmp_path, caps
     told = json.loads(capsys.readouterr().out)
     [found] = told["predictions"]
     assert list(found) == list(row)
-    assert found["class"] == row["class"]
+    assert found["predicted"] == row["predicted"]
     assert found["p(large)"] == pytest.approx(float(row["p(large)"]), abs=1e-5)
     assert "there is no file" in told["passed_over"][0]
 
@@ -183,8 +183,10 @@ def test_values_of_edges_come_with_their_nodes_as_the_file_calls_them(tmp_path, 
     run = _run_at("{i j}", [read.example] * 6, "graph", tmp_path)
     assert main(["predict", str(run), str(tmp_path / "a.edges")]) == 0
     rows = table(capsys.readouterr().out)
-    assert list(rows[0]) == ["name", "entry", "nodes", "y"]
+    assert list(rows[0]) == ["name", "entry", "nodes", "predicted y"]
     assert [row["nodes"] for row in rows] == ["zoe bob", "zoe ann", "bob ann", "ann eve"]
+    assert main(["predict", str(run), str(tmp_path / "a.edges"), "--out", str(tmp_path / "out.csv")]) == 0
+    assert capsys.readouterr().err == f"4 predictions in {tmp_path / 'out.csv'}\n"
 
 
 def test_values_of_faces_come_with_the_numbers_of_the_file(tmp_path, capsys):
@@ -351,10 +353,11 @@ def test_a_table_is_written_at_once_or_not_at_all(runs, tmp_path, capsys):
     assert len(table(out.read_text())) == 1
     found = capsys.readouterr()
     assert found.out == ""
-    assert f"1 predictions in {out}" in found.err
+    assert f"1 prediction in {out}" in found.err
     assert not list(tmp_path.glob(".out*"))
     assert main(["predict", str(runs["graph"]), str(file), "--out", str(tmp_path / "no" / "out.csv")]) == 2
     assert main(["predict", str(runs["graph"]), str(file), "--out", str(tmp_path)]) == 2
+    assert f"{tmp_path} is a folder, and predictions are one file: give --out {tmp_path / 'predicted.csv'}." in capsys.readouterr().err
 
 
 def test_a_run_that_is_not_finished_predicts_nothing(runs, tmp_path, capsys):

@@ -62,9 +62,10 @@ Predicts with a trained network, for what it was trained on and the like:
 
 A file that cannot be read is named, and the rest goes on; the exit code is then
 1. The table has the names of the examples, what their files say about them, and
-the predictions: for values of nodes, edges or faces a row each, with the nodes
-in the column `nodes`. Of labels of nodes, `name` is the node, and `file` tells
-several graphs apart.
+the predictions, as in predictions.csv: `predicted NAME` for a number, for a
+class `predicted` and `p(NAME)` of each. Values of nodes, edges or faces have a
+row each, with the nodes in the column `nodes`. Of labels of nodes, `name` is
+the node, and `file` tells several graphs apart.
 """
 _PREDICT_EXAMPLES = """\
 examples:
@@ -254,6 +255,10 @@ def _train(arguments: argparse.Namespace) -> str:
 
 def _predict(arguments: argparse.Namespace) -> str:
     """Predicts for files; what cannot be read is named, and the rest goes on. The exit code is then 1."""
+    if arguments.out is not None and Path(arguments.out).is_dir():
+        raise IncidenceError(
+            f"{arguments.out} is a folder, and predictions are one file: give --out {Path(arguments.out) / 'predicted.csv'}."
+        )
     prediction = launch.load("prediction", "prediction")
     errors: list[IncidenceError] = []
     task, found = prediction.predict(Path(arguments.run_folder), arguments.files, errors, arguments.nodes)
@@ -265,7 +270,8 @@ def _predict(arguments: argparse.Namespace) -> str:
     if arguments.out is None:
         return text.rstrip("\n")
     launch.load("folder", "prediction").write(Path(arguments.out), text)
-    print(f"{len(found)} predictions in {arguments.out}", file=sys.stderr)
+    count = sum(len(one.rows) for one in found)
+    print(f"{count:,} prediction{'s' * (count != 1)} in {arguments.out}", file=sys.stderr)
     return ""
 
 

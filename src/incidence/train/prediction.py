@@ -216,7 +216,7 @@ def _nodes(read: Read, at: str) -> list[str]:
 
 
 def table(task: Task, found: Sequence[Prediction]) -> str:
-    """Predictions as the text of a CSV file, beside what the files say: a column that has the name of a prediction is that of the file."""
+    """Predictions as the text of a CSV file, beside what the files say; columns are called as in `predictions.csv`."""
     head, *rows = _rows(task, found)
     return csv_text([head, *([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)])
 
@@ -233,8 +233,8 @@ def _rows(task: Task, found: Sequence[Prediction]) -> list[list[object]]:
     is_class, has_names = task.kind == "classification", any(one.has_names for one in found)
     first = (["name", "file"] if len(found) > 1 else ["name"]) if has_names else ["name", "entry", "nodes"] if task.at else ["name"]
     own = list(dict.fromkeys(key for one in found for key in (*one.properties, *one.columns)))
-    values = [*(["class"] if is_class else []), *(name if task.kind == "regression" else f"p({name})" for name in task.names)]
-    made = [f"predicted {name}" if name in own else name for name in values]
+    made = [f"predicted {name}" if task.kind == "regression" else f"p({name})" for name in task.names]
+    made = ["predicted", *made] if is_class else made  # as in predictions.csv
     rows: list[list[object]] = [[*first, *apart(own, [*first, *made]), *made]]
     for name, predicted, nodes, properties, columns, _ in found:
         for number, (row, entry_nodes) in enumerate(zip(predicted, nodes, strict=True)):

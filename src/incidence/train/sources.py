@@ -19,7 +19,7 @@ from incidence.data.node_tables import READER as GRAPH_TABLES
 from incidence.data.node_tables import graph_for
 from incidence.data.pyg import PREFIX, examples_of_pyg, is_pyg, unpacked
 from incidence.data.readers import assert_alike, legible
-from incidence.data.tables import SUFFIXES, Table, has_tables, is_frame, is_table, table_of
+from incidence.data.tables import SUFFIXES, Table, has_tables, is_frame, is_table, listed, table_of
 from incidence.data.tabular import read_any, read_rows, tables_of, with_nodes
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
@@ -108,8 +108,12 @@ def _found(what: Any, spec: ModelSpec, errors: list[IncidenceError]) -> Iterator
     if items and all(isinstance(item, Example) for item in items):
         apart = (one for item in items for one in (uncollate(item) if item.is_batch else [item]))
         return _numbered((with_floats(one) for one in apart), "example")
-    kinds = "names, files, folders, data frames, examples, graphs of PyG and data sets"
-    raise IncidenceError(f"a model predicts for {kinds}; got {type(what).__name__}.")
+    smiles = "SMILES, " if spec.reader == "molecule" else ""
+    kinds = f"{smiles}names, files, folders, data frames, examples, graphs of PyG and data sets"
+    inside = sorted({type(item).__name__ for item in items}) if is_list and items else []
+    got = f"{type(what).__name__}{f' of {listed(inside)}' if inside else ''}"
+    hint = " Molecules of RDKit are given as SMILES: Chem.MolToSmiles(mol)." if "Mol" in {*inside, type(what).__name__} else ""
+    raise IncidenceError(f"a model predicts for {kinds}; got {got}.{hint}")
 
 
 def _numbered(examples: Iterable[Example], word: str) -> Iterator[Read]:

@@ -75,7 +75,8 @@ def read_records(
                 if isinstance(found, IncidenceError):
                     raise found
                 described = describe(bonded(found.mol) if by_distance else found, hydrogens)
-                sound.append((f"{name}:{number} {found.name}".rstrip(), found, described))
+                called = place if place.startswith(f"{name} ") else f"{name}:{number}"  # rows of a frame have names of their own
+                sound.append((f"{called} {found.name}".rstrip(), found, described))
             except IncidenceError as problem:
                 error = problem if source in str(problem) else IncidenceError(f"{source}, {place}: {problem}")
                 if errors is None:
