@@ -445,3 +445,13 @@ def test_masks_of_a_table_of_nodes_are_its_parts_and_no_features(tmp_path):
 def test_nodes_that_are_numbers_of_thousands_of_digits_are_names(tmp_path):
     (tmp_path / "e.csv").write_text(f"source,target\n1,2\n2,3\n{'9' * 5000},3\n")
     assert load(tmp_path / "e.csv", task="links").completion.names["node"] == ["1", "2", "3", "9" * 5000]
+
+
+def test_edges_whose_columns_differ_by_direction_say_how_tables_are_read_as_directed(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target,weight\na,b,1\nb,a,2\nb,c,3\n")
+    (tmp_path / "nodes.csv").write_text("id,label\na,x\nb,y\nc,x\n")
+    with pytest.raises(
+        IncidenceError, match=r"the row of features of the edge \(0, 1\) differs .* For tables, that is --data-options directed=true"
+    ):
+        load(tmp_path, target="label")
+    assert load(tmp_path, target="label", directed=True).examples[0].features["(i j)"].tolist() == [[1.0], [2.0], [3.0]]

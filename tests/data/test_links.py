@@ -246,7 +246,7 @@ def test_names_with_blanks_and_commas_and_missing_values_leave_edges_what_they_a
 
 
 def test_rows_of_one_graph_that_are_passed_over_are_counted_alone(tmp_path):
-    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,a\na,a\na,b\n")
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nc,d\nd,e\na,a\na,b\n")
     with pytest.warns(UserWarning, match=r"edges: 2 rows were passed over:\n"):
         load(tmp_path / "edges.csv", task="links")
 
@@ -307,3 +307,13 @@ def test_comments_of_lists_of_edges_are_no_links(tmp_path, comment, mark):
     links = load(tmp_path / "edges.txt", task="links").completion
     assert links.pattern == "{i j}"
     assert list(links.names["node"]) == ["0", "1", "2", "3"]
+
+
+def test_where_all_links_are_there_nothing_can_be_learned_and_few_absent_ones_are_told():
+    pairs = list(combinations(range(6), 2))
+    with pytest.raises(
+        IncidenceError, match=r"all entries of `\{i j\}` that there can be are there, so that nothing tells a link from none"
+    ):
+        load(pd.DataFrame(pairs, columns=["source", "target"]), task="links")
+    with pytest.warns(UserWarning, match=r"2 entries of `\{i j\}` are not there, and 13 were to be drawn"):
+        assert len(load(pd.DataFrame(pairs[2:], columns=["source", "target"]), task="links").completion.target) == 15

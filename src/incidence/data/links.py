@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -229,6 +230,12 @@ def links_of(
         folds=folds,
     )
     absent = absent_entries(completion.rows, negatives, torch.Generator().manual_seed(seed))
+    if not absent:
+        raise IncidenceError(f"{name}: all entries of `{text}` that there can be are there, so that nothing tells a link from none.")
+    if len(absent) < negatives * len(own):
+        warnings.warn(
+            f"{name}: {len(absent)} entries of `{text}` are not there, and {negatives * len(own)} were to be drawn.", stacklevel=2
+        )
     completion = completion.with_absent(absent)
     told = None if parts is None else splits_of([*parts, *(parts[k % len(parts)] for k in range(len(absent)))])
     return DataSet(

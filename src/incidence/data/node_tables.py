@@ -118,9 +118,12 @@ def read_graph(
         [] if nodes is None else columns_of(nodes, _others(nodes, [*used, _key(nodes)])), columns_of(kept_edges, _others(edges, ends))
     )
     of_edges = as_features(kept_edges, columns.edges)
-    values = {"the features": of_edges} if of_edges.shape[1] else {}
-    pairs, values = once(Pattern(text), pairs, len(names), values, edges.source)
-    features = {text: values.get("the features", torch.ones(pairs.shape[1], 1))}
+    values = {"the row of features": of_edges} if of_edges.shape[1] else {}
+    try:
+        pairs, values = once(Pattern(text), pairs, len(names), values, edges.source)
+    except IncidenceError as error:
+        raise IncidenceError(f"{error} For tables, that is --data-options directed=true.") from error
+    features = {text: values.get("the row of features", torch.ones(pairs.shape[1], 1))}
     if nodes is None and columns.nodes:
         raise IncidenceError(
             f"{edges.source}: nodes have the columns {listed([c.name for c in columns.nodes])}: give a table of nodes, too."
