@@ -163,7 +163,8 @@ def test_options_go_to_the_reader(tmp_path):
         ("file\ng0.edges\n", {}, "no column `target`; it has: file"),
         ("file,y\ng0.edges,1\n", {"target": "z"}, "no column `z`; it has: file, y"),
         ("file,y\ng0.edges,1,2\n", {}, "targets.csv, line 2: there are 3 values for 2 columns"),
-        ("file,y\ng0.edges,1\nh.edges,2\n", {}, r"lists .*h.edges, and there is no such file"),
+        ("file,y\ng0.edges,1\nh.edges,2\n", {}, r"lists .*h.edges', and there is no such file"),
+        ('file,y\n"a\nb.edges",1\n', {}, r"lists .*a\\nb.edges', and there is no such file"),
         ("file,y\ng0.edges,\ng1.edges,NaN\n", {}, "all values of the target `y` are missing"),
         ("file,y\ng0.edges,1\ng1.edges,low\n", {}, "the target `y` has numbers and text, such as 'low'"),
         ("file,y\ng0.edges,1\ng1.edges,low\n", {"task": "regression"}, "finite number for regression; got 'low'"),
@@ -217,6 +218,16 @@ def test_a_file_with_a_name_too_long_for_the_disk_is_not_there(tmp_path):
     (tmp_path / "targets.csv").write_text(f"file,y\n{'x' * 300},1\n")
     with pytest.raises(IncidenceError, match="there is no such file"):
         load(tmp_path)
+
+
+def test_a_file_of_nodes_that_is_a_link_out_of_the_folder_is_not_followed(tmp_path):
+    (tmp_path / "secret").write_text("0 7\n1 8\n2 9\n")
+    edges(tmp_path, "data/g.edges", 3)
+    (tmp_path / "data" / "g.nodes").symlink_to(tmp_path / "secret")
+    (tmp_path / "data" / "targets.csv").write_text("file,y\ng.edges,1\n")
+    with pytest.raises(IncidenceError, match=r"lists .*g\.nodes', which is not below its folder"):
+        load(tmp_path / "data")
+    assert load(tmp_path / "data", outside=True).examples[0].features["i"].shape[1] == 3
 
 
 def test_files_in_folders_below_that_of_their_table_need_no_leave(tmp_path):
@@ -454,4 +465,11 @@ def test_edges_whose_columns_differ_by_direction_say_how_tables_are_read_as_dire
         IncidenceError, match=r"the row of features of the edge \(0, 1\) differs .* For tables, that is --data-options directed=true"
     ):
         load(tmp_path, target="label")
-    assert load(tmp_path, target="label", directed=True).examples[0].features["(i j)"].tolist() == [[1.0], [2.0], [3.0]]
+    assert sorted(load(tmp_path, target="label", directed=True).examples[0].features["(i j)"].tolist()) == [[1.0], [2.0], [3.0]]
+
+
+def test_complex_features_are_refused(tmp_path):
+    pair = inc.Structure(2, {"{i j}": [[0], [1]]})
+    inc.Example(pair, {"i": torch.ones(2, 1, dtype=torch.complex64)}, torch.tensor(1)).save(tmp_path / "a.npz")
+    with pytest.raises(IncidenceError, match="the features of `i` are complex: give their real and imaginary parts as two columns"):
+        load(tmp_path / "a.npz")

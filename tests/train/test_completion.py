@@ -240,3 +240,21 @@ def test_a_set_of_nodes_comes_back_as_the_cell_that_it_was(text, columns, groupe
     found = list(csv.DictReader(io.StringIO(grouped.predict(tmp_path / "sets.csv").csv())))
     assert list(found[0]) == ["name", *columns, "predicted", "p(absent)", "p(present)"]
     assert [row[columns[0]] for row in found] == ["v0 v1 v2", "v0 v5"]
+
+
+def test_links_between_two_sorts_are_learned_and_reported(tmp_path, capsys):
+    """Who is of the same kind is linked: no number tells, as users and movies have the same ones."""
+    pairs = [(u, m) for u in range(20) for m in range(16) if (u + m) % 2 and (3 * u + m) % 5]
+    (tmp_path / "seen.csv").write_text("user,movie\n" + "".join(f"{u},{m}\n" for u, m in pairs))
+    words = ["train", "--data", str(tmp_path / "seen.csv"), "--task", "links", "--out", str(tmp_path / "run")]
+    assert main([*words, "--hidden", "8", "--depth", "2", "--epochs", "4"]) == 0
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert page.count("<svg") > 4  # curves, and cards
+    (tmp_path / "ask.csv").write_text("user,movie\n3,3\n19,0\n0,15\n")
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "run"), str(tmp_path / "ask.csv")]) == 0
+    found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["user"], row["movie"]) for row in found] == [("3", "3"), ("19", "0"), ("0", "15")]
+    (tmp_path / "ask.csv").write_text("user,movie\n3,3\n3,17\n")
+    with pytest.warns(UserWarning, match=r"1 of `movie` not in the data of the model \(17\)"):  # though there is a user 17
+        inc.load(tmp_path / "run").predict(tmp_path / "ask.csv")

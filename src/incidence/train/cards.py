@@ -37,15 +37,20 @@ _MANY_NODES = 60  # from which on nodes and edges would cover the faces
 
 
 class Card(NamedTuple):
-    """One example: its picture as SVG, its name, and what was predicted."""
+    """One example: its picture as SVG, its name, and what was predicted; and whether that is the true class, where there are classes."""
 
     picture: str
     name: str
     told: str
+    is_right: bool = True
 
 
 def cards(data: DataSet, scored: Scored) -> tuple[list[Card], list[Card]]:
-    """The examples with the largest errors, and those with the smallest; of data that is one structure, its entries."""
+    """The examples with the largest errors, and those with the smallest; of data that is one structure, its entries.
+
+    Of classes those that are found come before those that are not, however probable the true one is; if any are, the best are all right.
+    """
+    wrong = _is_wrong(data.task, scored)
     errors: dict[int, list[float]] = {}
     rows: dict[int, list[int]] = {}
     for row, ((example, entry), bad) in enumerate(zip(scored.places, badness(data.task, scored).tolist(), strict=True)):
@@ -53,10 +58,20 @@ def cards(data: DataSet, scored: Scored) -> tuple[list[Card], list[Card]]:
             one = entry if data.is_transductive else example
             errors.setdefault(one, []).append(bad)
             rows.setdefault(one, []).append(row)
-    order = sorted(errors, key=lambda one: sum(errors[one]) / len(errors[one]))
+    missed = {one: float(wrong[own].float().mean()) for one, own in rows.items()}
+    order = sorted(errors, key=lambda one: (missed[one], sum(errors[one]) / len(errors[one])))
     count, card = min(_COUNT, len(order) // 2), _entry_card if data.is_transductive else partial(_card, _smiles(data))
-    drawn = {k: card(data, scored, k, rows[k], sum(errors[k]) / len(errors[k])) for k in [*order[:count], *order[len(order) - count :]]}
-    return [drawn[k] for k in reversed(order[len(order) - count :])], [drawn[k] for k in order[:count]]
+    best = [k for k in order[:count] if not missed[k]] or order[:count]
+    shown = [*best, *order[len(order) - count :]]
+    drawn = {k: card(data, scored, k, rows[k], sum(errors[k]) / len(errors[k]))._replace(is_right=not missed[k]) for k in shown}
+    return [drawn[k] for k in reversed(order[len(order) - count :])], [drawn[k] for k in best]
+
+
+def _is_wrong(task: Task, scored: Scored) -> Tensor:
+    """Of every row, whether another class than the true one is the most probable; of numbers and labels, nobody can say so."""
+    if task.kind != "classification":
+        return torch.zeros(len(scored.target), dtype=torch.bool)
+    return scored.predicted.argmax(1) != scored.target
 
 
 def badness(task: Task, scored: Scored) -> Tensor:
@@ -105,7 +120,8 @@ def _surroundings(data: DataSet, entry: int) -> str:
         nodes, first = shown[KNOWN], torch.tensor([[len(seeds[sort])] for sort in asked.sorts.values()])
         is_near = (nodes < first).any(0)
         shown, tensors = shown.select(KNOWN, is_near), [KNOWN]
-        values[KNOWN] = data.completion.target[part.rows(KNOWN)[is_near], 0]
+        if data.completion.target.ndim > 1:  # of ratings; links are all alike
+            values[KNOWN] = data.completion.target[part.rows(KNOWN)[is_near], 0]
     try:
         return _svg(plot.structure(shown, values, tensors=tensors, labels=False, legend=False))
     except IncidenceError:
