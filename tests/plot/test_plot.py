@@ -153,3 +153,19 @@ def test_one_epoch_is_a_dot_and_every_line_has_a_colour_of_its_own():
     axis = plot.curves([{"epoch": k, **dict.fromkeys(names, 0.5)} for k in (1, 2)]).axes[0]
     assert len({line.get_color() for line in axis.lines}) == 3
     assert {line.get_marker() for line in axis.lines} == {"None"}
+
+
+def test_every_part_of_a_parity_has_a_colour_of_its_own():
+    values = (torch.rand(3, 1), torch.rand(3, 1))
+    for draw in (plot.parity, plot.residuals):
+        axis = draw(dict.fromkeys(("train", "validation", "test"), values), ["y"]).axes[0]
+        assert (
+            len({tuple(dots.get_facecolor()[0][:3]) for dots in axis.collections if dots.get_label() in ("train", "validation", "test")})
+            == 3
+        )
+
+
+def test_long_names_of_classes_leave_room_for_the_cells():
+    name = "Neoplasms benign, malignant and unspecified (incl cysts and polyps)"
+    axis = plot.confusion(torch.eye(2), torch.tensor([0, 1]), [name, "b"]).axes[0]
+    assert [text.get_text() for text in axis.get_yticklabels()] == ["Neoplasms benign, malig…", "b"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -16,8 +17,8 @@ from incidence.data import DataSet, Split, Task
 from incidence.train import Run, train
 from incidence.train.cards import badness, cards
 from incidence.train.evaluate import Scored
-from incidence.train.page import _duration, headline, themed
-from incidence.train.report import tell
+from incidence.train.page import _duration, figures_of, headline, page_text, themed
+from incidence.train.report import summary, tell
 from tests.train.small_runs import graphs
 
 EVIL = "<script>alert(1)</script>"
@@ -115,12 +116,85 @@ def test_pictures_take_the_colours_of_the_screen(evil):
 def test_numbers_are_told_with_their_unit_and_how_much_less_the_error_is(evil):
     scored = Scored(torch.zeros(4, 1), torch.zeros(4, 1), {"rmse": 0.5}, {"rmse": 2.0}, [(k, 0) for k in range(4)])
     data = replace(evil.prepared.data, task=Task("regression", ("y",), unit="eV"), metric="rmse")
-    run = replace(evil, prepared=replace(evil.prepared, data=data), evaluation=replace(evil.evaluation, parts={"test": scored}))
+    run = replace(evil, prepared=replace(evil.prepared, data=data), evaluation=replace(evil.evaluation, data=data, parts={"test": scored}))
     assert headline(run) == (
         "0.5 eV",
         "rmse on the test part",
         "A prediction is off by about 0.5 eV on 4 examples of the test part, against 2 eV for the mean of the training data: 75 % less.",
     )
+
+
+def with_scores(run: Run, task: Task, metric: str, **parts: Scored) -> Run:
+    data = replace(run.prepared.data, task=task, metric=metric)
+    return replace(run, prepared=replace(run.prepared, data=data), evaluation=replace(run.evaluation, data=data, parts=parts))
+
+
+def test_a_model_that_is_worse_than_the_baseline_says_so(evil):
+    scored = Scored(torch.zeros(4, 1), torch.zeros(4, 1), {"rmse": 3.0}, {"rmse": 2.0}, [(k, 0) for k in range(4)])
+    run = with_scores(evil, Task("regression", ("y",)), "rmse", test=scored)
+    assert headline(run)[2].endswith("against 2 for the mean of the training data. That is worse than the baseline.")
+    assert summary(run).splitlines()[1] == "That is worse than the baseline."
+    accuracy = replace(scored, metrics={"accuracy": 0.4}, baseline={"accuracy": 0.4})
+    assert with_scores(evil, Task("classification", ("a", "b")), "accuracy", test=accuracy).evaluation.cautions() == []
+
+
+@pytest.mark.parametrize(("part", "seen"), [("train", "was trained on"), ("validation", "may have been chosen by")])
+def test_a_run_without_a_test_part_says_so(evil, part, seen):
+    scored = Scored(torch.zeros(4, 1), torch.zeros(4, 1), {"rmse": 0.5}, {"rmse": 2.0}, [(k, 0) for k in range(4)])
+    run = with_scores(evil, Task("regression", ("y",)), "rmse", **{part: scored})
+    told = f"There is no test part: these are rows that the model {seen}, and others may be predicted worse."
+    assert headline(run)[2].endswith(f" {told}")
+    assert told in summary(run)
+    assert told in run.evaluation.scores()
+
+
+def test_numbers_on_scales_of_their_own_are_told_one_by_one(evil):
+    of_targets = {"gap": ({"rmse": 0.5}, {"rmse": 1.0}), "mass": ({"rmse": 300.0}, {"rmse": 200.0})}
+    scored = Scored(torch.zeros(4, 2), torch.zeros(4, 2), {"rmse": 212.0}, {"rmse": 141.0}, [(k, 0) for k in range(4)], of_targets)
+    run = with_scores(evil, Task("regression", ("gap", "mass")), "rmse", test=scored)
+    value, what, meaning = headline(run)
+    assert (value, what) == ("100 %", "of the rmse of the baseline on the test part, the mean over 2 targets")
+    each = "gap 0.5, against 1; mass 300, against 200 for the mean of the training data"
+    assert meaning == f"On 4 rows, rmse of {each}. Worse than the baseline: mass."
+    assert run.evaluation.line().endswith(f"test rmse {each}")
+    many = replace(scored, of_targets={f"t{k}": of_targets["gap"] for k in range(7)})
+    assert with_scores(evil, Task("regression", ("gap", "mass")), "rmse", test=many).evaluation.told_apart()[-1] == "and 3 more"
+
+
+def test_a_part_with_one_class_has_no_roc_curve_and_says_why(evil):
+    target, y = torch.zeros(4, dtype=torch.long), torch.full((4, 2), 0.5)
+    scored = Scored(y, target, {"accuracy": 1.0, "auc": math.nan}, {"accuracy": 1.0, "auc": math.nan}, [(k, 0) for k in range(4)])
+    run = with_scores(evil, Task("classification", ("a", "b")), "accuracy", test=scored)
+    assert list(figures_of(run)) == ["curves", "confusion"]
+    assert run.evaluation.notes() == ["The test part has one class only, a: no AUC and no ROC curve."]
+    assert "nan" not in " ".join(_Elements(page_text(run, figures_of(run))).texts)
+    of_targets = {"x": ({"auc": math.nan}, {"auc": 0.5}), "y": ({"auc": 0.75}, {"auc": 0.5})}
+    labels = torch.tensor([[0.0, 0], [0, 1], [0, 1], [0, 0]])
+    some = Scored(y, labels, {"auc": 0.75}, {"auc": 0.5}, scored.places, of_targets)
+    run = with_scores(evil, Task("multilabel", ("x", "y")), "auc", test=some)
+    assert [text.get_text() for text in figures_of(run)["roc"].axes[0].get_legend().get_texts()] == ["y (75.0 %)"]
+    assert run.evaluation.notes() == ["The test part has one value only of x: no AUC and no ROC curve."]
+
+
+@pytest.mark.parametrize(("count", "areas"), [(3, "in brackets the area below"), (14, "the areas below are the AUC of each, above")])
+def test_areas_stand_in_brackets_only_where_there_is_a_legend(evil, count, areas):
+    names = tuple(f"l{k}" for k in range(count))
+    of_targets = dict.fromkeys(names, ({"auc": 0.5}, {"auc": 0.5}))
+    labels = torch.tensor([[0.0], [1.0]]).expand(2, count)
+    scored = Scored(torch.rand(2, count), labels, {"auc": 0.5}, {"auc": 0.5}, [(0, 0), (1, 0)], of_targets)
+    run = with_scores(evil, Task("multilabel", names), "auc", test=scored)
+    assert areas in page_text(run, figures_of(run))
+
+
+def test_a_title_says_what_the_classes_are_of(evil):
+    data = replace(evil.prepared.data, task=replace(evil.prepared.data.task, target="club"), name="edges")
+    run = replace(evil, prepared=replace(evil.prepared, data=data))
+    assert "<title>edges: club (2 classes)</title>" in page_text(run, {})
+
+
+def test_learning_curves_are_figures_of_their_own(evil):
+    text = evil.folder.report.read_text()
+    assert text.count('<figure class="loss">') == text.count('<figure class="metrics">') == 1
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(0.25, "0.2 s"), (59, "59.0 s"), (61, "1 min 1 s"), (7300, "2 h 1 min")])
@@ -152,6 +226,26 @@ def test_classes_are_worst_where_the_true_one_has_the_least_probability():
     worst, best = cards(replace(data, task=Task("classification", ("a", "b"))), scored)
     assert [(card.name, card.told) for card in worst] == [("example 0", "is b, predicted a (90 %)")]
     assert [card.name for card in best] == ["example 1"]
+
+
+def test_the_best_of_classes_are_right_where_any_are():
+    data = replace(inc.data.load(graphs(6, is_classes=True)), task=Task("classification", ("a", "b", "c")))
+    predicted = torch.tensor([[0.4, 0.3, 0.3], [0.45, 0.46, 0.09], [0.0, 0.9, 0.1], [0.0, 0.9, 0.1], [0.1, 0.8, 0.1], [0.1, 0.8, 0.1]])
+    scored = Scored(predicted, torch.zeros(6, dtype=torch.long), {}, {}, [(k, 0) for k in range(6)])
+    worst, best = cards(data, scored)
+    assert [(card.name, card.is_right) for card in best] == [("example 0", True)]  # example 1 has a higher probability, and is wrong
+    assert not any(card.is_right for card in worst)
+    worst, best = cards(data, replace(scored, target=torch.full((6,), 2)))
+    assert len(best) == 3
+    assert not any(card.is_right for card in best)
+
+
+def test_what_is_best_of_nothing_right_is_called_least_wrong(evil):
+    predicted, target = torch.eye(2)[torch.ones(8, dtype=torch.long)], torch.zeros(8, dtype=torch.long)
+    scored = replace(evil.evaluation.parts["test"], predicted=predicted, target=target)
+    text = page_text(replace(evil, evaluation=replace(evil.evaluation, parts={"test": scored})), {})
+    assert "<h2>Least wrong predictions of the test part</h2>" in text
+    assert "<h2>Best predictions" not in text
 
 
 def test_molecules_are_drawn_by_rdkit_where_their_smiles_are_known(tmp_path):

@@ -153,10 +153,10 @@ def test_a_target_that_is_the_same_for_all_is_nothing_to_learn(targets, only, tm
 def test_what_is_learned_from_what_is_told_before_it_begins(tmp_path, capsys):
     frame = pandas.DataFrame({"smiles": ["C" * k for k in range(1, 13)], "kind": ["odd", "even"] * 6})
     run = train({"epochs": 1, "hidden": 4, "depth": 1, "out": str(tmp_path / "run")}, frame, is_shown=True)
-    told = "frame: 10 rows to train on, 1 to validate on, 1 to test on; predicted: kind, 2 classes; model: molecule"
+    told = "frame: 10 rows to train on, 1 to validate on, 1 to test on; predicted: kind (2 classes); model: molecule"
     assert capsys.readouterr().err.splitlines()[0] == told
     page(run)
-    assert "<dt>predicted</dt><dd>kind, 2 classes</dd>" in run.folder.report.read_text()
+    assert "<dt>predicted</dt><dd>kind (2 classes)</dd>" in run.folder.report.read_text()
 
 
 def test_training_without_any_target_is_refused(tmp_path):
@@ -170,7 +170,7 @@ def test_a_part_without_any_target_has_no_metric(tmp_path):
     bare = [e.replace(target=torch.tensor([torch.nan])) if k >= 35 else e for k, e in enumerate(graphs(40))]
     run = train({**SMALL, "out": str(tmp_path / "b")}, in_parts(bare))
     page(run)
-    assert "test rmse nan" in summary(run)
+    assert "test rmse none" in summary(run)
     assert json.loads((tmp_path / "b" / "metrics.json").read_text())["test"]["rmse"] is None
 
 

@@ -14,12 +14,28 @@ from incidence.errors import need
 from incidence.files import whole_file
 from incidence.plot.theme import LIGHT
 
-__all__ = ["Compared", "comparison", "confusion", "curves", "parity", "residuals", "roc", "save"]
+__all__ = ["MOST_COUNTED", "MOST_CURVES", "Compared", "comparison", "confusion", "curves", "cut", "parity", "residuals", "roc", "save"]
 
-_INK, _PALE = LIGHT.palette[:2]
+_INK, _PALE, _THIRD = LIGHT.palette[:3]
+_BEHIND = (_INK, _THIRD)  # of the parts below the last: training and validation
 _LIGHT_CELL, _DARK_CELL = "#f7fbff", "#08306b"  # the ends of the map Blues: on dark pages, where black and white are exchanged, they stay
 _MANY = 3_000  # points
 _IN_A_ROW = 4  # panels
+_LONGEST = 24  # letters of a name beside an axis
+MOST_CURVES: int = len(LIGHT.palette)
+"""So many ROC curves have a legend."""
+MOST_COUNTED: int = 12
+"""So many classes have their counts in the cells of a confusion."""
+
+
+def cut(name: str) -> str:
+    """A name that is short enough to stand beside an axis.
+
+    Example:
+        >>> cut("Neoplasms benign, malignant and unspecified")
+        'Neoplasms benign, malig…'
+    """
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 def _figure(width: float, height: float) -> Any:
@@ -36,8 +52,8 @@ def parity(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], uni
     """
     figure, panels = _panels(parts, names, unit)
     for axis, columns in panels:
-        for part, predicted, target in columns:
-            _dots(axis, target.tolist(), predicted.tolist(), part, part == columns[-1][0])
+        for number, (part, predicted, target) in enumerate(columns):
+            _dots(axis, target.tolist(), predicted.tolist(), part, number, number == len(columns) - 1)
         low, high = min(axis.get_xlim()[0], axis.get_ylim()[0]), max(axis.get_xlim()[1], axis.get_ylim()[1])
         axis.plot([low, high], [low, high], color="black", lw=0.8, zorder=0)
         axis.set(xlim=(low, high), ylim=(low, high), aspect="equal", ylabel="predicted")
@@ -55,8 +71,8 @@ def residuals(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], 
     """
     figure, panels = _panels(parts, names, unit)
     for axis, columns in panels:
-        for part, predicted, target in columns:
-            _dots(axis, target.tolist(), (predicted - target).tolist(), part, part == columns[-1][0])
+        for number, (part, predicted, target) in enumerate(columns):
+            _dots(axis, target.tolist(), (predicted - target).tolist(), part, number, number == len(columns) - 1)
         spread = float((predicted - target).square().nanmean().sqrt())
         axis.axhspan(-spread, spread, color=_PALE, alpha=0.12, lw=0)
         axis.axhline(0, color="black", lw=0.8, zorder=0)
@@ -76,16 +92,16 @@ def _panels(parts: Mapping[str, tuple[Tensor, Tensor]], names: Sequence[str], un
         axis.remove()
     panels = []
     for number, (axis, name) in enumerate(zip(axes, names, strict=False)):
-        axis.set_title(name, parse_math=False)  # a name is no formula, whatever dollars are in it
+        axis.set_title(cut(name), parse_math=False)  # a name is no formula, whatever dollars are in it
         axis.set_xlabel(f"measured{f' ({unit})' if unit else ''}", parse_math=False)
         columns = [(part, y[:, number], x.reshape(y.shape)[:, number]) for part, (y, x) in parts.items()]
         panels.append((axis, columns))
     return figure, panels
 
 
-def _dots(axis: Any, x: Sequence[float], y: Sequence[float], label: str, is_last: bool) -> None:
+def _dots(axis: Any, x: Sequence[float], y: Sequence[float], label: str, number: int, is_last: bool) -> None:
     """The points of one part; many of them are one image, as a page of a hundred thousand shapes is slow."""
-    look = {"s": 14, "color": _PALE, "alpha": 0.8} if is_last else {"s": 7, "color": _INK, "alpha": 0.25}
+    look = {"s": 14, "color": _PALE, "alpha": 0.8} if is_last else {"s": 7, "color": _BEHIND[number % 2], "alpha": 0.25 + 0.25 * number}
     axis.scatter(x, y, label=label, lw=0, rasterized=len(x) > _MANY, **look)
 
 
@@ -117,7 +133,7 @@ def _spans_much(values: Sequence[float]) -> bool:
 
 
 def confusion(predicted: Tensor, target: Tensor, names: Sequence[str]) -> Any:
-    """How often each class was taken for each: rows are true classes, shares of the row."""
+    """How often each class was taken for each: rows are true classes, colours shares of the row, and numbers counts if classes are few."""
     known = target >= 0
     counts = torch.zeros(len(names), len(names))
     counts.index_put_((target[known], predicted[known].argmax(-1)), torch.ones(int(known.sum())), accumulate=True)
@@ -126,10 +142,11 @@ def confusion(predicted: Tensor, target: Tensor, names: Sequence[str]) -> Any:
     figure = _figure(size, size)
     axis = figure.subplots()
     axis.imshow(shares.tolist(), cmap="Blues", vmin=0, vmax=1)
-    axis.set_xticks(range(len(names)), names, rotation=90, fontsize=8, parse_math=False)
-    axis.set_yticks(range(len(names)), names, fontsize=8, parse_math=False)
+    shown = [cut(name) for name in names]
+    axis.set_xticks(range(len(names)), shown, rotation=90, fontsize=8, parse_math=False)
+    axis.set_yticks(range(len(names)), shown, fontsize=8, parse_math=False)
     axis.set(xlabel="predicted", ylabel="true")
-    if len(names) <= 12:
+    if len(names) <= MOST_COUNTED:
         for row, column in counts.nonzero().tolist():
             color = _LIGHT_CELL if shares[row, column] > 0.5 else _DARK_CELL
             axis.text(column, row, int(counts[row, column]), ha="center", va="center", fontsize=8, color=color)
@@ -149,12 +166,12 @@ def roc(predicted: Tensor, target: Tensor, names: Sequence[str]) -> Any:
     for number, (scores, labels) in enumerate(zip(predicted.T, target.T, strict=True)):
         known = ~labels.isnan()
         found, wrong = _shares_above(scores[known], labels[known])
-        is_one_of_few = len(names) <= len(LIGHT.palette)
+        is_one_of_few = len(names) <= MOST_CURVES
         look = {"color": LIGHT.category(number), "label": names[number]} if is_one_of_few else {"color": _INK, "alpha": 0.4}
         axis.plot(wrong, found, lw=1.4 if is_one_of_few else 0.8, clip_on=False, **look)
     axis.plot([0, 1], [0, 1], color="black", lw=0.8, ls="--", zorder=0)
     axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="of the others, taken for it", ylabel="of those that have it, found")
-    if len(names) <= len(LIGHT.palette):
+    if len(names) <= MOST_CURVES:
         for text in axis.legend(frameon=False, fontsize=8, loc="lower right").get_texts():
             text.set_parse_math(False)
     return figure

@@ -35,8 +35,13 @@ HIGHER = frozenset({"accuracy", "ap", "auc", "hits@10", "hits@50"})
 """Metrics that are better the higher they are."""
 
 
+_MOST_TOLD = 4  # targets in one line
+
+
 def number(value: float, metric: str) -> str:
-    """A metric as people read it."""
+    """A metric as people read it; `none` where it is no number, as the AUC of one class."""
+    if isnan(value):
+        return "none"
     return f"{100 * value:.1f} %" if metric in HIGHER else f"{value:.4g}"
 
 
@@ -124,7 +129,38 @@ class Evaluation:
         metric, scored = self.data.metric, self.parts[self.part]
         unit = f" {self.task.unit}" if self.task.unit and metric not in HIGHER else ""
         ours, blind = (number(found[metric], metric) for found in (scored.metrics, scored.baseline))
-        return f"{self.data.name}: {self.part} {metric} {ours}{unit}, against {blind} for {blind_words(self.data, metric)}"
+        told = self.told_apart()
+        value = "; ".join(told) if told else f"{ours}{unit}, against {blind}"
+        return f"{self.data.name}: {self.part} {metric} {value} for {blind_words(self.data, metric)}"
+
+    def told_apart(self) -> list[str]:
+        """Where there are several numbers, the metric of each beside its baseline: on scales of their own, they have no common one."""
+        if self.task.kind != "regression":
+            return []
+        metric, of_targets = self.data.metric, self.parts[self.part].of_targets
+        told = [f"{name} {number(o[metric], metric)}, against {number(b[metric], metric)}" for name, (o, b) in of_targets.items()]
+        return [*told[:_MOST_TOLD], *([f"and {len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else [])]
+
+    def _verdict(self) -> str:
+        """That the baseline does better, of some or all targets; empty if it does not."""
+        metric, scored = self.data.metric, self.parts[self.part]
+        if self.task.kind == "regression" and scored.of_targets:
+            worse = [name for name, (ours, blind) in scored.of_targets.items() if _is_worse(ours[metric], blind[metric], metric)]
+            if len(worse) < len(scored.of_targets):
+                return f"Worse than the baseline: {', '.join(worse)}." if worse else ""
+        elif not _is_worse(scored.metrics[metric], scored.baseline[metric], metric):
+            return ""
+        return "That is worse than the baseline."
+
+    def cautions(self) -> list[str]:
+        """What must stand beside the metric that counts: that the baseline does better, and that there is no test part."""
+        return [*filter(None, (self._verdict(), self._caution()))]
+
+    def _caution(self) -> str:
+        if self.part == "test":
+            return ""
+        seen = "was trained on" if self.part == "train" else "may have been chosen by"
+        return f"There is no test part: these are rows that the model {seen}, and others may be predicted worse."
 
     def scores(self) -> str:
         """The metrics of every part beside those of the baseline, as a table for people, and what there is to say about them."""
@@ -132,11 +168,12 @@ class Evaluation:
         for name, part in self.parts.items():
             for metric, value in part.metrics.items():
                 lines.append(f"{name:<12}{len(part.target):>7}  {metric:<10}{value:>10.4g}{part.baseline[metric]:>10.4g}")
-        return "\n".join([*lines, *self.notes()])
+        return "\n".join([*lines, *filter(None, [self._caution()]), *self.notes()])
 
     def notes(self) -> list[str]:
         """What one must know about the metrics: what the parts are; and where hits say nothing, with fewer absent links than a rank."""
         found = [self.about] if self.about else []
+        found += [note for name, part in self.parts.items() if (note := _one_class(self.task, name, part))]
         for name, part in self.parts.items():
             absent = int((part.target == 0).sum())
             void = " and ".join(f"hits@{rank}" for rank in self.task.ranks if absent < rank)
@@ -178,6 +215,22 @@ class Evaluation:
                     told = target if isinstance(target, list) else [target]
                     rows[-1] += ["" if isnan(value) else f"{value:.7g}" for value in (*told, *y)]
         return csv_text(rows)
+
+
+def _is_worse(ours: float, blind: float, metric: str) -> bool:
+    return ours < blind if metric in HIGHER else ours > blind
+
+
+def _one_class(task: Task, name: str, part: Scored) -> str:
+    """A sentence on a part in which nothing can be told apart, so that it has no AUC and no ROC curve."""
+    if task.ranks or "auc" not in part.metrics:
+        return ""
+    if task.kind == "classification":
+        found = part.target[part.target >= 0].unique().tolist()
+        return f"The {name} part has one class only, {task.names[found[0]]}: no AUC and no ROC curve." if len(found) == 1 else ""
+    alike = [label for label, (metrics, _) in part.of_targets.items() if isnan(metrics["auc"])]
+    more = f" and {len(alike) - _MOST_TOLD} more" if len(alike) > _MOST_TOLD else ""
+    return f"The {name} part has one value only of {', '.join(alike[:_MOST_TOLD])}{more}: no AUC and no ROC curve." if alike else ""
 
 
 def _baseline(task: Task, train: Tensor, count: int, metric: str) -> Tensor:

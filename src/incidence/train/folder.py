@@ -78,6 +78,8 @@ class ModelSpec:
     def what(self) -> str:
         """What is predicted, in words."""
         names = ", ".join(self.task.names[:5]) + (", ..." if len(self.task.names) > 5 else "")
+        if self.task.kind == "classification" and self.task.target:
+            names = f"{self.task.target} ({len(self.task.names)} classes)"
         return f"{self.task.kind} of {names}{f' for every entry of `{self.task.at}`' if self.task.at else ''}"
 
     @property

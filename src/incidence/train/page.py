@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from html import escape
-from math import isfinite
+from math import isfinite, nan
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from incidence import __version__, plot
 from incidence.algebra.choice import word_for
 from incidence.algebra.layers import Layer, Network
 from incidence.algebra.reading import read
+from incidence.plot.figures import MOST_COUNTED, MOST_CURVES, cut
 from incidence.plot.theme import DARK, LIGHT, Theme
 from incidence.train.cards import Card, cards
 from incidence.train.evaluate import HIGHER, PARTS, Scored, blind_words, number
@@ -61,7 +62,6 @@ code, pre {{ font: .88em/1.5 ui-monospace, monospace }}
 pre {{ background: var(--pale); padding: 1rem; overflow-x: auto; border-radius: .4rem }}
 .grid {{ display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 12.5rem), 1fr)) }}
 .plots {{ display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); align-items: start }}
-.curves {{ grid-column: 1 / -1 }}
 figure {{ margin: 0; min-width: 0 }} .card {{ background: var(--pale); border-radius: .5rem; padding: .7rem }}
 figure svg {{ display: block; fill: var(--ink); width: 100%; height: auto; max-height: 30rem }} .card svg {{ height: 10rem }}
 figcaption {{ font-size: .86rem; margin-top: .4rem }} figcaption b {{ color: var(--ink); font-weight: 600 }}
@@ -107,7 +107,8 @@ def page_text(run: Run, drawings: Mapping[str, Any]) -> str:
     data, moment = run.prepared.data, datetime.now().astimezone()
     value, what, meaning = headline(run)
     date = f"{moment.day} {moment:%B %Y, %H:%M}"
-    plots = "".join(_plot(name, figure) for name, figure in drawings.items())
+    captions = _captions(run)
+    plots = _curves(run) + "".join(_plot(name, figure, captions[name]) for name, figure in drawings.items() if name != "curves")
     sections = [
         _section("Metrics", _metrics(run)),
         _section("Learning and predictions", f'<div class="plots">{plots}</div>'),
@@ -116,7 +117,7 @@ def page_text(run: Run, drawings: Mapping[str, Any]) -> str:
         f"<details><summary>All options</summary><pre>{escape(run.folder.config.read_text(encoding='utf-8'))}</pre></details>",
     ]
     return _PAGE.format(
-        title=escape(f"{data.name}: {', '.join(data.task.names[:3])}{', ...' if len(data.task.names) > 3 else ''}"),
+        title=escape(f"{data.name}: {run.prepared.predicted}"),
         style=_STYLE.format(light=_colours(LIGHT), dark=_colours(DARK), edges=_EDGES),
         about=escape(data.about),
         value=escape(value),
@@ -132,7 +133,14 @@ def page_text(run: Run, drawings: Mapping[str, Any]) -> str:
 def headline(run: Run) -> tuple[str, str, str]:
     """The number that counts, what it is, and what it means beside the baseline."""
     data, (part, scored) = run.prepared.data, shown_part(run)
-    metric = data.metric
+    metric, cautions = data.metric, "".join(f" {one}" for one in run.evaluation.cautions())
+    ratios = [ours[metric] / blind[metric] for ours, blind in scored.of_targets.values() if blind[metric]]
+    apart = run.evaluation.told_apart()
+    if apart and ratios and all(map(isfinite, ratios)):
+        told = "; ".join(apart)
+        share = f"{100 * sum(ratios) / len(ratios):.0f} %"
+        what = f"of the {metric} of the baseline on the {part} part, the mean over {len(ratios)} targets"
+        return share, what, f"On {len(scored.target):,} rows, {metric} of {told} for {blind_words(data, metric)}.{cautions}"
     ours, blind = scored.metrics[metric], scored.baseline[metric]
     unit = f" {data.task.unit}" if data.task.unit and metric in ("rmse", "mae") else ""
     told = f"{number(ours, metric)}{unit}" if metric in ("rmse", "mae") else number(ours, metric)
@@ -140,9 +148,9 @@ def headline(run: Run) -> tuple[str, str, str]:
     against = f"against {number(blind, metric)}{unit} for {blind_words(data, metric)}"
     if metric in HIGHER:
         right = f" {round(ours * len(scored.target)):,} of them are right." if metric == "accuracy" else ""
-        return told, f"{metric} on the {part} part", f"On {rows}, {against}.{right}"
+        return told, f"{metric} on the {part} part", f"On {rows}, {against}.{right}{cautions}"
     less = f": {100 * (1 - ours / blind):.0f} % less" if isfinite(blind) and 0 < ours < blind else ""
-    return told, f"{metric} on the {part} part", f"A prediction is off by about {told} on {rows}, {against}{less}."
+    return told, f"{metric} on the {part} part", f"A prediction is off by about {told} on {rows}, {against}{less}.{cautions}"
 
 
 def _facts(run: Run, date: str) -> Iterator[str]:
@@ -210,14 +218,14 @@ def figures_of(run: Run) -> dict[str, Any]:
     figures = {"curves": plot.curves(run.history)}
     if data.task.kind == "classification":
         figures["confusion"] = plot.confusion(scored.predicted, scored.target, data.task.names)
-    if data.task.kind == "multilabel":
-        areas = {name: f"{name} ({number(metrics['auc'], 'auc')})" for name, (metrics, _) in scored.of_targets.items()}
-        figures["roc"] = plot.roc(
-            scored.predicted, scored.target.reshape(scored.predicted.shape), [areas.get(n, n) for n in data.task.names]
-        )
-    elif "auc" in scored.metrics:
+    if data.task.kind == "multilabel" and isfinite(scored.metrics["auc"]):
+        areas = {name: metrics["auc"] for name, (metrics, _) in scored.of_targets.items()} or {data.task.names[0]: scored.metrics["auc"]}
+        kept = [k for k, name in enumerate(data.task.names) if isfinite(areas[name])]
+        names = [f"{cut(data.task.names[k])} ({number(areas[data.task.names[k]], 'auc')})" for k in kept]
+        figures["roc"] = plot.roc(scored.predicted[:, kept], scored.target.reshape(scored.predicted.shape)[:, kept], names)
+    elif data.task.kind == "classification" and isfinite(scored.metrics.get("auc", nan)):
         target = torch.where(scored.target < 0, torch.nan, scored.target.float())
-        title = f"{data.task.names[1]} ({number(scored.metrics['auc'], 'auc')})"
+        title = f"{cut(data.task.names[1])} ({number(scored.metrics['auc'], 'auc')})"
         figures["roc"] = plot.roc(scored.predicted[:, 1:], target[:, None], [title])
     if data.task.kind == "regression":
         parts = {name: evaluation.parts[name] for name in PARTS[::-1] if name in evaluation.parts}
@@ -228,21 +236,40 @@ def figures_of(run: Run) -> dict[str, Any]:
 
 
 _CAPTIONS = {
-    "curves": "Loss of training, and metrics of validation where there is such a part, epoch by epoch.",
+    "loss": "Loss, epoch by epoch.",
+    "metrics": "Metrics of the validation part, epoch by epoch.",
     "parity": "Predicted against measured values; a perfect prediction is on the line.",
     "residuals": "What is predicted too much (above the line) or too little.",
-    "roc": "Of those that have a label, how many are found, over how many others are taken for it; in brackets the area below.",
-    "confusion": "Rows are true classes, columns what was predicted; shares of the row.",
+    "roc": "Of those that have a label, how many are found, over how many others are taken for it; {areas}.",
+    "confusion": "Rows are true classes, columns what was predicted; {cells}.",
 }
 
 
-def _plot(name: str, figure: Any) -> str:
+def _captions(run: Run) -> dict[str, str]:
+    """What is said below every figure."""
+    count = len(run.prepared.data.task.names)
+    areas = "in brackets the area below" if count <= MOST_CURVES else "the areas below are the AUC of each, above"
+    cells = "colours are shares of the row" + (", and numbers are counts" if count <= MOST_COUNTED else "")
+    return {name: text.format(areas=areas, cells=cells) for name, text in _CAPTIONS.items()}
+
+
+def _curves(run: Run) -> str:
+    """The learning curves, loss and metrics each in a figure of its own, so that they stand below each other where the page is narrow."""
+    drawn = []
+    for name, is_loss in (("loss", True), ("metrics", False)):
+        rows = [{key: value for key, value in row.items() if key == "epoch" or ("loss" in key) == is_loss} for row in run.history]
+        if any(set(row) - {"epoch", "lr"} for row in rows):
+            drawn.append(_plot(name, plot.curves(rows), _CAPTIONS[name]))
+    return "".join(drawn)
+
+
+def _plot(name: str, figure: Any, caption: str) -> str:
     drawn = io.StringIO()
     figure.patch.set_alpha(0)
     figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
     svg = drawn.getvalue()[drawn.getvalue().index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    return f'<figure class="{name}">{themed(svg)}<figcaption>{_CAPTIONS[name]}</figcaption></figure>'
+    return f'<figure class="{name}">{themed(svg)}<figcaption>{caption}</figcaption></figure>'
 
 
 def _colours(theme: Theme) -> str:
@@ -270,6 +297,7 @@ def _cards(run: Run) -> Iterator[str]:
     note = f'<p class="faint">Drawn is {around}.</p>' if data.is_transductive else ""
     for word, found in zip(("Worst", "Best"), cards(data, scored), strict=True):
         if found:
+            word = "Least wrong" if word == "Best" and not any(card.is_right for card in found) else word
             yield _section(f"{word} predictions of the {part} part", f'{note}<div class="grid">{"".join(map(_card, found))}</div>')
 
 

@@ -86,7 +86,7 @@ class Prepared:
         task = self.data.task
         if task.kind != "classification":
             return listed(task.names)
-        return ", ".join(filter(None, (task.target, f"{len(task.names)} classes")))
+        return f"{task.target} ({len(task.names)} classes)" if task.target else f"{len(task.names)} classes"
 
     def told(self) -> str:
         """A line about what is learned from what."""

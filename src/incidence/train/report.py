@@ -36,7 +36,7 @@ def tell(run: Run, is_json: bool = False) -> str:
 
 def summary(run: Run) -> str:
     """The result in a few lines: the metric beside the baseline, a plot, where everything is, and what to try next."""
-    lines, (_, scored) = [run.evaluation.line(), *run.evaluation.notes(), ""], shown_part(run)
+    lines, (_, scored) = [run.evaluation.line(), *run.evaluation.cautions(), *run.evaluation.notes(), ""], shown_part(run)
     if run.evaluation.task.kind == "regression":
         measured = scored.target.reshape(scored.predicted.shape)
         lines += [plot.scatter(measured[:, 0].tolist(), scored.predicted[:, 0].tolist(), x_name="measured", y_name="predicted"), ""]
