@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from copy import copy
@@ -11,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import torch
 
 __all__ = ["SUFFIXES", "read", "samples"]
@@ -38,7 +40,8 @@ _RUN = {
 }
 """Files of a run, which are read as parts of it."""
 _EXPORTED = (".onnx", ".pt2")
-SUFFIXES = (*_TEXTS, ".json", ".npz", ".example.npz", ".sdf", *_RUN, *_EXPORTED)
+_WRITTEN = (".npz", ".example.npz", ".json", ".sdf", ".graph.npz", ".links.npz", ".hif.json.gz")
+SUFFIXES = (*_TEXTS, ".json", ".npz", ".example.npz", ".sdf", *_RUN, *_EXPORTED, ".graph.npz", ".links.npz", ".hif.json.gz")
 
 
 @lru_cache(maxsize=1)
@@ -113,8 +116,14 @@ def samples() -> dict[str, bytes]:
         structure.save(folder / "a.npz")
         inc.Example(structure, {"i": torch.ones(4, 2), "(i j)": torch.ones(2, 1)}, 0.5).save(folder / "a.example.npz")
         write_hif(hypergraph, folder / "a.json")
+        (folder / "a.hif.json.gz").write_bytes(gzip.compress((folder / "a.json").read_bytes()))
+        edges = np.array([[k, (k + 1) % 30] for k in range(30)])
+        np.savez_compressed(
+            folder / "a.graph.npz", edges=edges, labels=np.arange(30) % 2, x=np.ones((30, 2)), train_mask=np.arange(30) < 20
+        )
+        np.savez(folder / "a.links.npz", edges=edges)
         write_sdf([Molecule("m", Chem.MolFromSmiles("CCO"), {"SOL": "1.5"})] * 2, folder / "a.sdf")
-        found |= {suffix: (folder / f"a{suffix}").read_bytes() for suffix in (".npz", ".example.npz", ".json", ".sdf")}
+        found |= {suffix: (folder / f"a{suffix}").read_bytes() for suffix in _WRITTEN}
     found |= {suffix: Path(_run().name, f"model{suffix}").read_bytes() for suffix in _EXPORTED}
     return found | {suffix: Path(_run().name, "run", name).read_bytes() for suffix, name in _RUN.items()}
 
@@ -129,7 +138,9 @@ def read(path: Path) -> None:
     doors: dict[str, Callable[[Path], Any]] = {
         ".npz": inc.Structure.load,
         ".example.npz": inc.Example.load,
-        ".json": inc.geometry.convert.read_hif,
+        ".graph.npz": inc.data.load,
+        ".links.npz": lambda p: inc.data.load(p, task="links"),
+        **dict.fromkeys((".json", ".hif.json.gz"), inc.geometry.convert.read_hif),
         ".yaml": lambda p: read_config(p, {}),
         **dict.fromkeys((".obj", ".off", ".ply", ".stl"), lambda p: list(reader("mesh").read(p, []))),
         **dict.fromkeys((".edges", ".g6"), lambda p: list(reader("graph").read(p, []))),

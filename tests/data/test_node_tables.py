@@ -1,5 +1,6 @@
 """One graph from tables, data frames and arrays: nodes with labels, some of them unknown, and what is passed over."""
 
+import zipfile
 from dataclasses import asdict
 
 import numpy as np
@@ -11,7 +12,8 @@ from incidence.data.columns import Column, as_features, columns_of
 from incidence.data.node_tables import GraphColumns, graph_for
 from incidence.data.tables import Table
 from incidence.data.tabular import read_any
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, TooLargeError
+from tests.little_memory import little_memory
 
 NODES = "id,size,colour,topic,split\na,1,red,x,train\nb,2,blue,y,test\nc,4,red,,\nd,8,,x,train\n"
 EDGES = "source,target\na,b\nb,c\nc,b\n"
@@ -165,7 +167,15 @@ def test_arrays_of_a_graph_with_masks_are_read(tmp_path):
         ({"edges": np.arange(9).reshape(3, 3)}, {}, r"an edge has two nodes, as in an array of shape \[edges, 2\]; got \[3, 3\]"),
         ({"edges": np.array([[0, 5]])}, {}, "edges join nodes 0 to 2, as there are 3 labels; got 5"),
         ({"train_masks": np.ones((2, 4), dtype=bool)}, {}, "masks have a row for each split and a column for each of 3 nodes"),
-        ({"node_labels": np.array([object()] * 3)}, {}, "cannot be read as arrays of numbers"),
+        ({"node_labels": np.array([object()] * 3)}, {}, "is not a graph in arrays of numbers, or it is damaged"),
+        ({"node_labels": np.array(5)}, {}, r"`node_labels` has 1 or 2 axes, of which one is for nodes or edges; got the shape \[\]"),
+        ({"node_features": np.ones((3, 2), complex)}, {}, "`node_features` has whole or decimal numbers; got complex128"),
+        ({"node_labels": np.array(["a", "b", "c"])}, {}, "`node_labels` has whole or decimal numbers; got <U1"),
+        ({"edges": np.array([[0, 0.5]])}, {}, "`edges` joins nodes by their numbers, 0, 1, ...; got some that are not whole"),
+        ({"edges": np.array([[0, np.nan]])}, {}, "`edges` joins nodes by their numbers, 0, 1, ...; got some that are not whole"),
+        ({"edges": np.array([[0, -1]])}, {}, "edges join nodes 0 to 2, as there are 3 labels; got -1"),
+        ({"node_labels": np.array([0, 1, 10**12])}, {}, r"classes are the integers 0, 1, \.\.\. below 65,536; got 1e\+12"),
+        ({"node_labels": np.array([0, 1, 65536])}, {}, r"classes are the integers 0, 1, \.\.\. below 65,536; got 65536"),
         ({}, {"target": "x"}, "has its own labels: leave out --target"),
         ({}, {"labels": 3}, "has its own labels: leave out --data-options"),
     ],
@@ -173,6 +183,54 @@ def test_arrays_of_a_graph_with_masks_are_read(tmp_path):
 def test_arrays_that_do_not_fit_are_refused(tmp_path, changes, options, problem):
     with pytest.raises(IncidenceError, match=problem):
         load(arrays(tmp_path / "a.npz", **changes), **options)
+
+
+def test_one_number_for_each_node_is_a_column_and_any_type_of_numbers_is_read(tmp_path):
+    others = {"node_labels": np.array([0, 1, 1], np.uint64), "edges": np.array([[1.0, 0], [2, 1]])}
+    [example] = load(arrays(tmp_path / "a.npz", node_features=np.array([1, 2, 3], ">u2"), **others)).examples
+    assert example.features["i"].tolist() == [[1], [2], [3]]
+    assert example.structure.num_entries("{i j}") == 2
+
+
+def test_arrays_that_unpack_to_more_than_is_allowed_are_not_read(tmp_path, monkeypatch):
+    many = np.zeros((1 << 20, 2), np.int8)
+    np.savez_compressed(tmp_path / "a.npz", edges=many, labels=np.arange(3))
+    monkeypatch.setenv("INCIDENCE_MAX_GB", "0.001")
+    with little_memory(), pytest.raises(TooLargeError, match=r"a\.npz, unpacked, would take at least 0\.00195 GB"):
+        load(tmp_path / "a.npz")
+    monkeypatch.setenv("INCIDENCE_MAX_GB", "0.01")  # enough for the bytes, not for the numbers that they become
+    with pytest.raises(TooLargeError, match=r"a\.npz, unpacked, would take at least 0\.0156 GB"):
+        load(tmp_path / "a.npz")
+
+
+def test_an_array_that_declares_more_than_it_has_is_refused(tmp_path):
+    path = arrays(tmp_path / "a.npz")
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    assert b"(2, 2), }" in content["edges.npy"]
+    content["edges.npy"] = content["edges.npy"].replace(b"(2, 2), }             ", b"(1000000000000000, 2)}")
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, raw in content.items():
+            archive.writestr(name, raw)
+    with little_memory(), pytest.raises(IncidenceError, match=r"edges declares the shape \(1000000000000000, 2\)"):
+        load(path)
+
+
+def test_a_damaged_stream_is_told_in_a_sentence(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, edges=np.arange(2000).reshape(1000, 2), labels=np.zeros(2000, int))
+    raw = bytearray(path.read_bytes())
+    raw[200:300] = bytes(100)
+    path.write_bytes(raw)
+    with pytest.raises(IncidenceError, match=r"a\.npz is not a graph in arrays of numbers, or it is damaged"):
+        load(path)
+
+
+@pytest.mark.parametrize("largest", [10**11, 6 * 10**8, 2 * 10**6])
+def test_few_edges_do_not_make_many_nodes(largest, tmp_path):
+    np.savez(tmp_path / "a.npz", edges=np.array([[0, largest]]))
+    with little_memory(), pytest.raises(IncidenceError, match=f"1 edges have nodes up to number {largest:,}"):
+        load(tmp_path / "a.npz", task="links")
 
 
 def test_a_graph_of_pyg_with_masks_is_learned_within():

@@ -1,10 +1,12 @@
 """Tables of text: files with names of columns or none, divided by whatever, and data frames; which column is the target."""
 
 import gzip
+from pathlib import Path
+from time import perf_counter
 
 import pytest
 
-from incidence.data.tables import Table, is_frame, join_parts, read_table, table_of
+from incidence.data.tables import Table, _names, is_frame, join_parts, read_table, table_of
 from incidence.data.targets import choose_targets, is_missing, read_parts, read_targets
 from incidence.errors import IncidenceError, TooLargeError
 from tests.little_memory import little_memory
@@ -252,3 +254,17 @@ def test_double_colons_divide_lines(tmp_path):
 @pytest.mark.parametrize("text", ["N/A", "#N/A", "<NA>", "-", "?", "null", "NaN", ""])
 def test_what_stands_for_nothing_is_missing(text):
     assert is_missing(text)
+
+
+def test_the_names_of_many_columns_are_compared_in_no_time():
+    class Wide:
+        columns = tuple(range(50_000))
+
+        def __len__(self) -> int:
+            return 0
+
+    began = perf_counter()
+    assert len(_names(Path("a.csv"), list(map(str, Wide.columns)))) == 50_000
+    with pytest.raises(IncidenceError, match="the DataFrame has no rows"):
+        table_of(Wide())
+    assert perf_counter() - began < 2

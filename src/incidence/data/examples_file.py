@@ -16,6 +16,8 @@ from incidence.structure.examples import uncollate
 
 __all__ = ["EXAMPLE", "from_examples", "task_of", "with_floats"]
 
+_MOST_CLASSES = 1 << 16  # each is a number that a network gives for every row
+
 
 def _read(path: Path, errors: list[IncidenceError] | None = None) -> Iterator[Read]:
     """The example of a file that `Example.save` wrote, or the examples of a batch; there are no errors of single records."""
@@ -31,8 +33,15 @@ EXAMPLE = Reader((".npz",), _read)
 
 
 def with_floats(example: Example) -> Example:
-    """The same example with features that a network can take."""
-    return example.replace(features={key: x.float() for key, x in example.features.items()})
+    """The same example with features that a network can take: floats, and ones for what joins nodes, if only nodes have any."""
+    strange = next((key for key, x in example.features.items() if x.is_complex()), None)
+    if strange is not None:
+        raise IncidenceError(f"the features of `{strange}` are complex: give their real and imaginary parts as two columns.")
+    features = {key: x.float() for key, x in example.features.items()}
+    joining = [p for p in example.structure.patterns if p.is_open or len(p.letters) > 1]
+    if features and not any(example.structure.resolve(key) in joining for key in features):
+        features |= {str(p): torch.ones(example.structure.num_entries(p), 1) for p in joining}
+    return example.replace(features=features)
 
 
 def from_examples(
@@ -49,7 +58,7 @@ def from_examples(
     assert_alike((f"{source} {number}", example) for number, example in enumerate(examples))
     at, rows = _targets(examples, source)
     form, rows = task_of(rows, at, task, source)
-    made = [example.replace(target={at: row} if at else row) for example, row in zip(examples, rows, strict=True)]
+    made = [with_floats(example).replace(target={at: row} if at else row) for example, row in zip(examples, rows, strict=True)]
     return DataSet(
         name,
         made,
@@ -97,6 +106,8 @@ def _as_classes(rows: Sequence[Tensor], at: str, source: str) -> tuple[Task, lis
         raise IncidenceError(f"{source}: all targets are missing.")
     if bool((flat != flat.round()).any()) or int(flat.max()) < 0:
         raise IncidenceError(f"{source}: classes are the integers 0, 1, ..., with -1 where one is missing.")
+    if flat.max() >= _MOST_CLASSES:
+        raise IncidenceError(f"{source}: classes are the integers 0, 1, ... below {_MOST_CLASSES:,}; got {float(flat.max()):.6g}.")
     found = [row.nan_to_num(-1).long() if row.is_floating_point() else row.long() for row in rows]
     found = [row[..., 0] if row.ndim == bool(at) + 1 and row.shape[-1] == 1 else row for row in found]
     return Task("classification", tuple(f"class {k}" for k in range(int(flat.max()) + 1)), at=at), found

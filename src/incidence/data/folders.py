@@ -12,6 +12,7 @@ from incidence.data.arrays import from_arrays, has_arrays
 from incidence.data.building import Asked, data_set_of, from_properties
 from incidence.data.dataset import DataSet
 from incidence.data.examples_file import from_examples
+from incidence.data.graphs import beside
 from incidence.data.molecules.smiles import find_smiles
 from incidence.data.readers import READERS, read_file, reader, reader_for
 from incidence.data.tables import SUFFIXES, is_table, join_parts, read_table
@@ -67,13 +68,14 @@ def _listed(asked: Asked) -> DataSet:
         raise IncidenceError(f"{path} has no column `{missing or 'target'}`{kind}; it has: {', '.join(table.columns)}.")
     task, targets = read_targets(str(path), {name: table[name] for name in wanted}, asked.task)
     files = [asked.path / name for name in table["file"]]
-    strange = None if outside is True else next((file for file in files if not _is_below(file, asked.path)), None)
+    read = (one for file in files for one in (file, beside(file)))
+    strange = None if outside is True else next((file for file in read if not _is_below(file, asked.path)), None)
     if strange is not None:
         remedy = "If that is meant, give outside=True, or --data-options outside=true"
         raise IncidenceError(f"{path} lists {shown(str(strange))}, which is not below its folder. {remedy}.")
     absent = next((file for file in files if not isfile(file)), None)
     if absent is not None:
-        raise IncidenceError(f"{path} lists {absent}, and there is no such file.")
+        raise IncidenceError(f"{path} lists {shown(str(absent))}, and there is no such file.")
     name = reader_for(files, asked.reader)
     reads = []
     for number, file in enumerate(files):

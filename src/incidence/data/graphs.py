@@ -19,7 +19,7 @@ from incidence.structure.example import Example
 from incidence.structure.ragged import ranges
 from incidence.structure.structure import Structure
 
-__all__ = ["EDGES", "GRAPH", "graphs", "label_numbers", "node_features", "read_graph6"]
+__all__ = ["EDGES", "GRAPH", "beside", "graphs", "label_numbers", "node_features", "read_graph6"]
 
 EDGES = "{i j}"
 _PATTERN = Pattern(EDGES)
@@ -147,6 +147,11 @@ def read_graph6(line: str | bytes) -> tuple[int, Tensor]:
     return len(graph), edges.T.contiguous()
 
 
+def beside(path: Path) -> Path:
+    """Where the file of nodes beside a list of edges is, if there is one."""
+    return path.with_suffix(".nodes")
+
+
 def _read_edges(path: Path, symbols: list[int], degrees: bool) -> Read:
     lines = _lines(path)
     numbered = [all(_is_integer(word) for word in line.words[:2]) for line in lines]
@@ -157,15 +162,15 @@ def _read_edges(path: Path, symbols: list[int], degrees: bool) -> Read:
             raise IncidenceError(f"{path}, line {number}: an edge has two nodes; a node without edges is a line of {path.stem}.nodes.")
         if words[0] == words[1]:
             raise IncidenceError(f"{path}, line {number}: the edge joins {words[0]} to itself. Remove the loop: a graph here has none.")
-    beside = path.with_suffix(".nodes")
-    nodes = _lines(beside) if beside.is_file() else None
+    of_nodes = beside(path)
+    nodes = _lines(of_nodes) if of_nodes.is_file() else None
     if symbols and nodes is None:
-        raise IncidenceError(f"{path}: nodes have labels in this data, so a file {beside.name} beside it must have a line for each node.")
-    place = _places(path, beside, lines, nodes)
+        raise IncidenceError(f"{path}: nodes have labels in this data, so a file {of_nodes.name} beside it must have a line for each node.")
+    place = _places(path, of_nodes, lines, nodes)
     pairs = torch.tensor([[place[word] for word in line.words[:2]] for line in lines], dtype=torch.long).view(-1, 2).T
     # An edge may be listed in both directions, if its features agree.
     edges, values = once(_PATTERN, pairs, len(place), {"a feature": _values(path, lines, 2)}, str(path))
-    features = _node_features(beside, nodes or [], len(place), edges, symbols, degrees)
+    features = _node_features(of_nodes, nodes or [], len(place), edges, symbols, degrees)
     of_edges = values["a feature"] if values["a feature"].shape[1] else None
     [example] = graphs(torch.tensor([len(place)]), edges, features, edge_features=of_edges)
     return Read(path.name, example, tuple(place))

@@ -7,6 +7,7 @@ import gzip
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -207,7 +208,7 @@ def join_parts(tables: Mapping[str, Table]) -> Table:
 
 def _names(path: Path, words: Sequence[str]) -> list[str]:
     names = [word or f"column {k}" for k, word in enumerate(words, 1)]
-    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise IncidenceError(f"{path}: two columns are called `{twice}`. Rename one of them.")
     return names
@@ -298,7 +299,7 @@ def table_of(frame: Any, source: str = "the DataFrame") -> Table:
         IncidenceError: It has no rows, or two columns of one name.
     """
     names = [str(name) for name in frame.columns]
-    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None or not len(frame):
         what = "has no rows" if twice is None else f"has two columns `{twice}`: rename one of them"
         raise IncidenceError(f"{source} {what}.")

@@ -20,7 +20,18 @@ from incidence.files import regular_file, whole_file
 from incidence.limits import assert_size, assert_unzipped
 from incidence.structure.data import StructureData
 
-__all__ = ["arrays_of", "load", "parts_from", "read_arrays", "save", "tensor_arrays", "tensors_from", "whole_file", "write_arrays"]
+__all__ = [
+    "arrays_of",
+    "load",
+    "parts_from",
+    "read_archive",
+    "read_arrays",
+    "save",
+    "tensor_arrays",
+    "tensors_from",
+    "whole_file",
+    "write_arrays",
+]
 
 T = TypeVar("T")
 
@@ -100,6 +111,19 @@ def load(path: Any, read: Callable[[Mapping[str, Any]], T]) -> T:
     return read_arrays(path, "a structure written by `Structure.save`", _FORMAT, read)
 
 
+def read_archive(path: Any, what: str, read: Callable[[Mapping[str, Any]], T]) -> T:
+    """Reads arrays that anybody may have written; sizes are looked at first, and whatever is wrong becomes one sentence."""
+    path = regular_file(path, what)
+    with _archive(path, what) as archive:
+        assert_unzipped(archive, path)
+        try:
+            return read(Arrays(archive))
+        except IncidenceError:
+            raise
+        except _DAMAGE as error:
+            raise IncidenceError(f"{path} is not {what}, or it is damaged: {_short(error)}.") from None
+
+
 def read_arrays(path: Any, what: str, newest: int, read: Callable[[Mapping[str, Any]], T]) -> T:
     """Reads what was written as arrays; whatever is wrong with the file becomes one sentence that names it."""
     path = regular_file(path, what)
@@ -109,7 +133,7 @@ def read_arrays(path: Any, what: str, newest: int, read: Callable[[Mapping[str, 
         try:
             version = int(arrays["format"])
         except _DAMAGE as error:
-            raise IncidenceError(f"{path} is not {what}, or it is damaged: {error}.") from None
+            raise IncidenceError(f"{path} is not {what}, or it is damaged: {_short(error)}.") from None
         if version != newest:
             raise IncidenceError(f"{path} has format {version}; this version reads format {newest}. Update the library.")
         try:
@@ -117,14 +141,19 @@ def read_arrays(path: Any, what: str, newest: int, read: Callable[[Mapping[str, 
         except IncidenceError as error:
             raise IncidenceError(f"{path} is damaged: {error}") from None
         except _DAMAGE as error:
-            raise IncidenceError(f"{path} is damaged: {error} is missing or of the wrong kind.") from None
+            raise IncidenceError(f"{path} is damaged: {_short(error)} is missing or of the wrong kind.") from None
+
+
+def _short(error: Exception) -> str:
+    """What an error says, on one line: that of an archive may quote all of it."""
+    return " ".join(str(error).split())[:300]
 
 
 def _archive(path: Path, what: str) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)  # a single array or a pickle is no archive
     except _DAMAGE as error:
-        raise IncidenceError(f"{path} is not {what}, or it is damaged: {error}.") from None
+        raise IncidenceError(f"{path} is not {what}, or it is damaged: {_short(error)}.") from None
 
 
 def _integers(array: Any, axes: int) -> Tensor:

@@ -125,6 +125,7 @@ def test_a_file_without_incidences_has_no_edges(tmp_path):
             "number 0 of the nodes has a value that is no finite number",
         ),
         ({"incidences": [], "metadata": {"types": {"nodes": "uint8"}}, "nodes": [{"node": 1, "weight": 300}]}, {}, "not of their type"),
+        ({"incidences": [], "metadata": {"types": {"nodes": "qint8"}}, "nodes": [{"node": 1, "weight": 3}]}, {}, "not of their type"),
     ],
 )
 def test_files_that_do_not_fit_are_refused(content, arguments, message, tmp_path):
@@ -138,7 +139,7 @@ def test_files_that_do_not_fit_are_refused(content, arguments, message, tmp_path
         ('{"incidences": [], "nodes": [{"node": 1}, {"node": 2, "weight": 1e999}]}', "number 0 of the nodes has other numbers"),
         ('{"incidences": [], "nodes": [{"node": 1, "weight": 1e999}]}', "number 0 of the nodes has a value that is no finite number"),
         ('{"incidences": ' + "[" * 200_000, "its lists or objects lie too deep in each other"),
-        ('{"incidences": [{"node": ' + "9" * 5000 + "}]}", "is no HIF file: Exceeds the limit"),
+        ('{"incidences": [{"node": ' + "9" * 5000 + "}]}", "is no HIF file: a number has thousands of digits"),
     ],
     ids=["some numbers", "infinite", "200,000 brackets", "5,000 digits"],
 )
@@ -184,3 +185,9 @@ def test_what_a_file_cannot_hold_is_refused(example, message, tmp_path):
     with pytest.raises(IncidenceError, match=message):
         write_hif(example, tmp_path / "file")
     assert not list(tmp_path.iterdir())
+
+
+def test_numbers_of_eight_bits_are_read_as_such(tmp_path):
+    types = {"types": {"nodes": "float8_e4m3fn"}}
+    found = read_hif(write(tmp_path, incidences=PAIRS, metadata=types, nodes=[{"node": name, "weight": 2} for name in "abc"]))
+    assert (found.features["i"].dtype, found.features["i"].float().tolist()) == (torch.float8_e4m3fn, [[2], [2], [2]])

@@ -152,10 +152,11 @@ def _values(records: list[dict[str, Any]], path: Path, what: str, types: dict[st
     rows = [[value for name in names for value in own[name]] for own in found]
     try:
         values = torch.tensor(rows, dtype=kind if isinstance(kind, torch.dtype) else None)
+        is_finite = (values if values.is_complex() else values.double()).isfinite()  # there is no such question to eight bits
     except (OverflowError, RuntimeError, TypeError, ValueError):  # of numbers that are too large, or of a type that is none of numbers
         raise IncidenceError(f"{path}: the {what} have a number that is too large, or not of their type.") from None
-    if not bool(values.isfinite().all()):
-        number = int((~values.isfinite()).any(1).nonzero()[0])
+    if not bool(is_finite.all()):
+        number = int((~is_finite).any(1).nonzero()[0])
         raise IncidenceError(f"{path}: number {number} of the {what} has a value that is no finite number.")
     return values
 
