@@ -40,10 +40,10 @@ def test_what_is_just_as_large_as_is_allowed_passes_and_a_byte_more_does_not(mon
 
 def test_bytes_are_counted_as_they_unpack_and_none_is_kept(tmp_path, monkeypatch):
     path = tmp_path / "file.gz"
-    path.write_bytes(gzip.compress(bytes(1 << 24)) + gzip.compress(bytes(1 << 24)))  # the size at its end is that of the second part
+    path.write_bytes(gzip.compress(bytes(1 << 23)) + gzip.compress(bytes(1 << 23)))  # the size at its end is that of the second part
     assert_unpacked(path)
-    monkeypatch.setenv("INCIDENCE_MAX_GB", str(((1 << 25) - 1) / (1 << 30)))
-    with little_memory(), pytest.raises(TooLargeError, match=r"file\.gz, unpacked, would take at least 0\.0312 GB"):
+    monkeypatch.setenv("INCIDENCE_MAX_GB", str(((1 << 24) - 1) / (1 << 30)))
+    with little_memory(), pytest.raises(TooLargeError, match=r"file\.gz, unpacked, would take at least 0\.0156 GB"):
         assert_unpacked(path)
 
 
@@ -53,12 +53,12 @@ def packed(path, repeated: bytes, size: int, others: int = 0) -> Path:
     return path
 
 
-def test_a_packed_text_of_nothing_but_repetition_is_refused_beyond_32_mb(tmp_path, monkeypatch):
+def test_a_packed_text_of_nothing_but_repetition_is_refused_beyond_16_mb(tmp_path, monkeypatch):
     monkeypatch.delenv("INCIDENCE_MAX_GB", raising=False)
-    assert_unpacked(packed(tmp_path / "small.gz", b"[],", 31 << 20))
-    assert_unpacked(packed(tmp_path / "dense.gz", b"[],", 33 << 20, others=1 << 20))
-    bomb = packed(tmp_path / "bomb.gz", b"[],", 33 << 20)
-    said = r"bomb\.gz is text that unpacks to more than 100 times its size, and to more than 32 MB\. If that is meant, unpack it first"
+    assert_unpacked(packed(tmp_path / "small.gz", b"[],", 15 << 20))
+    assert_unpacked(packed(tmp_path / "dense.gz", b"[],", 17 << 20, others=1 << 18))
+    bomb = packed(tmp_path / "bomb.gz", b"[],", 17 << 20)
+    said = r"bomb\.gz is text that unpacks to more than 100 times its size, and to more than 16 MB\. If that is meant, unpack it first"
     with little_memory(), pytest.raises(TooLargeError, match=said):
         assert_unpacked(bomb)
     monkeypatch.setenv("INCIDENCE_MAX_GB", "2.5")
@@ -76,7 +76,7 @@ def test_a_packed_text_of_nothing_but_repetition_is_refused_beyond_32_mb(tmp_pat
     ids=["HIF", "mesh", "table", "molecules"],
 )
 def test_every_reader_of_packed_texts_refuses_repetition_before_it_makes_objects(name, repeated, read, tmp_path):
-    path = packed(tmp_path / name, repeated, 40 << 20)
+    path = packed(tmp_path / name, repeated, 20 << 20)
     with little_memory(1 << 22), pytest.raises(TooLargeError, match="is text that unpacks to more than 100 times its size"):
         read(path)
 
@@ -85,7 +85,7 @@ def test_a_text_in_an_archive_is_bounded_as_one_by_itself(tmp_path, monkeypatch)
     monkeypatch.delenv("INCIDENCE_MAX_GB", raising=False)
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("small.json", b"[]")
-        archive.writestr("bomb.json", bytes(33 << 20))
+        archive.writestr("bomb.json", bytes(17 << 20))
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         assert read_text(archive, "small.json", tmp_path / "a.zip") == b"[]"
         with little_memory(), pytest.raises(TooLargeError, match=r"bomb\.json in .*a\.zip is text that unpacks to more than 100 times"):

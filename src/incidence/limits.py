@@ -20,7 +20,7 @@ _DEFAULT = 2.0  # gigabytes
 _BYTES = 1 << 30  # of a gigabyte
 _DENSEST = 1032  # bytes that gzip packs into one, at most
 _CHUNK = 1 << 16  # bytes that are unpacked at once to be counted
-_TEXT = 32 << 20  # bytes of text that a packed file may always have: as objects of Python they take up to thirty times as many
+_TEXT = 16 << 20  # bytes of text that a packed file may always have: as objects of Python they take up to eighty times as many
 _RATIO = 100  # how many times its own size a packed text may have beyond that; ordinary tables have 3 to 20
 
 
@@ -76,7 +76,7 @@ def assert_unpacked(path: Path) -> None:
     """Refuses a text that gzip unpacks to more bytes than are allowed; they are counted, and nothing is kept.
 
     Raises:
-        TooLargeError: It does, or it has more than 32 MB and 100 times the bytes that it was packed into.
+        TooLargeError: It does, or it has more than 16 MB and 100 times the bytes that it was packed into.
         OSError, EOFError, zlib.error: It is damaged.
     """
     packed = path.stat().st_size

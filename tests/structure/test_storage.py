@@ -258,3 +258,15 @@ def test_a_single_array_is_refused(tmp_path):
     np.save(tmp_path / "array.npy", np.zeros(3))
     with pytest.raises(IncidenceError, match="not a structure written by"):
         Structure.load(tmp_path / "array.npy")
+
+
+@pytest.mark.parametrize("kind", ["bits8", "uint1", "int4", "qint8", "quint8", "float4_e2m1fn_x2"])
+def test_types_that_torch_cannot_compute_with_are_none_of_tensors(kind, tmp_path):
+    if not hasattr(torch, kind):
+        kind = "bits8"
+    Example(Structure(4), {"i": torch.ones(4, 1, dtype=torch.uint8)}).save(tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as file:
+        arrays = {**file, "feature/0/type": np.array(kind)}
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(IncidenceError, match=r"a\.npz is damaged: feature/0 is no tensor"):
+        Example.load(tmp_path / "a.npz")

@@ -6,6 +6,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
@@ -199,10 +200,23 @@ def tensors_from(arrays: Mapping[str, Any], prefix: str) -> dict[str, Tensor]:
     return {str(arrays[f"{prefix}{n}/key"]): _tensor(arrays, f"{prefix}{n}") for n in places}
 
 
+@lru_cache(maxsize=100)
+def _has_numbers(kind: torch.dtype) -> bool:
+    """Whether torch can compute with a type: of some it has no more than the name."""
+    try:
+        torch.zeros(1, dtype=kind).to(torch.complex128 if kind.is_complex else torch.float64)
+    except (RuntimeError, TypeError):
+        return False
+    return kind not in _QUANTISED
+
+
+_QUANTISED = (torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4)
+
+
 def _tensor(arrays: Mapping[str, Any], place: str) -> Tensor:
     kind = getattr(torch, str(arrays[f"{place}/type"]), None)
     raw, shape = arrays[f"{place}/bytes"], arrays[f"{place}/shape"].tolist()
     is_empty = not raw.size
-    if not isinstance(kind, torch.dtype) or raw.dtype != np.uint8 or raw.ndim != 1 or is_empty != (0 in shape):
+    if not isinstance(kind, torch.dtype) or not _has_numbers(kind) or raw.dtype != np.uint8 or raw.ndim != 1 or is_empty != (0 in shape):
         raise IncidenceError(f"{place} is no tensor.")
     return torch.from_numpy(raw).view(kind).view(shape) if not is_empty else torch.zeros(shape, dtype=kind)

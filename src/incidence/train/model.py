@@ -6,6 +6,7 @@ import csv
 from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
+from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def load(run: str | PathLike[str]) -> Any:
     Raises:
         IncidenceError: It is no folder of a run, or the run is not finished, or its files are damaged.
     """
-    path = as_path(run).expanduser()
+    path = Path(expanduser(as_path(run)))
     return ExportedModel(load_exported(path)) if path.suffix in SUFFIXES else Model(RunFolder.open(path))
 
 
@@ -188,6 +189,10 @@ class Model:
         return f"Model({str(self.folder.path)!r}: {spec.what}; {spec.model} network, {count:,} parameters; trained on {spec.data}{told})"
 
 
+def _lacks(path: Path, name: str) -> str:
+    return f"{path} is an exported model, which only predicts: `{name}` is for the folder of a run, as in inc.load('runs/solubility-1')."
+
+
 class ExportedModel:
     """A network in an ONNX file or a program of `torch.export`: it predicts what the model says that it was made from.
 
@@ -209,6 +214,20 @@ class ExportedModel:
             IncidenceError: There is nothing that it can predict for.
         """
         return predict_with(self.graph, self.spec, what, nodes)
+
+    def evaluate(self, data: Any = None, **options: Any) -> Evaluation:
+        """Is for runs, whose parts are known.
+
+        Raises:
+            IncidenceError: Always; it says what to do.
+        """
+        raise IncidenceError(_lacks(self.graph.path, "evaluate"))
+
+    def __getattr__(self, name: str) -> Any:
+        """What a `Model` has, and this has not, is told as such."""
+        if name.startswith("_") or not (hasattr(Model, name) or name in ("config", "folder", "predictor")):
+            raise AttributeError(f"an exported model has no attribute {name!r}.")
+        raise AttributeError(_lacks(self.graph.path, name))
 
     def inputs(self, what: Any) -> dict[str, Any]:
         """All inputs of the graph by name, as arrays: what a program in any language has to make for an example, or a batch of them."""
