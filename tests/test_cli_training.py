@@ -50,7 +50,7 @@ def test_a_run_tells_the_metric_the_baseline_the_folder_and_what_comes_next(data
     about = "numbers: 32 rows to train on, 4 to validate on, 4 to test on; predicted: target; model: i, {i j}"
     assert told == [f"Training on {data} (all options: incidence train --help)", about, "epoch 0 of 2"]
     page = (path / "report.html").read_text()
-    assert page.count("<svg") == 3 + 2 * 2  # curves, parity, residuals; the worst and the best of four
+    assert page.count("<svg") == 4 + 2 * 2  # loss, metrics, parity, residuals; the worst and the best of four
     assert "hidden: 4" in page
     assert {p.name for p in (path / "plots").iterdir()} == {"curves.png", "parity.png", "residuals.png"}
 
@@ -140,7 +140,7 @@ def test_data_sets_and_models_are_listed(capsys):
     assert all(word in found for word in ("solubility", "molecule-3d", "targets.csv"))
 
 
-COMMANDS = ["explain", "train", "predict", "evaluate", "compare", "sweep"]
+COMMANDS = ["explain", "train", "predict", "evaluate", "export", "compare", "sweep", "plot"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

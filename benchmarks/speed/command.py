@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from textwrap import wrap
 
 import torch
 
@@ -22,20 +23,20 @@ from incidence.errors import IncidenceError, command
 __all__ = ["main"]
 
 _ABOUT = """\
-Measures the library as users call it, against the limits of this machine, against
-the usual way of writing the same maps, and against peers. All figures are taken
-inside one run, the median of three repeats with their spread. Where the machine
-is busy with other work, the figures are printed without a verdict. `peers` and
-`steps` need PyTorch Geometric, `topomodelx` an environment of its own.
-All of them take about half an hour, mostly for the usual ways; --quick takes two
-minutes.
+Measures the library as users call it, against the limits of this machine,
+against the usual way of writing the same maps, and against peers. All figures
+are taken inside one run, the median of three repeats with their spread. Where
+the machine is busy with other work, the figures are printed without a verdict.
+`peers` and `steps` need PyTorch Geometric, `topomodelx` an environment of its
+own. All of them take about half an hour, mostly for the usual ways; --quick
+takes two minutes.
 """
 _OTHERS = """\
 also here:
-  incidence bench learn --help         what is learned, with the protocols of the literature
+  incidence bench learn --help         what is learned, by protocols of others
   incidence bench scale                ten million edges
   incidence bench algebra              how long counting and listing take
-  incidence bench train --list         training on the data sets of the literature
+  incidence bench train --list         training on data sets of the literature
 """
 
 
@@ -91,7 +92,8 @@ def _keep_memory() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
-    listed = "\n".join(f"  {name:12} {_first_sentence(measure)}" for name, measure in BENCHMARKS.items())
+    about = {name: wrap(_first_sentence(measure), 65) for name, measure in BENCHMARKS.items()}
+    listed = "\n".join(f"  {name:12} " + f"\n{'':15}".join(lines) for name, lines in about.items())
     epilog = f"benchmarks:\n{listed}\n\n{_OTHERS}"
     parser = argparse.ArgumentParser(prog=f"{command()} bench", description=_ABOUT, epilog=epilog, formatter_class=raw)
     parser.add_argument("names", nargs="*", metavar="NAME", help="which of those below; all if none is named")

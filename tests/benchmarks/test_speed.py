@@ -178,12 +178,14 @@ def test_the_command_line_lists_the_benchmarks_that_there_are(capsys):
     assert "no benchmark 'speed'; there are: limits, pool" in capsys.readouterr().err
 
 
-def test_the_help_says_what_every_benchmark_measures(capsys):
+def test_the_help_says_what_every_benchmark_measures_in_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit, match="0"):
         main(["bench", "--help"])
     told = capsys.readouterr().out
     for name, measure in BENCHMARKS.items():
         assert re.search(rf"^  {name} +\S+", told, re.MULTILINE), measure.__doc__
+    assert [line for line in told.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize(

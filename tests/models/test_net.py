@@ -11,7 +11,7 @@ import incidence as inc
 from incidence.algebra.choice import predicate
 from incidence.algebra.reading import read as in_words
 from incidence.data.lifts import lift_all
-from incidence.errors import IncidenceError
+from incidence.errors import IncidenceError, PatternError
 from incidence.models import PRESETS, IncidenceNet, find_preset, make
 from incidence.models.entries import RowScale
 from incidence.models.net import ACTIVATIONS, NORMS
@@ -219,7 +219,7 @@ def test_missing_features_are_named():
 
 
 def test_a_model_that_data_does_not_fit_is_refused():
-    with pytest.raises(IncidenceError, match=r"the model 'mesh' reads `\{i j k\}`, and the data has features of `i`, `\{i j\}`"):
+    with pytest.raises(IncidenceError, match=r"the model 'mesh' reads .*, and channels are told of `i`, `\{i j\}`: `\{i j k\}` is missing"):
         make("mesh", WIDTHS)
 
 
@@ -420,3 +420,21 @@ def test_the_encoder_may_have_a_norm_of_its_own():
         return [name for name in (type(m).__name__ for m in net.encoder) if "Norm" in name]
 
     assert [norms(first) for first in ("same", "layer", "none")] == [["BatchNorm"], ["LayerNorm"], []]
+
+
+def test_channels_that_are_missing_are_all_told():
+    with pytest.raises(
+        IncidenceError, match=r"reads `i`, `\{i j\}`, `ring=\{i \.\.\.\}`, and channels are told of `ring`: `i`, `\{i j\}` are missing"
+    ):
+        make("rings", {"ring": 4})
+    with pytest.raises(
+        IncidenceError, match=r"channels are told of `i`: `\{i j\}` is missing\. Tell them too; if the data has none, lift it"
+    ):
+        make("graph", {"i": 4})
+
+
+def test_a_tensor_by_a_name_that_is_nearly_right_is_answered_with_the_right_one():
+    with pytest.raises(IncidenceError, match=r"the model 'rings' reads no tensor `rings`: did you mean `ring`\?"):
+        make("rings", {"i": 2, "{i j}": 1, "rings": 4})
+    with pytest.raises(PatternError, match="is not a letter"):
+        make("rings", {"nonsense": 4})

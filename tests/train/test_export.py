@@ -379,3 +379,16 @@ def test_a_library_that_exporting_needs_is_named_with_its_extra(library, run, tm
     with pytest.raises(MissingExtraError, match=rf"needs {library}, which is not installed: pip install 'incidence\[export\]'"):
         inc.load(run).export(tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_exported_model_says_what_it_cannot_do(onnx_file, capsys):
+    model = inc.load(onnx_file)
+    with pytest.raises(IncidenceError, match=r"is an exported model, which only predicts: `evaluate` is for the folder of a run"):
+        model.evaluate()
+    for name in ("network", "config", "history", "export"):
+        with pytest.raises(AttributeError, match=f"is an exported model, which only predicts: `{name}` is for the folder of a run"):
+            getattr(model, name)
+    with pytest.raises(AttributeError, match="an exported model has no attribute 'nonsense'"):
+        _ = model.nonsense
+    assert main(["evaluate", str(onnx_file)]) == 2
+    assert "is an exported model, which only predicts: give the folder of its run." in capsys.readouterr().err

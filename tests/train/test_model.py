@@ -225,6 +225,15 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         inc.load(tmp_path)
 
 
+def test_a_folder_of_runs_names_them(numbers_model, tmp_path):
+    for name in ("a", "b"):
+        shutil.copytree(numbers_model.folder.path, tmp_path / name)
+    with pytest.raises(IncidenceError, match=rf"It has runs in it, give one of them: {tmp_path / 'a'}, {tmp_path / 'b'}\."):
+        inc.load(tmp_path)
+    with pytest.raises(IncidenceError, match="a file is given by its path, as a text; got 3"):
+        inc.load(3)
+
+
 # ---- evaluation
 
 
@@ -354,6 +363,11 @@ def test_a_name_that_no_model_of_the_hub_has_is_refused(name, monkeypatch):
     pytest.importorskip("huggingface_hub")
     with pytest.raises(IncidenceError, match="is no folder of a model, and cannot be had from the Hub"):
         inc.train.Model.from_pretrained(name)
+
+
+def test_a_home_that_nobody_has_is_no_run():
+    with pytest.raises(IncidenceError, match="is no folder of a run"):
+        inc.load("~nobody_at_all/run")
 
 
 def test_loading_without_its_library_names_the_extra():

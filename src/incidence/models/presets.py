@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from inspect import signature
@@ -101,12 +101,26 @@ def make(
     patterns = EquivariantMap(text).inputs
     in_channels = in_channels if isinstance(in_channels, Mapping) else {str(p): in_channels for p in patterns}
     names = {p.name: p for p in patterns if p.name}
-    given = {names.get(key) or Pattern(key): width for key, width in in_channels.items()}
-    missing = next((p for p in patterns if p not in given), None)
-    if missing is not None:
-        has = ", ".join(f"`{key}`" for key in in_channels)
-        raise IncidenceError(f"the model {name!r} reads `{missing}`, and the data has features of {has}: lift it, or choose another model.")
+    given = {names.get(key) or _pattern(key, name, [*names, *map(key_of, patterns)]): width for key, width in in_channels.items()}
+    missing = [p for p in patterns if p not in given]
+    if missing:
+        has, lacks = (", ".join(f"`{key}`" for key in some) or "nothing" for some in (in_channels, missing))
+        raise IncidenceError(
+            f"the model {name!r} reads {', '.join(f'`{p}`' for p in patterns)}, and channels are told of {has}: {lacks} "
+            f"{'is' if len(missing) == 1 else 'are'} missing. Tell them too; if the data has none, lift it, or choose another model."
+        )
     return IncidenceNet(text, {key_of(p): given[p] for p in patterns}, out_channels, **{**preset.settings, **settings})
+
+
+def _pattern(key: str, model: str, known: Sequence[str]) -> Pattern:
+    """The tensor that a key of channels means; a word that is none is answered with what the model calls its own."""
+    try:
+        return Pattern(key)
+    except PatternError as error:
+        close = get_close_matches(key, known, n=1)
+        if not close:
+            raise
+        raise IncidenceError(f"the model {model!r} reads no tensor `{key}`: did you mean `{close[0]}`?") from error
 
 
 def find_preset(name: str) -> Preset:

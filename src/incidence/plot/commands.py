@@ -19,22 +19,22 @@ __all__ = ["plot_flags"]
 
 _ABOUT = """\
 Draws a picture and writes it to a file (.svg, .pdf or .png): of a map, its
-operations, or products; of a pattern, its orbits; of a structure or file, what it looks like;
-of a run, its network.
+operations, or products; of a pattern, its orbits; of a structure or file, what
+it looks like; of a run, its network.
 """
 _EXAMPLES = """\
 examples:
-  incidence plot "i j -> i j" --out fifteen.svg            the operations of a map
-  incidence plot "i j -> i j" --as sharing --nodes 4       its matrix, weight by weight
-  incidence plot "i j * i j -> i j" --most 12              products of two matrices
-  incidence plot "{i j} {i k}"                             the orbits of a pattern
-  incidence plot "soccer ball" --values size               a named object; faces by their size
-  incidence plot cube --as poset                           its faces by rank
-  incidence plot bunny.obj --view 30 10 --theme dark       a mesh
-  incidence plot smiles:c1ccccc1O                          a molecule
-  incidence plot solubility --rows 5 800                   examples of a data set, or of a file
-  incidence plot runs/solubility-1 --as curves             a run: network (default) or curves
-  incidence plot "{i j} -> {i j}" --as plan --on cycle-5   how a layer computes on a structure
+  incidence plot "i j -> i j" --out fifteen.svg           operations of a map
+  incidence plot "i j -> i j" --as sharing --nodes 4      weights in its matrix
+  incidence plot "i j * i j -> i j" --most 12             products of matrices
+  incidence plot "{i j} {i k}"                            orbits of a pattern
+  incidence plot "soccer ball" --values size              an object by name
+  incidence plot cube --as poset                          its faces by rank
+  incidence plot bunny.obj --view 30 10 --theme dark      a mesh
+  incidence plot smiles:c1ccccc1O                         a molecule
+  incidence plot solubility --rows 5 800                  examples of data
+  incidence plot runs/solubility-1 --as curves            a run, or its network
+  incidence plot "{i j} -> {i j}" --as plan --on cycle-5  how a layer computes
 """
 
 

@@ -19,6 +19,7 @@ from incidence.errors import IncidenceError
 from incidence.models import Predictor
 from incidence.train.config import Config
 from incidence.train.evaluate import Evaluation, evaluate
+from incidence.train.exported import SUFFIXES
 from incidence.train.fitting import for_other
 from incidence.train.folder import ModelSpec, RunFolder
 from incidence.train.prepare import fingerprint, loaded, prepare
@@ -45,6 +46,8 @@ def evaluate_run(run: Path, changes: Mapping[str, Any]) -> tuple[Evaluation, str
     Raises:
         IncidenceError: The data of the run has changed; other data is for another task; or parts are asked for that it does not tell.
     """
+    if run.suffix in SUFFIXES:
+        raise IncidenceError(f"{run} is an exported model, which only predicts: give the folder of its run.")
     folder = RunFolder.open(run)
     predictor, spec = folder.load()
     trained = folder.read_config()
