@@ -140,3 +140,13 @@ def test_molecules_are_read_once(tmp_path, monkeypatch):
     (tmp_path / "a.sdf").write_text("".join(ETHANE.format(value=k) for k in range(4)))
     assert [float(e.target) for e in load(tmp_path / "a.sdf", "SOL").examples] == [0, 1, 2, 3]
     assert opened == [tmp_path / "a.sdf"]
+
+
+@pytest.mark.parametrize(("pattern", "index"), [("{i j}", [[0, 1], [1, 2]]), ("{i ...}", [[0, 1, 2, 3], [0, 0, 1, 1]])])
+def test_what_joins_nodes_has_ones_where_only_nodes_have_features(pattern, index):
+    structure = inc.Structure(4, {pattern: index})
+    bare, full = inc.Example(structure, {"i": torch.ones(4, 2)}, {"i": torch.tensor([0, 1, 0, 1])}), torch.full((2, 3), 7.0)
+    assert load(bare).examples[0].features[pattern].tolist() == [[1.0], [1.0]]
+    told = bare.replace(features={**bare.features, pattern: full})
+    assert load(told).examples[0].features[pattern].tolist() == full.tolist()
+    assert load(inc.Example(structure, {pattern: full}, {pattern: torch.tensor([0, 1])})).examples[0].features.keys() == {pattern}

@@ -123,7 +123,7 @@ def test_files_are_predicted_as_the_same_molecules_of_the_data_were(trained, sol
     known = {row["name"]: float(row["predicted solubility"]) for row in rows(trained / "predictions.csv")}
     for file in ("some.sdf", "some.smi"):
         assert main(["predict", str(trained), str(tmp_path / file), "--out", str(tmp_path / "out.csv")]) == 0
-        found = [float(row["solubility"]) for row in rows(tmp_path / "out.csv")]
+        found = [float(row["predicted solubility"]) for row in rows(tmp_path / "out.csv")]
         assert found == pytest.approx([known[solubility.names[k]] for k in places], abs=1e-4)
 
 

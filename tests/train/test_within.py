@@ -74,7 +74,7 @@ def test_agreement_is_of_classes_of_nodes_alone():
     assert agreement(load(inc.Example(ring, x, {"i": torch.zeros(300, dtype=torch.long)}), task="classification"), everything) == 1
     assert agreement(load(inc.Example(ring, x, {"i": torch.rand(300)})), everything) is None
     assert agreement(load(inc.Example(ring, x, {"{i j}": everything % 2})), everything) is None
-    assert agreement(load(inc.Example(ring, {"i": x["i"]}, {"i": everything % 2})), everything) is None
+    assert agreement(load(inc.Example(inc.Structure(300), {"i": x["i"]}, {"i": everything % 2})), everything) is None
 
 
 def bipartite(words: int) -> inc.Example:
