@@ -246,7 +246,8 @@ def sort_of(name: str, table: Table, names: Mapping[str, Sequence[str]], sorts: 
         if len(called) == 2:
             return sort, (called[0], called[1])
     of_name = [sort for sort, key in sorts.items() if _plain(key).removesuffix("id") in _plain(name)]
-    fits = [sort for sort in (of_name or sorts) if ids is not None and 2 * sum(t in set(names[sort]) for t in table[ids]) >= len(table)]
+    known = {sort: set(names[sort]) for sort in of_name or sorts}
+    fits = [sort for sort, own in known.items() if ids is not None and 2 * sum(text in own for text in table[ids]) >= len(table)]
     if len(fits) == 1 and ids is not None:
         is_graph = ends is not None or (len(table.columns) == 2 and len(set(table[ids])) < len(table))
         return fits[0], (ends or tuple(list(table.columns)[:2])) if is_graph else (ids,)
@@ -277,11 +278,11 @@ def _context(names: Mapping[str, Sequence[str]], beside: Sequence[tuple[tuple[st
 
 def of_nodes(table: Table, key: str, names: Sequence[str]) -> Tensor:
     """The features of nodes, [nodes, channels]; those that have no row get the mean of the others."""
-    if len(set(table[key])) < len(table):
-        again = next(k for k, name in enumerate(table[key]) if name in table[key][:k])
+    row: dict[str, int] = {}
+    again = next((k for k, name in enumerate(table[key]) if row.setdefault(name, k) != k), None)
+    if again is not None:
         raise IncidenceError(f"{table.source}, {table.places[again]}: `{key}` {table[key][again]!r} has a row already.")
     x = as_features(table, columns_of(table, [name for name in table.columns if name != key and not is_split(name)]))
-    row = {name: k for k, name in enumerate(table[key])}
     made = x.mean(0, keepdim=True).repeat(len(names), 1)
     known = [k for k, name in enumerate(names) if name in row]
     made[known] = x[[row[names[k]] for k in known]]
