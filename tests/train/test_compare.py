@@ -131,6 +131,16 @@ def test_runs_on_a_file_that_changed_stand_apart_and_have_no_mean_together(numbe
     assert f"mine.npz, as it was for {tmp_path / 'runs' / 'c'}: test rmse, against" in str(found)
 
 
+def test_runs_on_other_columns_of_one_file_are_told_by_their_targets(tmp_path):
+    rows = "".join(f"{'C' * (1 + k % 7)}O,{k}.5,{(7 * k) % 5}.5\n" for k in range(20))
+    (tmp_path / "mine.csv").write_text(f"smiles,a,b\n{rows}")
+    for target in "ab":
+        options = {"data": str(tmp_path / "mine.csv"), "target": target, "hidden": 4, "depth": 1, "epochs": 1}
+        train({**options, "out": str(tmp_path / "runs" / target)})
+    found = compare([tmp_path / "runs"])
+    assert [found.title(group) for group in found.groups] == ["mine.csv, a", "mine.csv, b"]
+
+
 def test_runs_with_other_lifts_or_from_a_copy_are_on_the_same_data(numbers, tmp_path):
     shutil.copy(numbers, tmp_path / "copy.npz")
     for data, model in ((numbers, "i, {i j}"), (tmp_path / "copy.npz", "rings")):

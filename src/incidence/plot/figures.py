@@ -21,6 +21,7 @@ _BEHIND = (_INK, _THIRD)  # of the parts below the last: training and validation
 _LIGHT_CELL, _DARK_CELL = "#f7fbff", "#08306b"  # the ends of the map Blues: on dark pages, where black and white are exchanged, they stay
 _MANY = 3_000  # points
 _IN_A_ROW = 4  # panels
+_LEAST_BARS = 4  # for which there is room, so that one alone is no wall
 _LONGEST = 24  # letters of a name beside an axis
 MOST_CURVES: int = len(LIGHT.palette)
 """So many ROC curves have a legend."""
@@ -231,15 +232,15 @@ def _compared(left: Any, right: Any, group: Compared) -> None:
     left.xaxis.get_major_locator().set_params(integer=True)
     right.barh(range(count), group.values, color=[colors(k / max(1, count - 1)) for k in range(count)])
     right.set_yticks(range(count), group.labels, fontsize=8, parse_math=False)
-    right.invert_yaxis()
-    if len(set(group.baselines)) == 1 and isfinite(group.baselines[0]):
-        right.axvline(group.baselines[0], color="black", lw=0.8, ls="--", label="baseline")
-        right.legend(frameon=False)
-    elif any(map(isfinite, group.baselines)):
-        places = [k for k, value in enumerate(group.baselines) if isfinite(value)]
-        look = {"color": "black", "lw": 0.8, "ls": "--", "label": "baseline"}
-        right.vlines([group.baselines[k] for k in places], [k - 0.4 for k in places], [k + 0.4 for k in places], **look)
-        right.legend(frameon=False)
+    right.set_ylim(max(count, _LEAST_BARS) - 0.5, -0.5)
+    places = [k for k, value in enumerate(group.baselines) if isfinite(value)]
+    mark: dict[str, Any] = {"color": _PALE, "lw": 1.2, "ls": "--", "label": "baseline"}  # which is seen on every bar
+    if len(set(group.baselines)) == 1 and places:
+        right.axvline(group.baselines[0], **mark)
+    elif places:
+        right.vlines([group.baselines[k] for k in places], [k - 0.4 for k in places], [k + 0.4 for k in places], **mark)
+    if places:
+        right.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
     right.set_xlabel(group.metric)
 
 

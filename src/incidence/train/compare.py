@@ -170,10 +170,12 @@ class Comparison:
         return "\n\n".join("\n".join(self._lines(group)) for group in self.groups)
 
     def title(self, group: Sequence[Result]) -> str:
-        """The data of a group by name; where others are called so, also whose it is."""
-        name = group[0].called
-        others = {one[0].on for one in self.groups if one[0].called == name}
-        return name if len(others) == 1 else f"{name}, as it was for {group[0].path}"
+        """The data of a group by name; where others are called so, also what is predicted, or whose it is."""
+        first = group[0]
+        namesakes = [one[0] for one in self.groups if one[0].called == first.called and one[0].on != first.on]
+        target = f", {first.config.target}" if namesakes and first.config.target is not None else ""
+        is_same = any((one.config.target, one.metric) == (first.config.target, first.metric) for one in namesakes)
+        return f"{first.called}{target}{f', as it was for {first.path}' if is_same else ''}"
 
     def _lines(self, group: Sequence[Result]) -> list[str]:
         first, longest, differing = group[0], max(_length(result) for result in group), _differing(group)

@@ -69,7 +69,9 @@ class Config:
     )
     smiles: str | None = _option(None, "data", "the column of a table that has SMILES, if it is not clear")
     nodes: tuple[str, ...] | None = _option(None, "data", "tables with the features, and perhaps labels, of nodes, beside a table of edges")
-    keys: tuple[str, ...] | None = _option(None, "data", "the columns of a table of ratings, or of links, that say of whom and what, as in: user movie")
+    keys: tuple[str, ...] | None = _option(
+        None, "data", "the columns of a table of ratings, or of links, that say of whom and what, as in: user movie"
+    )
     tables: tuple[str, ...] | None = _option(None, "data", "tables beside ratings: features of users or movies, or edges between them")
     metric: str | None = _option(
         None, "data", "which metric counts, if not accuracy, rmse or auc", ("accuracy", "ap", "auc", "hits@10", "hits@50", "rmse", "mae")

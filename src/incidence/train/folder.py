@@ -225,7 +225,7 @@ class RunFolder:
         """
         folder = RunFolder(path.parent if os.path.isfile(path) else path)
         if not os.path.isfile(folder.config) or not os.path.isfile(folder.spec):
-            inside = sorted(str(file.parent) for file in folder.path.glob("*/config.yaml")) if folder.path == path else []
+            inside = sorted(str(file.parent) for file in folder.path.glob("*/config.yaml")) if os.path.isdir(path) else []
             runs = f"It has runs in it, give one of them: {', '.join(inside[:5])}{', ...' if len(inside) > 5 else ''}."
             hint = runs if inside else "`incidence train` makes one."
             raise IncidenceError(f"{path} is no folder of a run: it has no config.yaml and model.json. {hint}")
