@@ -147,6 +147,7 @@ def test_what_joins_nodes_has_ones_where_only_nodes_have_features(pattern, index
     structure = inc.Structure(4, {pattern: index})
     bare, full = inc.Example(structure, {"i": torch.ones(4, 2)}, {"i": torch.tensor([0, 1, 0, 1])}), torch.full((2, 3), 7.0)
     assert load(bare).examples[0].features[pattern].tolist() == [[1.0], [1.0]]
+    assert load(bare).reader_options == {"ones": [pattern]}
     told = bare.replace(features={**bare.features, pattern: full})
     assert load(told).examples[0].features[pattern].tolist() == full.tolist()
     assert load(inc.Example(structure, {pattern: full}, {pattern: torch.tensor([0, 1])})).examples[0].features.keys() == {pattern}

@@ -438,3 +438,11 @@ def test_no_parts_are_drawn_of_other_data(runs, flag, value, tmp_path, capsys):
     inc.collate(graphs(20)).save(tmp_path / "other.npz")
     assert main(["evaluate", str(runs["example"]), "--data", str(tmp_path / "other.npz"), f"--{flag}", value]) == 2
     assert f"leave out --{flag}: nothing is trained here, so all rows of other data are one part" in capsys.readouterr().err
+
+
+def test_models_of_bare_graphs_see_the_ones_of_training_in_others(tmp_path):
+    bare = [e.replace(features={"i": e.features["i"]}) for e in graphs(12)]
+    train({"model": "i, {i j}", "epochs": 1, "hidden": 4, "depth": 1, "out": str(tmp_path / "run")}, bare)
+    full = [e.replace(features={**e.features, "{i j}": torch.ones(e.structure.num_entries("{i j}"), 1)}) for e in bare]
+    model = inc.load(tmp_path / "run")
+    assert [p.rows for p in model.predict(bare)] == [p.rows for p in model.predict(full)]

@@ -8,13 +8,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from incidence.algebra.pattern import Pattern
 from incidence.data.dataset import METRICS, DataSet, Kind, Split, Task, as_kind
 from incidence.data.readers import Read, Reader, assert_alike
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.examples import uncollate
 
-__all__ = ["EXAMPLE", "from_examples", "task_of", "with_floats"]
+__all__ = ["EXAMPLE", "from_examples", "task_of", "with_floats", "with_ones"]
 
 _MOST_CLASSES = 1 << 16  # each is a number that a network gives for every row
 
@@ -33,15 +34,26 @@ EXAMPLE = Reader((".npz",), _read)
 
 
 def with_floats(example: Example) -> Example:
-    """The same example with features that a network can take: floats, and ones for what joins nodes, if only nodes have any."""
+    """The same example with features that a network can take."""
     strange = next((key for key, x in example.features.items() if x.is_complex()), None)
     if strange is not None:
         raise IncidenceError(f"the features of `{strange}` are complex: give their real and imaginary parts as two columns.")
-    features = {key: x.float() for key, x in example.features.items()}
+    return example.replace(features={key: x.float() for key, x in example.features.items()})
+
+
+def with_ones(example: Example, patterns: Sequence[str]) -> Example:
+    """The same example with a column of ones for entries of patterns that it has no features of."""
+    has = {example.structure.resolve(key) for key in example.features}
+    lacking = [text for text in patterns if Pattern(text) not in has and Pattern(text) in example.structure.patterns]
+    ones = {text: torch.ones(example.structure.num_entries(text), 1) for text in lacking}
+    return example.replace(features={**example.features, **ones}) if ones else example
+
+
+def _bare(example: Example) -> list[str]:
+    """What joins nodes, if nothing that does has features, and nodes have some: networks would not see it."""
     joining = [p for p in example.structure.patterns if p.is_open or len(p.letters) > 1]
-    if features and not any(example.structure.resolve(key) in joining for key in features):
-        features |= {str(p): torch.ones(example.structure.num_entries(p), 1) for p in joining}
-    return example.replace(features=features)
+    has_some = not example.features or any(example.structure.resolve(key) in joining for key in example.features)
+    return [] if has_some else list(map(str, joining))
 
 
 def from_examples(
@@ -50,7 +62,8 @@ def from_examples(
     """A data set from examples with targets of one kind, for the whole structure or for the entries of one pattern.
 
     Integers are classes and other numbers are predicted as they are, unless they are 0 and 1 alone, which are two classes, or labels if
-    there are several for each; or unless the task is given. Messages name the source, or the data set.
+    there are several for each; or unless the task is given. Where only nodes have features, what joins them gets a column of ones. Messages
+    name the source, or the data set.
     """
     source = source or name
     if not examples:
@@ -58,7 +71,8 @@ def from_examples(
     assert_alike((f"{source} {number}", example) for number, example in enumerate(examples))
     at, rows = _targets(examples, source)
     form, rows = task_of(rows, at, task, source)
-    made = [with_floats(example).replace(target={at: row} if at else row) for example, row in zip(examples, rows, strict=True)]
+    bare = _bare(examples[0])
+    made = [with_ones(example, bare).replace(target={at: row} if at else row) for example, row in zip(examples, rows, strict=True)]
     return DataSet(
         name,
         made,
@@ -68,6 +82,7 @@ def from_examples(
         about=f"{len(made)} examples from {source}.",
         is_transductive=bool(at) and len(made) == 1,
         metric=METRICS[form.kind],
+        reader_options={"ones": bare} if bare else {},
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from incidence.algebra.pattern import Pattern
 from incidence.data import DATA_SETS, READERS, DataSet, Read, Reader, load, reader
 from incidence.data.arrays import graph_of_arrays, has_arrays, with_degrees
-from incidence.data.examples_file import with_floats
+from incidence.data.examples_file import with_floats, with_ones
 from incidence.data.folders import TARGETS
 from incidence.data.lifts import lift_all
 from incidence.data.molecules.smiles import are_smiles, find_smiles, read_smiles
@@ -128,7 +128,8 @@ def _of_data_set(data: DataSet) -> Iterator[Read]:
 
 
 def lifted(example: Example, spec: ModelSpec) -> Example:
-    """The example with the tensors that the lift of the model adds, unless it has all that the model reads."""
+    """The example with the tensors that the lift of the model adds, unless it has all that the model reads; ones as in training."""
+    example = with_ones(example, spec.reader_options.get("ones", ()))
     has = {example.structure.resolve(key) for key in example.features}
     if has >= {Pattern(key) for key in spec.in_channels}:
         return example
