@@ -12,7 +12,7 @@ from incidence.algebra.choice import predicate
 from incidence.algebra.reading import read as in_words
 from incidence.data.lifts import lift_all
 from incidence.errors import IncidenceError, PatternError
-from incidence.models import PRESETS, IncidenceNet, find_preset, make
+from incidence.models import PRESETS, IncidenceNet, assert_has, find_preset, make
 from incidence.models.entries import RowScale
 from incidence.models.net import ACTIVATIONS, NORMS
 from incidence.models.terms import NeighbourTerm
@@ -219,8 +219,10 @@ def test_missing_features_are_named():
 
 
 def test_a_model_that_data_does_not_fit_is_refused():
-    with pytest.raises(IncidenceError, match=r"the model 'mesh' reads .*, and channels are told of `i`, `\{i j\}`: `\{i j k\}` is missing"):
-        make("mesh", WIDTHS)
+    with pytest.raises(IncidenceError, match=r"the model 'mesh' reads `\{i j k\}`, and the data has features of `i`, `\{i j\}`: lift it"):
+        assert_has("mesh", WIDTHS)
+    assert_has("graph", WIDTHS)
+    assert_has("nodes", {})
 
 
 def test_an_unknown_model_is_refused_and_the_known_ones_are_listed():
@@ -422,15 +424,30 @@ def test_the_encoder_may_have_a_norm_of_its_own():
     assert [norms(first) for first in ("same", "layer", "none")] == [["BatchNorm"], ["LayerNorm"], []]
 
 
-def test_channels_that_are_missing_are_all_told():
+@pytest.mark.parametrize(("name", "widths"), [("rings", {"ring": 4}), ("graph", {"i": 4}), ("triangles", {"i": 2, "{i j k}": 3})])
+def test_what_a_preset_reads_and_has_no_features_is_hidden_all_the_same(name, widths):
+    net = make(name, widths, hidden=4, depth=1)
+    assert net.through == PRESETS[name].inputs
+    bare = inc.Structure(
+        4, {"{i j}": [[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]], "ring={i ...}": [[0, 1, 2, 3], [0, 0, 0, 0]], "{i j k}": [[0], [1], [2]]}
+    )
+    x = {key: torch.randn(bare.num_entries(key), width) for key, width in widths.items()}
+    assert net(x, bare).shape == (1, 1)
+    fewer = inc.Structure(
+        4, {"{i j}": [[0, 1, 2, 3], [1, 2, 3, 0]], "ring={i ...}": [[0, 1, 2, 3], [0, 0, 0, 0]], "{i j k}": [[0], [1], [2]]}
+    )
+    assert not torch.equal(net.eval()(x, bare), net(x, fewer))  # it sees what it has no features of
+
+
+def test_channels_that_are_missing_are_told():
     with pytest.raises(
-        IncidenceError, match=r"reads `i`, `\{i j\}`, `ring=\{i \.\.\.\}`, and channels are told of `ring`: `i`, `\{i j\}` are missing"
+        IncidenceError, match=r"the model 'rings' reads `i`, `\{i j\}`, .* and channels are told of `i j`: tell the others, too"
     ):
-        make("rings", {"ring": 4})
+        make("rings", {"i j": 4})
     with pytest.raises(
-        IncidenceError, match=r"channels are told of `i`: `\{i j\}` is missing\. Tell them too; if the data has none, lift it"
+        IncidenceError, match=r"the model 'i, \{i j\}' reads `i`, `\{i j\}`, and channels are told of `i`: tell the others, too"
     ):
-        make("graph", {"i": 4})
+        make("i, {i j}", {"i": 4})
 
 
 def test_a_tensor_by_a_name_that_is_nearly_right_is_answered_with_the_right_one():

@@ -2,6 +2,6 @@
 
 from incidence.models.net import IncidenceNet
 from incidence.models.predictor import Predictor
-from incidence.models.presets import PRESETS, Preset, find_preset, make, settings_of
+from incidence.models.presets import PRESETS, Preset, assert_has, find_preset, make, settings_of
 
-__all__ = ["PRESETS", "IncidenceNet", "Predictor", "Preset", "find_preset", "make", "settings_of"]
+__all__ = ["PRESETS", "IncidenceNet", "Predictor", "Preset", "assert_has", "find_preset", "make", "settings_of"]

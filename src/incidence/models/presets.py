@@ -14,7 +14,7 @@ from incidence.errors import IncidenceError, PatternError
 from incidence.models.net import IncidenceNet
 from incidence.nn.tensors import key_of
 
-__all__ = ["PRESETS", "Preset", "find_preset", "make", "settings_of"]
+__all__ = ["PRESETS", "Preset", "assert_has", "find_preset", "make", "settings_of"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ def make(
 
     Args:
         name: A preset, such as `mesh`, or tensors, such as `i, {i j}`.
-        in_channels: Channels of the features, by the text or name of a tensor, of which a preset takes those that it reads; or of all.
+        in_channels: Channels of the features, by the text or name of a tensor, of which a preset takes those that it reads; or of all. What
+            a preset reads and has no features is a hidden tensor all the same, and must be in the structure.
         out_channels: Numbers to predict for each row.
         at: The pattern whose entries have an output each; empty for one of the whole structure.
         settings: Of `IncidenceNet`, in place of those of the preset.
@@ -102,14 +103,30 @@ def make(
     in_channels = in_channels if isinstance(in_channels, Mapping) else {str(p): in_channels for p in patterns}
     names = {p.name: p for p in patterns if p.name}
     given = {names.get(key) or _pattern(key, name, [*names, *map(key_of, patterns)]): width for key, width in in_channels.items()}
-    missing = [p for p in patterns if p not in given]
-    if missing:
-        has, lacks = (", ".join(f"`{key}`" for key in some) or "nothing" for some in (in_channels, missing))
+    known = [p for p in patterns if p in given]
+    if not known or (len(known) < len(patterns) and name not in PRESETS):
         raise IncidenceError(
-            f"the model {name!r} reads {', '.join(f'`{p}`' for p in patterns)}, and channels are told of {has}: {lacks} "
-            f"{'is' if len(missing) == 1 else 'are'} missing. Tell them too; if the data has none, lift it, or choose another model."
+            f"the model {name!r} reads {', '.join(f'`{p}`' for p in patterns)}, and channels are told of "
+            f"{', '.join(f'`{key}`' for key in in_channels) or 'nothing'}: tell the others, too."
         )
-    return IncidenceNet(text, {key_of(p): given[p] for p in patterns}, out_channels, **{**preset.settings, **settings})
+    through = {} if len(known) == len(patterns) else {"through": inputs}
+    text = f"{', '.join(map(str, known))} -> {at}"
+    return IncidenceNet(text, {key_of(p): given[p] for p in known}, out_channels, **{**through, **preset.settings, **settings})
+
+
+def assert_has(name: str, in_channels: Mapping[str, int]) -> None:
+    """Refuses a model for data that lacks some of what it reads.
+
+    Raises:
+        IncidenceError: The data has no features of a tensor of the preset.
+    """
+    inputs, has = find_preset(name).inputs, {Pattern(key) for key in in_channels}
+    lacking = [p for p in EquivariantMap(f"{inputs} -> ").inputs if p not in has] if inputs is not None else []
+    if lacking:
+        wanted, has_features = (", ".join(f"`{key}`" for key in some) or "nothing" for some in (lacking, in_channels))
+        raise IncidenceError(
+            f"the model {name!r} reads {wanted}, and the data has features of {has_features}: lift it, or choose another model."
+        )
 
 
 def _pattern(key: str, model: str, known: Sequence[str]) -> Pattern:

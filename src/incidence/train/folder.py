@@ -26,7 +26,7 @@ from incidence.data.dataset import Task
 from incidence.errors import IncidenceError, command, shown
 from incidence.files import disk_trouble, whole_file
 from incidence.limits import assert_size, parse_json
-from incidence.models import Predictor, make, settings_of
+from incidence.models import Predictor, assert_has, make, settings_of
 from incidence.train.config import Config, read_config
 
 __all__ = ["ModelSpec", "RunFolder", "apart", "csv_text", "disk_trouble", "read_json", "short", "told_score", "unsound", "write"]
@@ -133,6 +133,7 @@ class ModelSpec:
 
     def _make(self) -> Predictor:
         settings = {key: tuple(v) if isinstance(v, list) else v for key, v in self.settings.items()}
+        assert_has(self.model, self.in_channels)
         net = make(self.model, self.in_channels, self.task.out_channels, self.task.at, **settings)
         return Predictor(net, self.task.kind, offset=self.offset)
 
