@@ -12,7 +12,7 @@ import incidence as inc
 from incidence.data import load
 from incidence.data.lifts import lift_all
 from incidence.errors import IncidenceError, TooLargeError
-from incidence.models import IncidenceNet, make
+from incidence.models import IncidenceNet, assert_has, make
 from incidence.models.terms import AttentionTerm, ProductTerm
 from incidence.train import RunFolder, train
 from tests.models.small import for_preset, graph
@@ -127,7 +127,10 @@ def test_wrong_products_are_refused():
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_graphs_that_were_not_lifted_are_refused(name):
     with pytest.raises(IncidenceError, match="lift it, or choose another model"):
-        make(name, {"i": 3, "{i j}": 2})
+        assert_has(name, {"i": 3, "{i j}": 2})
+    net, structure = make(name, {"i": 3, "{i j}": 2}), inc.Structure(3, {"{i j}": [[0, 1], [1, 2]]})
+    with pytest.raises(IncidenceError, match=r"`(near=)?i j`|`\{i j k\}`"):
+        net({"i": torch.ones(3, 3), "{i j}": torch.ones(2, 2)}, structure)
 
 
 # ---- as the other models
