@@ -2,16 +2,14 @@
 
 import gzip
 import os
-import random
 import zipfile
-from pathlib import Path
 
 import pytest
 
 import incidence as inc
 from incidence.errors import IncidenceError, TooLargeError, shown
 from incidence.limits import assert_size, assert_unpacked, max_bytes, parse_json, read_text
-from tests.little_memory import little_memory
+from tests.little_memory import little_memory, packed
 
 
 @pytest.mark.parametrize(("text", "expected"), [("8", 8 << 30), ("0.5", 1 << 29), ("inf", 10**9 << 30)])
@@ -47,12 +45,6 @@ def test_bytes_are_counted_as_they_unpack_and_none_is_kept(tmp_path, monkeypatch
         assert_unpacked(path)
 
 
-def packed(path, repeated: bytes, size: int, others: int = 0) -> Path:
-    """A packed text of that size, of which some bytes are not repeated."""
-    path.write_bytes(gzip.compress(repeated * (size // len(repeated)) + random.Random(0).randbytes(others)))
-    return path
-
-
 def test_a_packed_text_of_nothing_but_repetition_is_refused_beyond_16_mb(tmp_path, monkeypatch):
     monkeypatch.delenv("INCIDENCE_MAX_GB", raising=False)
     assert_unpacked(packed(tmp_path / "small.gz", b"[],", 15 << 20))
@@ -70,10 +62,9 @@ def test_a_packed_text_of_nothing_but_repetition_is_refused_beyond_16_mb(tmp_pat
     [
         ("a.hif.json.gz", b"[],", inc.geometry.convert.read_hif),
         ("a.obj.gz", b"v 1 1 1\n", inc.geometry.read_mesh),
-        ("a.csv.gz", b"1,2\n", inc.data.load),
         ("a.sdf.gz", b"$$$$\n", lambda path: list(inc.geometry.convert.read_sdf(path))),
     ],
-    ids=["HIF", "mesh", "table", "molecules"],
+    ids=["HIF", "mesh", "molecules"],
 )
 def test_every_reader_of_packed_texts_refuses_repetition_before_it_makes_objects(name, repeated, read, tmp_path):
     path = packed(tmp_path / name, repeated, 20 << 20)
@@ -130,7 +121,6 @@ READERS = {
     "read_hif": inc.geometry.convert.read_hif,
     "read_sdf": inc.geometry.convert.read_sdf,
     "read_mesh": inc.geometry.read_mesh,
-    "inc.load of an exported network": lambda name: inc.load(f"{name}.onnx"),
 }
 
 
@@ -144,18 +134,11 @@ def test_a_file_whose_name_no_disk_can_have_is_not_there(read, name):
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_a_pipe_is_refused_as_it_may_never_end(read, tmp_path):
     os.mkfifo(tmp_path / "a")
-    os.mkfifo(tmp_path / "a.onnx")
     with pytest.raises(IncidenceError, match="is not a regular file, and may never end: give the path of"):
         read(tmp_path / "a")
 
 
-def test_a_table_that_is_a_pipe_is_refused(tmp_path):
-    os.mkfifo(tmp_path / "a.csv")
-    with pytest.raises(IncidenceError, match="is not a regular file, and may never end: give the path of"):
-        inc.data.load(tmp_path / "a.csv")
-
-
-@pytest.mark.parametrize("read", [inc.Structure.load, inc.Example.load, inc.geometry.convert.read_hif, inc.load], ids=range(4))
+@pytest.mark.parametrize("read", [inc.Structure.load, inc.Example.load, inc.geometry.convert.read_hif], ids=range(3))
 def test_a_path_is_a_text(read):
     with pytest.raises(IncidenceError, match="a file is given by its path, as a text; got 5"):
         read(5)
