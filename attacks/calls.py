@@ -45,7 +45,9 @@ class Calls:
         by_test: dict[str, Call] = {}
         self.watched: dict[str, str] = {}
         """The files of tests that were watched from the first test to the last, with a digest of each."""
-        for record in map(json.loads, path.read_text(encoding="utf-8").splitlines() if path.exists() else ()):
+        for record in map(
+            json.loads, path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
+        ):
             self.watched.update(record.get("watched", {}))
             if "test" in record:
                 lines = {name: frozenset(numbers) for name, numbers in record["lines"].items()}
@@ -64,7 +66,11 @@ class Calls:
         if path.endswith(".c"):
             return [call for call in self._calls if any(name in call.lines for name in _C_BY)]
         first, last = span_of(source, line)
-        return [call for call in self._calls if any(first <= at <= last for at in call.lines.get(path, ()))]
+        return [
+            call
+            for call in self._calls
+            if any(first <= at <= last for at in call.lines.get(path, ()))
+        ]
 
 
 def span_of(source: bytes, line: int) -> tuple[int, int]:
@@ -108,7 +114,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     sys.settrace(None)
     if _FILE in os.environ:
         root = item.config.rootpath
-        record = {"test": item.nodeid, "seconds": round(time.monotonic() - begun, 3), "lines": _lines_of(codes, root)}
+        record = {
+            "test": item.nodeid,
+            "seconds": round(time.monotonic() - begun, 3),
+            "lines": _lines_of(codes, root),
+        }
         _append(Path(os.environ[_FILE]), record)
 
 
@@ -130,7 +140,9 @@ def watch(path: Path, files: Sequence[str], folder: Path, tests: WarmTests) -> N
         if watched.get(name) != digest:
             found = tests.run(["-p", "attacks.calls", name], _MOST_SECONDS)
             if found.has_failed:
-                raise SystemExit(f"tests fail before anything is broken ({found.by}): mend them first.")
+                raise SystemExit(
+                    f"tests fail before anything is broken ({found.by}): mend them first."
+                )
             _append(path, {"watched": {name: digest}})
 
 

@@ -29,11 +29,32 @@ __all__ = ["main", "mangle", "verdict"]
 
 ROOT = Path(__file__).parents[1]
 _FOUND = ROOT / "build" / "attacks" / "found"
-_ODD = [b"1" + b"0" * 400, b"9" * 5000, b"-1", b"NaN", b"1e999", b"[" * 3000, b"\0", b"\xff\xfe", b"\n", b"", b"2" * 20, b"{i"]
+_ODD = [
+    b"1" + b"0" * 400,
+    b"9" * 5000,
+    b"-1",
+    b"NaN",
+    b"1e999",
+    b"[" * 3000,
+    b"\0",
+    b"\xff\xfe",
+    b"\n",
+    b"",
+    b"2" * 20,
+    b"{i",
+]
 _TOGETHER = 500  # cases of one process
 _SECONDS, _MEMORY = 20, 8 << 30  # of work for a case, and bytes of addresses of a process
 _LONGEST = 4000  # characters of a message
-_EXECUTED = {"os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "pty.spawn", "socket.connect", "socket.getaddrinfo"}
+_EXECUTED = {
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "subprocess.Popen",
+    "pty.spawn",
+    "socket.connect",
+    "socket.getaddrinfo",
+}
 _HAS_EXECUTED = 77  # what a process ends with that has executed something
 
 
@@ -142,7 +163,9 @@ def _guarded(case: Callable[[int], str | None], numbers: Sequence[int]) -> dict[
     problems = {int(line.split()[0]): line.partition(" ")[2] for line in lines if " " in line}
     if lines[-1:] != ["end"]:
         at = int(next(line for line in reversed(lines) if " " not in line))
-        problems[at] = "something was executed" if code == _HAS_EXECUTED else f"the process ended with {code}"
+        problems[at] = (
+            "something was executed" if code == _HAS_EXECUTED else f"the process ended with {code}"
+        )
         problems |= _guarded(case, [number for number in numbers if number > at])
     return problems
 
@@ -161,9 +184,16 @@ def _load_all(sound: dict[str, bytes]) -> None:
 
 def main(words: Sequence[str]) -> int:
     """Goes on with the cases where the last run stopped, for so many minutes or cases; tells what was found."""
-    parser = argparse.ArgumentParser(prog="./run fuzz", description=(__doc__ or "").partition("\n")[2])
+    parser = argparse.ArgumentParser(
+        prog="./run fuzz", description=(__doc__ or "").partition("\n")[2]
+    )
     parser.add_argument("--minutes", type=float, default=5, help="how long (default 5)")
-    parser.add_argument("--count", type=int, default=10**5, help="cases of each kind after which to stop (default 100,000)")
+    parser.add_argument(
+        "--count",
+        type=int,
+        default=10**5,
+        help="cases of each kind after which to stop (default 100,000)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the cases")
     parser.add_argument("--only", choices=("files", "properties"), help="cases of one kind alone")
     arguments = parser.parse_args(words)
@@ -187,5 +217,7 @@ def main(words: Sequence[str]) -> int:
                     print(f"{kind} {number}: {problem}", file=sys.stderr)
                 journal.add(kind, {"cases": done[kind]})
     found = sum("problem" in record for _, record in journal)
-    print(f"{done['files']:,} files and {done['properties']:,} cases of properties; {found} broke the rule.")
+    print(
+        f"{done['files']:,} files and {done['properties']:,} cases of properties; {found} broke the rule."
+    )
     return int(found > 0)

@@ -23,7 +23,15 @@ from attacks.journal import Journal
 __all__ = ["kill_once", "main", "same_bits"]
 
 ROOT = Path(__file__).parents[1]
-_OPTIONS: dict[str, Any] = {"model": "i, {i j}", "epochs": 6, "batch_size": 8, "hidden": 6, "depth": 1, "dropout": 0.2, "validation": 0.1}
+_OPTIONS: dict[str, Any] = {
+    "model": "i, {i j}",
+    "epochs": 6,
+    "batch_size": 8,
+    "hidden": 6,
+    "depth": 1,
+    "dropout": 0.2,
+    "validation": 0.1,
+}
 _FILES = ("model.safetensors", "history.csv", "predictions.csv")
 
 
@@ -63,7 +71,9 @@ def kill_once(data: Path, whole: Path, out: Path, moments: Sequence[float]) -> t
     def go_on() -> object:
         if (out / "config.yaml").is_file() and (out / "model.json").is_file():
             return resume(out)
-        shutil.rmtree(out, ignore_errors=True)  # a run that was killed before it began is begun anew
+        shutil.rmtree(
+            out, ignore_errors=True
+        )  # a run that was killed before it began is begun anew
         return train({**_OPTIONS, "data": str(data), "out": str(out)})
 
     hits = sum(_killed_after(moment, go_on) for moment in moments)
@@ -73,8 +83,15 @@ def kill_once(data: Path, whole: Path, out: Path, moments: Sequence[float]) -> t
 
 def main(words: Sequence[str]) -> int:
     """Kills until so many runs were hit, each once or more; tells how many ended with the same bits."""
-    parser = argparse.ArgumentParser(prog="./run kill", description=(__doc__ or "").partition("\n")[2])
-    parser.add_argument("--count", type=int, default=100, help="how many runs are hit, each by up to three kills (default 100)")
+    parser = argparse.ArgumentParser(
+        prog="./run kill", description=(__doc__ or "").partition("\n")[2]
+    )
+    parser.add_argument(
+        "--count",
+        type=int,
+        default=100,
+        help="how many runs are hit, each by up to three kills (default 100)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     arguments = parser.parse_args(words)
     journal = Journal(ROOT / "build" / "attacks" / f"kills-{arguments.seed}.jsonl")
@@ -85,11 +102,16 @@ def main(words: Sequence[str]) -> int:
         while sum(record["kills"] > 0 for _, record in journal) < arguments.count:
             moments = [random.uniform(0, seconds) for _ in range(random.randint(1, 3))]
             kills, is_same = kill_once(data, whole, Path(name, f"run {len(journal)}"), moments)
-            journal.add(str(len(journal)), {"kills": kills, "same": is_same, "moments": [round(m, 3) for m in moments]})
+            journal.add(
+                str(len(journal)),
+                {"kills": kills, "same": is_same, "moments": [round(m, 3) for m in moments]},
+            )
             print(f"{kills} kills, {'the same bits' if is_same else 'OTHER BITS'}", file=sys.stderr)
     hit = [record for _, record in journal if record["kills"]]
     kills, other = sum(record["kills"] for record in hit), sum(not record["same"] for record in hit)
-    print(f"{kills} kills in {len(hit)} runs; {len(hit) - other} ended with the bits of a run that nobody disturbed, {other} with others.")
+    print(
+        f"{kills} kills in {len(hit)} runs; {len(hit) - other} ended with the bits of a run that nobody disturbed, {other} with others."
+    )
     return int(other > 0)
 
 
@@ -100,7 +122,9 @@ def _undisturbed(data: Path, out: Path) -> float:
     from tests.train.small_runs import graphs
 
     inc.collate(graphs(40)).save(data)
-    train({**_OPTIONS, "data": str(data), "out": str(out) + " first"})  # what is loaded late is loaded now
+    train(
+        {**_OPTIONS, "data": str(data), "out": str(out) + " first"}
+    )  # what is loaded late is loaded now
     begun = time.monotonic()
     train({**_OPTIONS, "data": str(data), "out": str(out)})
     return time.monotonic() - begun

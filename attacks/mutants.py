@@ -88,7 +88,9 @@ def mutants_of(path: str, source: bytes) -> list[Mutant]:
     for mutant in sorted(found, key=lambda one: (one.start, one.stop, one.new)):
         seen[mutant.key] += 1
         count = seen[mutant.key]
-        numbered.append(mutant if count == 1 else replace(mutant, place=f"{mutant.place} ({count})"))
+        numbered.append(
+            mutant if count == 1 else replace(mutant, place=f"{mutant.place} ({count})")
+        )
     return numbered
 
 
@@ -99,7 +101,9 @@ def _mutants_of_python(path: str, source: bytes) -> Iterator[Mutant]:
     for node, change, place in _changes(ast.parse(source), ""):
         start = starts[node.lineno - 1] + node.col_offset
         stop = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-        yield Mutant(path, place or "top", node.lineno, source[start:stop].decode(), change, start, stop)
+        yield Mutant(
+            path, place or "top", node.lineno, source[start:stop].decode(), change, start, stop
+        )
 
 
 def _changes(node: ast.AST, place: str) -> Iterator[tuple[ast.expr | ast.stmt, str, str]]:
@@ -122,17 +126,28 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
         for child in value if isinstance(value, list) else [value]:
             is_text = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
             is_assertion = isinstance(child, ast.keyword) and child.arg == "strict"
-            if isinstance(child, ast.AST) and not is_text and not is_assertion and not _is_about_types(child):
+            if (
+                isinstance(child, ast.AST)
+                and not is_text
+                and not is_assertion
+                and not _is_about_types(child)
+            ):
                 yield child
 
 
 def _is_list_of_names(node: ast.AST) -> bool:
-    return isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
+    return isinstance(node, ast.Assign) and any(
+        isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets
+    )
 
 
 def _is_about_types(node: ast.AST) -> bool:
     """Whether a statement does nothing when it runs, or only for type checkers."""
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
 
 
 def _changed(node: ast.expr | ast.stmt) -> Iterator[str]:
@@ -153,12 +168,27 @@ def _changed(node: ast.expr | ast.stmt) -> Iterator[str]:
         yield f"({ast.unparse(ast.IfExp(node.test, node.orelse, node.body))})"
     elif isinstance(node, ast.AugAssign):
         yield ast.unparse(ast.Assign([node.target], node.value, lineno=node.lineno))
-    elif (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)) or isinstance(node, (ast.Continue, ast.Break)):
+    elif (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)) or isinstance(
+        node, (ast.Continue, ast.Break)
+    ):
         yield "pass"
 
 
-_TOKENS = {"+=": "-=", "<": "<=", "+": "-", "-": "+", "*": "+", "==": "!=", "&&": "||", "||": "&&", "0": "1", "1": "2"}
-_OPERATOR = re.compile(r"(?<=[\w\])] )(\+=|<|\+|-|\*|==|&&|\|\|)(?= [\w(*])|(?<![\w.])([01])(?![\w.])")
+_TOKENS = {
+    "+=": "-=",
+    "<": "<=",
+    "+": "-",
+    "-": "+",
+    "*": "+",
+    "==": "!=",
+    "&&": "||",
+    "||": "&&",
+    "0": "1",
+    "1": "2",
+}
+_OPERATOR = re.compile(
+    r"(?<=[\w\])] )(\+=|<|\+|-|\*|==|&&|\|\|)(?= [\w(*])|(?<![\w.])([01])(?![\w.])"
+)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|^\s*#[^\n]*", re.DOTALL | re.MULTILINE)
 
 
@@ -169,5 +199,7 @@ def _mutants_of_c(path: str, source: bytes) -> Iterator[Mutant]:
     for match in _OPERATOR.finditer(code):
         start, stop = (len(text[:place].encode()) for place in match.span())
         line = text.count("\n", 0, match.start()) + 1
-        around = _short(text[text.rfind("\n", 0, match.start()) + 1 : (text + "\n").index("\n", match.end())])
+        around = _short(
+            text[text.rfind("\n", 0, match.start()) + 1 : (text + "\n").index("\n", match.end())]
+        )
         yield Mutant(path, around, line, match[0], _TOKENS[match[0]], start, stop)

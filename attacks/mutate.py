@@ -35,18 +35,32 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("algebra", "kernels", "nn", "plans", "structure")
 _EQUIVALENTS = Path(__file__).with_name("equivalents.txt")
 _NEAREST, _OTHERS = 15, 100  # seconds of tests, as long as they took when they were watched
-_LEAST, _TIMES = 30, 3  # seconds of work that any tests may take, and how many times as long as they took before
+_LEAST, _TIMES = (
+    30,
+    3,
+)  # seconds of work that any tests may take, and how many times as long as they took before
 
 
 def all_mutants(root: Path = ROOT, packages: Sequence[str] = PACKAGES) -> list[Mutant]:
     """Every mutant of some packages."""
-    files = [p for name in packages for p in sorted((root / "src" / "incidence" / name).rglob("*")) if p.suffix in (".py", ".c")]
-    return [mutant for path in files for mutant in mutants_of(str(path.relative_to(root)), path.read_bytes())]
+    files = [
+        p
+        for name in packages
+        for p in sorted((root / "src" / "incidence" / name).rglob("*"))
+        if p.suffix in (".py", ".c")
+    ]
+    return [
+        mutant
+        for path in files
+        for mutant in mutants_of(str(path.relative_to(root)), path.read_bytes())
+    ]
 
 
 def draw(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
     """Some of the mutants, by a number made of the seed and of what each is called: they stay drawn when code changes elsewhere."""
-    return sorted(mutants, key=lambda mutant: hashlib.blake2b(f"{seed} {mutant.key}".encode()).digest())[:count]
+    return sorted(
+        mutants, key=lambda mutant: hashlib.blake2b(f"{seed} {mutant.key}".encode()).digest()
+    )[:count]
 
 
 def equivalents(path: Path = _EQUIVALENTS) -> dict[str, str]:
@@ -70,17 +84,33 @@ def stages(mutant: Mutant, calls: Calls, source: bytes) -> list[list[Call]]:
             return 0
         return 1 if file.startswith((f"tests/{package}/", f"src/incidence/{package}/")) else 2
 
-    found = sorted(calls.of(mutant.path, source, mutant.line), key=distance)  # and the quickest first, as they were
+    found = sorted(
+        calls.of(mutant.path, source, mutant.line), key=distance
+    )  # and the quickest first, as they were
     nearest = chosen(found, _NEAREST)
     # What runs in another process, or is followed by a compiler, is not seen to be called.
-    hidden = [call for call in calls if call not in found and (mutant.path in call.lines or not distance(call))]
-    return [stage for stage in (nearest, chosen(found[len(nearest) :], _OTHERS), chosen(sorted(hidden, key=distance), _OTHERS)) if stage]
+    hidden = [
+        call
+        for call in calls
+        if call not in found and (mutant.path in call.lines or not distance(call))
+    ]
+    return [
+        stage
+        for stage in (
+            nearest,
+            chosen(found[len(nearest) :], _OTHERS),
+            chosen(sorted(hidden, key=distance), _OTHERS),
+        )
+        if stage
+    ]
 
 
 def files_of_tests(package: str, folder: Path) -> list[str]:
     """The files whose tests are asked about a package: its own, and those of layers and networks, in which all below comes together."""
     rooms = dict.fromkeys((package, "nn", "models") if package != "algebra" else (package,))
-    examples = [path for room in rooms for path in sorted((folder / "src/incidence" / room).rglob("*.py"))]  # those of docstrings
+    examples = [
+        path for room in rooms for path in sorted((folder / "src/incidence" / room).rglob("*.py"))
+    ]  # those of docstrings
     files = [path for room in rooms for path in sorted((folder / "tests" / room).glob("test_*.py"))]
     return [str(path.relative_to(folder)) for path in (*examples, *files)]
 
@@ -95,7 +125,13 @@ def survivors(journal: Journal) -> list[str]:
 def _copy() -> Iterator[Path]:
     """A copy of the project, as git has it, with changes that are not committed yet."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as name:
-        listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+        listed = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         for path in listed.stdout.splitlines():
             if (ROOT / path).is_file():
                 (Path(name) / path).parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +147,9 @@ def _try(mutant: Mutant, copy: Path, tests: WarmTests, calls: Calls) -> dict[str
     _write(path, mutant.applied(whole))
     try:
         for number, some in enumerate(stages(mutant, calls, whole)):
-            found = tests.run([call.test for call in some], _LEAST + _TIMES * sum(call.seconds for call in some))
+            found = tests.run(
+                [call.test for call in some], _LEAST + _TIMES * sum(call.seconds for call in some)
+            )
             record |= {"tests": len(some) if not number else record["tests"] + len(some)}  # type: ignore[operator]
             if found.has_failed:
                 record |= {"outcome": "killed", "stage": number, "by": found.by}
@@ -140,7 +178,10 @@ def _digest() -> str:
 
 def _table(journal: Journal, drawn: Sequence[Mutant]) -> str:
     """How many mutants of each package were killed, and which survived."""
-    known, lines = equivalents(), [f"{'package':<12}{'mutants':>8}{'killed':>8}{'equivalent':>12}{'survived':>10}"]
+    known, lines = (
+        equivalents(),
+        [f"{'package':<12}{'mutants':>8}{'killed':>8}{'equivalent':>12}{'survived':>10}"],
+    )
     done = [(m, journal[m.key]) for m in drawn if m.key in journal]
     total = [0, 0, 0, 0]
     for package in PACKAGES:
@@ -151,19 +192,35 @@ def _table(journal: Journal, drawn: Sequence[Mutant]) -> str:
         lines.append(f"{package:<12}{counts[0]:>8}{counts[1]:>8}{counts[2]:>12}{counts[3]:>10}")
     lines.append(f"{'all':<12}{total[0]:>8}{total[1]:>8}{total[2]:>12}{total[3]:>10}")
     share = total[1] / max(1, total[0] - total[2])
-    lines.append(f"{share:.1%} of those that make a difference are killed; {len(drawn) - len(done)} are left to be tried.")
+    lines.append(
+        f"{share:.1%} of those that make a difference are killed; {len(drawn) - len(done)} are left to be tried."
+    )
     left = {m.key: m for m in drawn}
-    lines += [f"survived: {left[key].path}:{left[key].line} {key.partition(' ')[2]}" for key in survivors(journal) if key in left]
+    lines += [
+        f"survived: {left[key].path}:{left[key].line} {key.partition(' ')[2]}"
+        for key in survivors(journal)
+        if key in left
+    ]
     return "\n".join(lines)
 
 
 def main(words: Sequence[str]) -> int:
     """Tries mutants until all that were drawn are done; tells what survived."""
-    parser = argparse.ArgumentParser(prog="./run mutate", description=(__doc__ or "").partition("\n")[2])
-    parser.add_argument("--count", type=int, default=300, help="how many mutants are drawn (default 300)")
+    parser = argparse.ArgumentParser(
+        prog="./run mutate", description=(__doc__ or "").partition("\n")[2]
+    )
+    parser.add_argument(
+        "--count", type=int, default=300, help="how many mutants are drawn (default 300)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the drawing")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants that are tried at once")
-    parser.add_argument("--again", action="store_true", help="try those that survived once more, after tests were added")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="mutants that are tried at once"
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="try those that survived once more, after tests were added",
+    )
     parser.add_argument("--table", action="store_true", help="only tell what was found so far")
     arguments = parser.parse_args(words)
     drawn = draw(all_mutants(), arguments.count, arguments.seed)
@@ -171,7 +228,10 @@ def main(words: Sequence[str]) -> int:
     old = set(survivors(journal)) if arguments.again else set()
     left = [m for m in drawn if m.key not in journal or m.key in old]
     if left and not arguments.table:
-        print(f"{len(left)} of {len(drawn)} mutants are to be tried; results go to {journal.path}", file=sys.stderr)
+        print(
+            f"{len(left)} of {len(drawn)} mutants are to be tried; results go to {journal.path}",
+            file=sys.stderr,
+        )
         _try_all(left, journal, arguments.jobs)
     print(_table(journal, drawn))
     return int(bool(survivors(journal)))
@@ -190,7 +250,11 @@ def _try_all(mutants: Sequence[Mutant], journal: Journal, jobs: int) -> None:
         with one_at_a_time:
             journal.add(mutant.key, record)
             what = mutant.key.partition(" ")[2]
-            print(f"{record['outcome']:<9}{record['seconds']:>7} s  {mutant.path}:{mutant.line} {what}", file=sys.stderr, flush=True)
+            print(
+                f"{record['outcome']:<9}{record['seconds']:>7} s  {mutant.path}:{mutant.line} {what}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     path = journal.path.with_name(journal.path.name.replace("mutants", "calls"))
     with ExitStack() as opened, ThreadPoolExecutor(jobs) as pool:

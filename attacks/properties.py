@@ -23,7 +23,9 @@ def _map(random: Random) -> inc.EquivariantMap:
 
 def _structure(random: Random, m: inc.EquivariantMap) -> inc.Structure:
     n = random.randint(1, 6)
-    whole = inc.Structure.complete(n, [str(p) for p in {*m.inputs, *m.outputs} if not p.is_open and str(p) != "i"])
+    whole = inc.Structure.complete(
+        n, [str(p) for p in {*m.inputs, *m.outputs} if not p.is_open and str(p) != "i"]
+    )
     index = {}
     for pattern in whole.patterns:
         columns = whole[str(pattern)]
@@ -32,13 +34,18 @@ def _structure(random: Random, m: inc.EquivariantMap) -> inc.Structure:
         index[str(pattern)] = columns[:, kept]
     if any(p.is_open for p in (*m.inputs, *m.outputs)):
         faces = {tuple(sorted(random.sample(range(n), random.randint(1, n)))) for _ in range(4)}
-        index["{i ...}"] = torch.tensor([(v, e) for e, face in enumerate(sorted(faces)) for v in face]).T
+        index["{i ...}"] = torch.tensor(
+            [(v, e) for e, face in enumerate(sorted(faces)) for v in face]
+        ).T
     return inc.Structure(n, index)
 
 
 def _features(random: Random, m: inc.EquivariantMap, s: inc.Structure) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(random.randrange(2**31))
-    return {str(p): torch.randn(s.num_entries(p), 2, generator=generator, dtype=torch.float64) for p in m.inputs}
+    return {
+        str(p): torch.randn(s.num_entries(p), 2, generator=generator, dtype=torch.float64)
+        for p in m.inputs
+    }
 
 
 def _layer(random: Random, m: inc.EquivariantMap) -> inc.nn.Linear:
@@ -70,7 +77,10 @@ def batches_are_their_parts(random: Random) -> None:
     xs = [_features(random, m, s) for s in parts]
     whole = {key: torch.cat([x[key] for x in xs]) for key in xs[0]}
     apart = [_outputs(layer(x, s)) for x, s in zip(xs, parts, strict=True)]
-    _close(_outputs(layer(whole, inc.collate(parts))), [torch.cat(rows) for rows in zip(*apart, strict=True)])
+    _close(
+        _outputs(layer(whole, inc.collate(parts))),
+        [torch.cat(rows) for rows in zip(*apart, strict=True)],
+    )
 
 
 def files_are_read_back(random: Random) -> None:
@@ -96,5 +106,10 @@ def single_precision_is_double_precision_rounded(random: Random) -> None:
 
 PROPERTIES: dict[str, Callable[[Random], None]] = {
     function.__name__: function
-    for function in (layers_are_equivariant, batches_are_their_parts, files_are_read_back, single_precision_is_double_precision_rounded)
+    for function in (
+        layers_are_equivariant,
+        batches_are_their_parts,
+        files_are_read_back,
+        single_precision_is_double_precision_rounded,
+    )
 }

@@ -41,7 +41,18 @@ _RUN = {
 """Files of a run, which are read as parts of it."""
 _EXPORTED = (".onnx", ".pt2")
 _WRITTEN = (".npz", ".example.npz", ".json", ".sdf", ".graph.npz", ".links.npz", ".hif.json.gz")
-SUFFIXES = (*_TEXTS, ".json", ".npz", ".example.npz", ".sdf", *_RUN, *_EXPORTED, ".graph.npz", ".links.npz", ".hif.json.gz")
+SUFFIXES = (
+    *_TEXTS,
+    ".json",
+    ".npz",
+    ".example.npz",
+    ".sdf",
+    *_RUN,
+    *_EXPORTED,
+    ".graph.npz",
+    ".links.npz",
+    ".hif.json.gz",
+)
 
 
 @lru_cache(maxsize=1)
@@ -53,12 +64,23 @@ def _run() -> TemporaryDirectory[str]:
     folder = TemporaryDirectory(prefix="attacked-run-")
     path = inc.Structure(3, {"{i j}": [[0, 1], [1, 2]]})
     examples = [
-        inc.Example(path, {"i": torch.full((3, 1), float(n)), "{i j}": torch.ones(2, 1)}, torch.tensor([float(n)])) for n in range(8)
+        inc.Example(
+            path,
+            {"i": torch.full((3, 1), float(n)), "{i j}": torch.ones(2, 1)},
+            torch.tensor([float(n)]),
+        )
+        for n in range(8)
     ]
     inc.collate(examples).save(Path(folder.name, "data.npz"))
     small = {"model": "i, {i j}", "epochs": 1, "batch_size": 4, "hidden": 2, "depth": 1}
     with redirect_stderr(StringIO()):
-        train({**small, "data": str(Path(folder.name, "data.npz")), "out": str(Path(folder.name, "run"))})
+        train(
+            {
+                **small,
+                "data": str(Path(folder.name, "data.npz")),
+                "out": str(Path(folder.name, "run")),
+            }
+        )
         for suffix in _EXPORTED:
             inc.load(Path(folder.name, "run")).export(Path(folder.name, f"model{suffix}"))
     return folder
@@ -74,10 +96,14 @@ def _read_run(path: Path) -> None:
         run = Path(name)
         (run / "checkpoints").mkdir()
         for other in _RUN.values():
-            (run / other).symlink_to(path.absolute() if other == _RUN[suffix] else Path(_run().name, "run", other))
+            (run / other).symlink_to(
+                path.absolute() if other == _RUN[suffix] else Path(_run().name, "run", other)
+            )
         folder = RunFolder.open(run)
         if suffix == ".run.ckpt":
-            folder.read_spec().assert_same(checkpoint.read(folder.last, checkpoint.RESUMABLE)["incidence"], "another model")
+            folder.read_spec().assert_same(
+                checkpoint.read(folder.last, checkpoint.RESUMABLE)["incidence"], "another model"
+            )
         elif suffix in (".metrics.json", ".history.csv"):
             model = copy(_model())
             model.folder = folder
@@ -109,23 +135,35 @@ def samples() -> dict[str, bytes]:
     from incidence.geometry.convert import Molecule, write_hif, write_sdf
 
     found = {suffix: text.encode() for suffix, text in _TEXTS.items()}
-    structure = inc.Structure(4, {"{i ...}": [[0, 1, 1, 2, 3], [0, 0, 1, 1, 1]], "(i j)": [[0, 1], [1, 2]]})
-    hypergraph = inc.Example(inc.Structure(3, {"{i ...}": [[0, 1, 1, 2], [0, 0, 1, 1]]}), {"i": torch.ones(3, 2)})
+    structure = inc.Structure(
+        4, {"{i ...}": [[0, 1, 1, 2, 3], [0, 0, 1, 1, 1]], "(i j)": [[0, 1], [1, 2]]}
+    )
+    hypergraph = inc.Example(
+        inc.Structure(3, {"{i ...}": [[0, 1, 1, 2], [0, 0, 1, 1]]}), {"i": torch.ones(3, 2)}
+    )
     with TemporaryDirectory() as name:
         folder = Path(name)
         structure.save(folder / "a.npz")
-        inc.Example(structure, {"i": torch.ones(4, 2), "(i j)": torch.ones(2, 1)}, 0.5).save(folder / "a.example.npz")
+        inc.Example(structure, {"i": torch.ones(4, 2), "(i j)": torch.ones(2, 1)}, 0.5).save(
+            folder / "a.example.npz"
+        )
         write_hif(hypergraph, folder / "a.json")
         (folder / "a.hif.json.gz").write_bytes(gzip.compress((folder / "a.json").read_bytes()))
         edges = np.array([[k, (k + 1) % 30] for k in range(30)])
         np.savez_compressed(
-            folder / "a.graph.npz", edges=edges, labels=np.arange(30) % 2, x=np.ones((30, 2)), train_mask=np.arange(30) < 20
+            folder / "a.graph.npz",
+            edges=edges,
+            labels=np.arange(30) % 2,
+            x=np.ones((30, 2)),
+            train_mask=np.arange(30) < 20,
         )
         np.savez(folder / "a.links.npz", edges=edges)
         write_sdf([Molecule("m", Chem.MolFromSmiles("CCO"), {"SOL": "1.5"})] * 2, folder / "a.sdf")
         found |= {suffix: (folder / f"a{suffix}").read_bytes() for suffix in _WRITTEN}
     found |= {suffix: Path(_run().name, f"model{suffix}").read_bytes() for suffix in _EXPORTED}
-    return found | {suffix: Path(_run().name, "run", name).read_bytes() for suffix, name in _RUN.items()}
+    return found | {
+        suffix: Path(_run().name, "run", name).read_bytes() for suffix, name in _RUN.items()
+    }
 
 
 def read(path: Path) -> None:
@@ -142,7 +180,9 @@ def read(path: Path) -> None:
         ".links.npz": lambda p: inc.data.load(p, task="links"),
         **dict.fromkeys((".json", ".hif.json.gz"), inc.geometry.convert.read_hif),
         ".yaml": lambda p: read_config(p, {}),
-        **dict.fromkeys((".obj", ".off", ".ply", ".stl"), lambda p: list(reader("mesh").read(p, []))),
+        **dict.fromkeys(
+            (".obj", ".off", ".ply", ".stl"), lambda p: list(reader("mesh").read(p, []))
+        ),
         **dict.fromkeys((".edges", ".g6"), lambda p: list(reader("graph").read(p, []))),
         **dict.fromkeys((".sdf", ".xyz", ".smi"), lambda p: list(reader("molecule").read(p, []))),
         ".csv": lambda p: inc.data.load(p, "y"),

@@ -38,8 +38,15 @@ class WarmTests:
         self._server = self._started()
 
     def _started(self) -> subprocess.Popen[str]:
-        paths = os.pathsep.join(map(str, (self._folder / "src", self._folder, Path(__file__).parents[1])))
-        own = {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "XDG_CACHE_HOME": str(self._folder / ".cache")}
+        paths = os.pathsep.join(
+            map(str, (self._folder / "src", self._folder, Path(__file__).parents[1]))
+        )
+        own = {
+            "PYTHONPATH": paths,
+            "OMP_NUM_THREADS": "1",
+            "OMP_WAIT_POLICY": "PASSIVE",
+            "XDG_CACHE_HOME": str(self._folder / ".cache"),
+        }
         command = [sys.executable, "-m", "attacks.warm"]
         return subprocess.Popen(
             command,
@@ -54,7 +61,12 @@ class WarmTests:
     def __enter__(self) -> WarmTests:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._end()
 
     def _end(self) -> None:
@@ -94,8 +106,16 @@ def _serve() -> None:
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
             code = _forked(tests, seconds, said.fileno())
             said.seek(0)
-            failed = [line for line in said.read().splitlines() if line.startswith(("FAILED", "ERROR"))]
-        by = failed[0].partition(" - ")[0] if failed else "no end" if code in (-signal.SIGKILL, -signal.SIGXCPU) else f"exit code {code}"
+            failed = [
+                line for line in said.read().splitlines() if line.startswith(("FAILED", "ERROR"))
+            ]
+        by = (
+            failed[0].partition(" - ")[0]
+            if failed
+            else "no end"
+            if code in (-signal.SIGKILL, -signal.SIGXCPU)
+            else f"exit code {code}"
+        )
         print(json.dumps([code not in (0, _NO_TESTS), by]), flush=True)
 
 
@@ -108,7 +128,9 @@ def _forked(tests: list[str], seconds: float, said: int) -> int:
         os.dup2(said, 1)
         os.dup2(said, 2)
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))  # of work, however busy the machine is
+        resource.setrlimit(
+            resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2)
+        )  # of work, however busy the machine is
         try:
             os._exit(_pytest([*_OPTIONS, *tests]))
         finally:  # whatever it raised, it must not go on as a second server

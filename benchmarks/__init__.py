@@ -37,5 +37,7 @@ def _with_sets(words: Sequence[str]) -> int:
     from incidence.cli import main as incidence
 
     register()
-    os.environ["INCIDENCE_COMMAND"] = f"{os.environ.get('INCIDENCE_COMMAND', 'incidence').removesuffix(' bench')} bench"
+    os.environ["INCIDENCE_COMMAND"] = (
+        f"{os.environ.get('INCIDENCE_COMMAND', 'incidence').removesuffix(' bench')} bench"
+    )
     return incidence(words)

@@ -37,7 +37,11 @@ WORK = {
 
 def seconds(setup: str, work: str) -> float:
     code = f"import time\n{setup}\nstart = time.perf_counter()\n{work}\nprint(time.perf_counter() - start)"
-    return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+    return float(
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        ).stdout
+    )
 
 
 def main(words: Sequence[str] = ()) -> int:
@@ -46,6 +50,10 @@ def main(words: Sequence[str] = ()) -> int:
     for name, (setup, work, bar) in WORK.items():
         times = sorted(seconds(setup, work) for _ in range(5))
         spread = f"{times[0] * 1e3:.1f} to {times[-1] * 1e3:.1f} ms"
-        verdict = "" if bar is None else f"{bar * 1e3:.0f} ms {'met' if statistics.median(times) <= bar else 'MISSED'}"
+        verdict = (
+            ""
+            if bar is None
+            else f"{bar * 1e3:.0f} ms {'met' if statistics.median(times) <= bar else 'MISSED'}"
+        )
         print(f"{name:48} {statistics.median(times) * 1e3:7.1f} ms {spread:>19}   {verdict}")
     return 0

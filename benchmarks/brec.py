@@ -38,7 +38,9 @@ def t_squared(y: Tensor) -> float:
     return float(mean @ torch.linalg.pinv(torch.cov(differences.T)) @ mean)
 
 
-def trained(contestant: Contestant, examples: Sequence[inc.Example], seed: int) -> inc.models.IncidenceNet:
+def trained(
+    contestant: Contestant, examples: Sequence[inc.Example], seed: int
+) -> inc.models.IncidenceNet:
     """A network for one pair, whose copies come in turns."""
     torch.manual_seed(seed)
     batches = [batch_of(examples[k : k + _BATCH]) for k in range(0, len(examples), _BATCH)]
@@ -49,7 +51,9 @@ def trained(contestant: Contestant, examples: Sequence[inc.Example], seed: int) 
         total = 0.0
         for batch in batches:
             y = net(batch)
-            loss = torch.nn.functional.cosine_embedding_loss(y[0::2], y[1::2], -torch.ones(len(y) // 2))
+            loss = torch.nn.functional.cosine_embedding_loss(
+                y[0::2], y[1::2], -torch.ones(len(y) // 2)
+            )
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -67,12 +71,19 @@ def judge(contestant: Contestant, pair: Sequence[inc.Example], seed: int) -> tup
     alone = contestant.lifted(copies(pair[0], pair[0], generator))
     net = trained(contestant, both, seed)
     with torch.no_grad():
-        found, control = (t_squared(torch.cat([net(batch_of(part)) for part in (own[:32], own[32:])])) for own in (both, alone))
+        found, control = (
+            t_squared(torch.cat([net(batch_of(part)) for part in (own[:32], own[32:])]))
+            for own in (both, alone)
+        )
     return found, control
 
 
 def separate_by_training(
-    folder: Path | None, contestants: Mapping[str, tuple[str, Contestant]], most_nodes: int, every: int = 1, seed: int = 2023
+    folder: Path | None,
+    contestants: Mapping[str, tuple[str, Contestant]],
+    most_nodes: int,
+    every: int = 1,
+    seed: int = 2023,
 ) -> dict[str, Any]:
     """How many pairs of some groups are told apart by training.
 
@@ -91,7 +102,19 @@ def separate_by_training(
         run = [pair for pair in pairs if pair[0].structure.total_nodes <= most_nodes]
         judged = [judge(contestant, pair, seed) for pair in run]
         unreliable = sum(control > _THRESHOLD for _, control in judged)
-        apart = sum(statistic > _THRESHOLD and control <= _THRESHOLD for statistic, control in judged)
-        found[group] = {"network": name, "apart": apart, "unreliable": unreliable, "run": len(run), "pairs": len(examples) // 2}
-        print(f"  {group}: {found[group]}, {time.process_time() - start:.0f} s", file=sys.stderr, flush=True)
+        apart = sum(
+            statistic > _THRESHOLD and control <= _THRESHOLD for statistic, control in judged
+        )
+        found[group] = {
+            "network": name,
+            "apart": apart,
+            "unreliable": unreliable,
+            "run": len(run),
+            "pairs": len(examples) // 2,
+        }
+        print(
+            f"  {group}: {found[group]}, {time.process_time() - start:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
     return {"apart": sum(group["apart"] for group in found.values()), "groups": found}

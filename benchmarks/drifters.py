@@ -70,7 +70,9 @@ def read_drifters(folder: Path | str | None = None) -> Drifters:
     for flow, path in zip(flows, paths, strict=True):
         rows, signs = structure.locate("<i j>", [path[:-3], path[1:-2]], with_sign=True)
         flow.index_add_(0, rows, signs.float())
-    return Drifters(structure, flows, torch.tensor([p[-3] for p in paths]), torch.tensor([p[-2] for p in paths]))
+    return Drifters(
+        structure, flows, torch.tensor([p[-3] for p in paths]), torch.tensor([p[-2] for p in paths])
+    )
 
 
 def split(count: int, seed: int = 1) -> Tensor:
@@ -86,9 +88,15 @@ class SCoNe(nn.Module):
     def __init__(self, hidden: int = 16) -> None:
         super().__init__()
         widths = [1, hidden, hidden, hidden]
-        self.flat = nn.ModuleList(inc.nn.Linear("<i j> -> <i j>", a, b, bias=False) for a, b in pairwise(widths))
-        self.up = nn.ModuleList(inc.nn.Linear("<i j> -> <i j k>", a, a, bias=False) for a in widths[:-1])
-        self.down = nn.ModuleList(inc.nn.Linear("<i j k> -> <i j>", a, b, bias=False) for a, b in pairwise(widths))
+        self.flat = nn.ModuleList(
+            inc.nn.Linear("<i j> -> <i j>", a, b, bias=False) for a, b in pairwise(widths)
+        )
+        self.up = nn.ModuleList(
+            inc.nn.Linear("<i j> -> <i j k>", a, a, bias=False) for a in widths[:-1]
+        )
+        self.down = nn.ModuleList(
+            inc.nn.Linear("<i j k> -> <i j>", a, b, bias=False) for a, b in pairwise(widths)
+        )
         self.out = inc.nn.Linear("<i j> -> i", hidden, 1, bias=False)
 
     def forward(self, x: dict[str, Tensor], structure: inc.Structure) -> Tensor:
@@ -105,7 +113,10 @@ def flows_preset() -> IncidenceNet:
     return make("flows", {"i": 1, "<i j>": 1, "<i j k>": 1}, out_channels=1, at="i")
 
 
-MODELS: dict[str, Callable[[], nn.Module]] = {"SCoNe, as operations": SCoNe, "preset flows": flows_preset}
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "SCoNe, as operations": SCoNe,
+    "preset flows": flows_preset,
+}
 
 
 class _Batch(NamedTuple):
@@ -132,7 +143,9 @@ def _scores(model: nn.Module, batch: _Batch) -> Tensor:
     return scores.masked_fill(~batch.allowed, -torch.inf)
 
 
-def accuracies(make_model: Callable[[], nn.Module], data: Drifters, seed: int, epochs: int, lr: float) -> tuple[float, float]:
+def accuracies(
+    make_model: Callable[[], nn.Module], data: Drifters, seed: int, epochs: int, lr: float
+) -> tuple[float, float]:
     """The accuracy on the training paths and on the others, after training on the former."""
     torch.manual_seed(seed)
     is_train = split(len(data.target))
@@ -152,7 +165,9 @@ def accuracies(make_model: Callable[[], nn.Module], data: Drifters, seed: int, e
         optimiser.step()
     model.eval()
     with torch.no_grad():
-        return tuple(float((_scores(model, b).argmax(1) == b.target).float().mean()) for b in (train, test))  # type: ignore[return-value]
+        return tuple(
+            float((_scores(model, b).argmax(1) == b.target).float().mean()) for b in (train, test)
+        )  # type: ignore[return-value]
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -164,16 +179,26 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--lr", type=float, default=0.01)
     options = parser.parse_args(arguments)
     data = read_drifters(options.folder)
-    degree = torch.bincount(data.structure["<i j>"].flatten(), minlength=data.structure.counts["node"])
+    degree = torch.bincount(
+        data.structure["<i j>"].flatten(), minlength=data.structure.counts["node"]
+    )
     is_test = ~split(len(data.target))
     print(f"{len(data.target)} paths, {int(is_test.sum())} of them test; uniform over the neighbours: "
           f"{float((1 / degree[data.last[is_test]]).mean()):.3f}")  # fmt: skip
     found = {}
     for name, make_model in MODELS.items():
-        both = torch.tensor([accuracies(make_model, data, seed, options.epochs, options.lr) for seed in range(options.seeds)])
+        both = torch.tensor(
+            [
+                accuracies(make_model, data, seed, options.epochs, options.lr)
+                for seed in range(options.seeds)
+            ]
+        )
         (train, test), spread = both.mean(0).tolist(), both.std(0, unbiased=False).tolist()
         found[name] = both[:, 1].tolist()
-        print(f"{name}: train {train:.3f}, test {test:.3f} +- {spread[1]:.3f} over {options.seeds} seeds", flush=True)
+        print(
+            f"{name}: train {train:.3f}, test {test:.3f} +- {spread[1]:.3f} over {options.seeds} seeds",
+            flush=True,
+        )
     return found
 
 

@@ -34,7 +34,13 @@ SETS: dict[str, tuple[Callable[[str, Path], DataSet], str]] = {
 
 def main(words: Sequence[str] = ()) -> int:
     parser = parser_for("links", __doc__, SETS, "how many, of the parts and of the weights")
-    parser.add_argument("--set", nargs="+", default=(), metavar="OPTION=VALUE", help="options of `incidence train`, as in epochs=20")
+    parser.add_argument(
+        "--set",
+        nargs="+",
+        default=(),
+        metavar="OPTION=VALUE",
+        help="options of `incidence train`, as in epochs=20",
+    )
     arguments = understood(parser, SETS, words)
     for name in arguments.sets:
         print(json.dumps(_measured(name, arguments, arguments.out / name)), flush=True)
@@ -43,15 +49,33 @@ def main(words: Sequence[str] = ()) -> int:
 
 def _measured(name: str, arguments: argparse.Namespace, out: Path) -> dict[str, Any]:
     loader, called = SETS[name]
-    graph, start, found = loader(called, arguments.folder), time.process_time(), dict[str, list[float]]()
+    graph, start, found = (
+        loader(called, arguments.folder),
+        time.process_time(),
+        dict[str, list[float]](),
+    )
     for seed in range(arguments.seeds):
         data = load(graph, task="links", seed=seed)
-        run = train({"seed": seed, "out": str(out / f"seed-{seed}"), "data": name, **read_options(arguments.set)}, data)
+        run = train(
+            {
+                "seed": seed,
+                "out": str(out / f"seed-{seed}"),
+                "data": name,
+                **read_options(arguments.set),
+            },
+            data,
+        )
         assert run is not None
         test = run.evaluation.parts["test"]
         for metric, value in test.metrics.items():
             found.setdefault(metric, []).append(value)
             found.setdefault(f"floor {metric}", []).append(test.baseline[metric])
-        print(f"  {name} seed {seed}: auc {test.metrics['auc']:.4f}, floor {test.baseline['auc']:.4f}", file=sys.stderr)
-    told = {key: {"mean": round(statistics.mean(v), 4), "values": [round(x, 4) for x in v]} for key, v in found.items()}
+        print(
+            f"  {name} seed {seed}: auc {test.metrics['auc']:.4f}, floor {test.baseline['auc']:.4f}",
+            file=sys.stderr,
+        )
+    told = {
+        key: {"mean": round(statistics.mean(v), 4), "values": [round(x, 4) for x in v]}
+        for key, v in found.items()
+    }
     return {"set": name, **told, "cpu_seconds": round(time.process_time() - start)}

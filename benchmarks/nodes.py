@@ -46,11 +46,21 @@ def cliques(name: str, folder: Path) -> DataSet:
     pairs = sorted({pair for face in faces for pair in combinations(sorted(face.tolist()), 2)})
     structure = Structure(example.structure.num_nodes, {"{i j}": torch.tensor(pairs).T})
     features = {"i": example.features["i"], "{i j}": torch.ones(len(pairs), 1)}
-    return replace(data, name=f"{name}-cliques", examples=[example.replace(structure=structure, features=features)])
+    return replace(
+        data,
+        name=f"{name}-cliques",
+        examples=[example.replace(structure=structure, features=features)],
+    )
 
 
 def _heterophilous(name: str, folder: Path) -> DataSet:
-    return load(next(path for path in (folder / f"{name}.npz", folder / "heterophilous" / f"{name}.npz") if path.is_file()))
+    return load(
+        next(
+            path
+            for path in (folder / f"{name}.npz", folder / "heterophilous" / f"{name}.npz")
+            if path.is_file()
+        )
+    )
 
 
 # name: (loader, what it is called there, the metric that the literature reports)
@@ -79,7 +89,10 @@ _PLAIN, _TUNED = Peer(), Peer(depth=5, is_residual=True, decay=0.0)
 PEERS: dict[str, dict[str, Peer]] = {
     "cora": {"gcn": _KIPF},
     "cora-authors": {"gcn": _KIPF},
-    "minesweeper": {"gcn": _PLAIN._replace(dropout=0.2), "residual gcn": _TUNED._replace(dropout=0.2)},
+    "minesweeper": {
+        "gcn": _PLAIN._replace(dropout=0.2),
+        "residual gcn": _TUNED._replace(dropout=0.2),
+    },
     "chameleon": {"gcn": _PLAIN, "residual gcn": _TUNED},
     "squirrel": {"gcn": _PLAIN, "residual gcn": _TUNED},
 }
@@ -88,10 +101,14 @@ EPOCHS, PATIENCE = 200, 100
 
 def ours(data: DataSet, metric: str, split: int, seed: int, out: Path) -> tuple[float, float]:
     """What `incidence train` gives without any option: on the validation part (nan without one), and on the test part."""
-    run = train({"seed": seed, "split": split, "metric": metric, "out": str(out), "data": data.name}, data)
+    run = train(
+        {"seed": seed, "split": split, "metric": metric, "out": str(out), "data": data.name}, data
+    )
     assert run is not None
     parts = run.evaluation.parts
-    return parts["validation"].metrics[metric] if "validation" in parts else nan, parts["test"].metrics[metric]
+    return parts["validation"].metrics[metric] if "validation" in parts else nan, parts[
+        "test"
+    ].metrics[metric]
 
 
 class GCN(nn.Module):
@@ -104,9 +121,19 @@ class GCN(nn.Module):
         inner = peer.depth - (not peer.is_residual)
         widths = [channels, *[peer.hidden] * inner]
         self.convs = nn.ModuleList(conv(a, b, cached=True) for a, b in pairwise(widths))
-        self.maps = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths)) if peer.is_residual else [None] * inner
-        self.norms = nn.ModuleList(nn.BatchNorm1d(peer.hidden) if peer.is_residual else nn.Identity() for _ in range(inner))
-        self.last = nn.Linear(peer.hidden, classes) if peer.is_residual else conv(peer.hidden, classes, cached=True)
+        self.maps = (
+            nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+            if peer.is_residual
+            else [None] * inner
+        )
+        self.norms = nn.ModuleList(
+            nn.BatchNorm1d(peer.hidden) if peer.is_residual else nn.Identity() for _ in range(inner)
+        )
+        self.last = (
+            nn.Linear(peer.hidden, classes)
+            if peer.is_residual
+            else conv(peer.hidden, classes, cached=True)
+        )
 
     def _drop(self, x: Tensor) -> Tensor:
         return nn.functional.dropout(x, self.peer.dropout, self.training)
@@ -165,9 +192,16 @@ def theirs(data: DataSet, metric: str, split: int, seed: int, peer: Peer) -> tup
 def told_of(values: Sequence[tuple[float, float]]) -> dict[str, Any]:
     """The mean and the deviation of the test part over the splits, and the mean of the validation part, if there is one."""
     validation, test = zip(*values, strict=True)
-    found: dict[str, Any] = {"mean": round(statistics.mean(test), 4), "values": np.round(test, 4).tolist()}
+    found: dict[str, Any] = {
+        "mean": round(statistics.mean(test), 4),
+        "values": np.round(test, 4).tolist(),
+    }
     found |= {"deviation": round(statistics.stdev(test), 4)} if len(test) > 1 else {}
-    return found if isnan(validation[0]) else {**found, "validation": round(statistics.mean(validation), 4)}
+    return (
+        found
+        if isnan(validation[0])
+        else {**found, "validation": round(statistics.mean(validation), 4)}
+    )
 
 
 def main(words: Sequence[str] = ()) -> int:
@@ -175,13 +209,33 @@ def main(words: Sequence[str] = ()) -> int:
     arguments = understood(parser, SETS, words)
     for name in arguments.sets:
         loader, called, metric = SETS[name]
-        data, found, start = loader(called, arguments.folder), dict[str, list[tuple[float, float]]](), time.process_time()
+        data, found, start = (
+            loader(called, arguments.folder),
+            dict[str, list[tuple[float, float]]](),
+            time.process_time(),
+        )
         for seed in range(arguments.seeds):
             split = seed % len(data.splits)
             for who, peer in PEERS[name].items():
                 found.setdefault(who, []).append(theirs(data, metric, split, seed, peer))
-            found.setdefault("ours", []).append(ours(data, metric, split, seed, arguments.out / name / f"seed-{seed}"))
-            print(f"  {name} seed {seed}: " + ", ".join(f"{who} {values[-1][1]:.4f}" for who, values in found.items()), file=sys.stderr)
+            found.setdefault("ours", []).append(
+                ours(data, metric, split, seed, arguments.out / name / f"seed-{seed}")
+            )
+            print(
+                f"  {name} seed {seed}: "
+                + ", ".join(f"{who} {values[-1][1]:.4f}" for who, values in found.items()),
+                file=sys.stderr,
+            )
         told = {who: told_of(values) for who, values in found.items()}
-        print(json.dumps({"set": name, "metric": metric, **told, "cpu_seconds": round(time.process_time() - start)}), flush=True)
+        print(
+            json.dumps(
+                {
+                    "set": name,
+                    "metric": metric,
+                    **told,
+                    "cpu_seconds": round(time.process_time() - start),
+                }
+            ),
+            flush=True,
+        )
     return 0

@@ -38,12 +38,20 @@ def main(words: Sequence[str] = ()) -> int:
     per_edge = {}
     for edges in (1_000_000, 10_000_000):
         start = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", CODE.format(edges=edges)], cwd=ROOT, check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", CODE.format(edges=edges)],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         rows, step, plan, peak = map(float, done.stdout.split())
         per_edge[edges] = step / rows
         print(
             f"{int(rows):>10,} edges: {per_edge[edges] * 1e9:.0f} ns per edge forward and backward, plan {plan:.1f} s, "
             f"peak {peak / 2**30:.1f} GiB ({time.perf_counter() - start:.0f} s in all)"
         )
-    print(f"time per edge at 10 million over that at 1 million: {per_edge[10_000_000] / per_edge[1_000_000]:.2f} (bar 1.2)")
+    print(
+        f"time per edge at 10 million over that at 1 million: {per_edge[10_000_000] / per_edge[1_000_000]:.2f} (bar 1.2)"
+    )
     return 0

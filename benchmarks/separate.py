@@ -53,7 +53,11 @@ class Contestant:
     def network(self, example: inc.Example, out_channels: int = 16) -> inc.models.IncidenceNet:
         """A fresh network for a lifted example or batch, whose weights are scaled to it, in double precision."""
         widths = {key: x.shape[1] for key, x in example.features.items()}
-        net = make(self.model, widths, out_channels, **{**_RANDOM, **self.settings}).double().calibrate(example)
+        net = (
+            make(self.model, widths, out_channels, **{**_RANDOM, **self.settings})
+            .double()
+            .calibrate(example)
+        )
         with torch.no_grad():
             for weight in net.blocks.parameters():
                 weight.mul_(self.gain if weight.ndim > 1 else 1.0)
@@ -84,7 +88,9 @@ def outputs(examples: Sequence[inc.Example], contestant: Contestant, seed: int) 
 def _parts(examples: Sequence[inc.Example]) -> Iterator[list[inc.Example]]:
     part: list[inc.Example] = []
     for example in examples:
-        if part and (len(part) == 16 or sum(e.structure.total_nodes**3 for e in (*part, example)) > _TOGETHER):
+        if part and (
+            len(part) == 16 or sum(e.structure.total_nodes**3 for e in (*part, example)) > _TOGETHER
+        ):
             yield part
             part = []
         part.append(example)
@@ -99,8 +105,12 @@ def batch_of(examples: Sequence[inc.Example]) -> inc.Example:
 
 def relabelled(example: inc.Example, generator: torch.Generator) -> inc.Example:
     """The same graph with its nodes in another order; without features of its own it is the same example but for the labels."""
-    structure = example.structure.relabel(torch.randperm(example.structure.total_nodes, generator=generator))
-    return inc.Example(structure, {key: torch.ones_like(x) for key, x in example.features.items()}, example.target)
+    structure = example.structure.relabel(
+        torch.randperm(example.structure.total_nodes, generator=generator)
+    )
+    return inc.Example(
+        structure, {key: torch.ones_like(x) for key, x in example.features.items()}, example.target
+    )
 
 
 def _with_copies(examples: Sequence[inc.Example], seed: int) -> list[inc.Example]:
@@ -108,7 +118,9 @@ def _with_copies(examples: Sequence[inc.Example], seed: int) -> list[inc.Example
     return [*examples, *(relabelled(e, generator) for e in examples)]
 
 
-def told_apart(examples: Sequence[inc.Example], contestant: Contestant, seed: int = 0) -> tuple[int, int]:
+def told_apart(
+    examples: Sequence[inc.Example], contestant: Contestant, seed: int = 0
+) -> tuple[int, int]:
     """How many of all pairs are told apart, and how many there are."""
     y, again = outputs(_with_copies(examples, seed), contestant, seed).chunk(2)
     rounding = (y - again).abs().amax()
@@ -118,11 +130,15 @@ def told_apart(examples: Sequence[inc.Example], contestant: Contestant, seed: in
     return int(apart.sum()), len(apart)
 
 
-def pairs_told_apart(examples: Sequence[inc.Example], contestant: Contestant, seed: int = 0) -> list[bool]:
+def pairs_told_apart(
+    examples: Sequence[inc.Example], contestant: Contestant, seed: int = 0
+) -> list[bool]:
     """For the pairs of examples 2k and 2k + 1 whether each is told apart, by one network; the copies of its own graphs are its control."""
     y, again = outputs(_with_copies(examples, seed), contestant, seed).chunk(2)
     rounding = (y - again).abs().amax(1).view(-1, 2).amax(1)
-    apart: list[bool] = ((y[0::2] - y[1::2]).abs().amax(1) > torch.clamp(100 * rounding, min=1e-8)).tolist()
+    apart: list[bool] = (
+        (y[0::2] - y[1::2]).abs().amax(1) > torch.clamp(100 * rounding, min=1e-8)
+    ).tolist()
     return apart
 
 
@@ -133,7 +149,11 @@ def equal_pairs(examples: Sequence[inc.Example]) -> Tensor:
     home = batch.batch("i")
     colour = torch.zeros(batch.total_nodes, dtype=torch.long)
     while True:
-        finer = _classes(torch.stack([colour, _classes_of_bags(ends[0], colour[ends[1]], batch.total_nodes)], dim=1))
+        finer = _classes(
+            torch.stack(
+                [colour, _classes_of_bags(ends[0], colour[ends[1]], batch.total_nodes)], dim=1
+            )
+        )
         if int(finer.max()) == int(colour.max()):
             break
         colour = finer
@@ -171,11 +191,27 @@ def separate_families(folder: Path | None, is_quick: bool) -> dict[str, Any]:
     start = time.process_time()
     for family in FAMILIES[:2] if is_quick else FAMILIES:
         examples = load("sr", folder=folder, family=family).examples
-        found[family] = {name: told_apart(examples, one) for name, one in (lifted | controls).items()}
-        _say(f"{family}: " + ", ".join(f"{name} {apart} of {pairs}" for name, (apart, pairs) in found[family].items()))
-    totals = {name: [sum(f[name][k] for f in found.values()) for k in (0, 1)] for name in lifted | controls}
+        found[family] = {
+            name: told_apart(examples, one) for name, one in (lifted | controls).items()
+        }
+        _say(
+            f"{family}: "
+            + ", ".join(
+                f"{name} {apart} of {pairs}" for name, (apart, pairs) in found[family].items()
+            )
+        )
+    totals = {
+        name: [sum(f[name][k] for f in found.values()) for k in (0, 1)]
+        for name in lifted | controls
+    }
     apart, pairs = totals["rings"]
-    return {"apart": apart, "pairs": pairs, "totals": totals, "families": found, "cpu_seconds": round(time.process_time() - start, 1)}
+    return {
+        "apart": apart,
+        "pairs": pairs,
+        "totals": totals,
+        "families": found,
+        "cpu_seconds": round(time.process_time() - start, 1),
+    }
 
 
 def separate_small_graphs(folder: Path | None, is_quick: bool) -> dict[str, Any]:
@@ -190,7 +226,10 @@ def separate_small_graphs(folder: Path | None, is_quick: bool) -> dict[str, Any]
 _HASH: dict[str, Any] = {"activation": "sin", "hidden": 12, "depth": 5}
 PPGN_FOR_BREC = Contestant("ppgn", (("pairs", {}),), _HASH, gain=4.0)
 RINGS_FOR_BREC = Contestant(
-    RINGED_PPGN.model, (("rings", {"max_size": 6}), ("pairs", {})), {**RINGED_PPGN.settings, **_HASH, "hidden": 8, "depth": 2}, gain=3.0
+    RINGED_PPGN.model,
+    (("rings", {"max_size": 6}), ("pairs", {})),
+    {**RINGED_PPGN.settings, **_HASH, "hidden": 8, "depth": 2},
+    gain=3.0,
 )
 _SMALL = {"hidden": 4, "depth": 1}
 _RINGS = Contestant("rings", (("rings", {"max_size": 5}),), _SMALL)
@@ -213,7 +252,9 @@ def separate_brec(folder: Path | None, is_quick: bool) -> dict[str, Any]:
     up to 6; rings up to 5; cliques; nodes and edges as the control that must fail. Quick: every tenth pair.
     """
     found = {group: _separate_group(folder, group, 10 if is_quick else 1) for group in FOR_GROUP}
-    totals = {name: sum(group[name] for group in found.values()) for name in ("apart", "control", "pairs")}
+    totals = {
+        name: sum(group[name] for group in found.values()) for name in ("apart", "control", "pairs")
+    }
     return {**totals, "groups": found}
 
 
@@ -221,9 +262,17 @@ def _separate_group(folder: Path | None, group: str, every: int) -> dict[str, An
     start, (name, contestant) = time.process_time(), FOR_GROUP[group]
     examples = load("brec", folder=folder, group=group).examples
     pairs = [examples[k : k + 2] for k in range(0, len(examples), 2 * every)]
-    apart, control = ([pairs_told_apart(pair, one)[0] for pair in pairs] for one in (contestant, GRAPH))
+    apart, control = (
+        [pairs_told_apart(pair, one)[0] for pair in pairs] for one in (contestant, GRAPH)
+    )
     missed = [every * k for k, is_apart in enumerate(apart) if not is_apart]
-    found = {"network": name, "apart": sum(apart), "control": sum(control), "pairs": len(pairs), "missed": missed}
+    found = {
+        "network": name,
+        "apart": sum(apart),
+        "control": sum(control),
+        "pairs": len(pairs),
+        "missed": missed,
+    }
     _say(f"{group}: {found}, {time.process_time() - start:.0f} s")
     return found
 

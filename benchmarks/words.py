@@ -11,7 +11,9 @@ from pathlib import Path
 __all__ = ["parser_for", "understood"]
 
 
-def parser_for(name: str, doc: str | None, sets: Collection[str], seeds: str = "how many") -> argparse.ArgumentParser:
+def parser_for(
+    name: str, doc: str | None, sets: Collection[str], seeds: str = "how many"
+) -> argparse.ArgumentParser:
     """The options that all of them have.
 
     Args:
@@ -20,20 +22,39 @@ def parser_for(name: str, doc: str | None, sets: Collection[str], seeds: str = "
         sets: The names of its data sets.
         seeds: What a seed is for.
     """
-    parser = argparse.ArgumentParser(prog=f"incidence bench {name}", description=(doc or "").splitlines()[0])
-    parser.add_argument("sets", nargs="*", metavar="SET", help=f"which: {', '.join(sets)}; by default all")
-    parser.add_argument("--folder", type=Path, default=os.environ.get("INCIDENCE_DATA"), help="the data; default: INCIDENCE_DATA")
+    parser = argparse.ArgumentParser(
+        prog=f"incidence bench {name}", description=(doc or "").splitlines()[0]
+    )
+    parser.add_argument(
+        "sets", nargs="*", metavar="SET", help=f"which: {', '.join(sets)}; by default all"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=os.environ.get("INCIDENCE_DATA"),
+        help="the data; default: INCIDENCE_DATA",
+    )
     parser.add_argument("--seeds", type=int, default=3, help=seeds)
-    parser.add_argument("--out", type=Path, help="where runs, and the tables they read, are kept; default: a temporary folder")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="where runs, and the tables they read, are kept; default: a temporary folder",
+    )
     return parser
 
 
-def understood(parser: argparse.ArgumentParser, sets: Collection[str], words: Sequence[str]) -> argparse.Namespace:
+def understood(
+    parser: argparse.ArgumentParser, sets: Collection[str], words: Sequence[str]
+) -> argparse.Namespace:
     """What was asked for, with nothing left open: `sets`, `folder`, `seeds`, `out`."""
     found = parser.parse_args(words)
     unknown = [name for name in found.sets if name not in sets]
     if unknown or found.folder is None:
-        parser.error(f"no set {unknown[0]!r}; there are: {', '.join(sets)}" if unknown else "say where the data is, with --folder")
+        parser.error(
+            f"no set {unknown[0]!r}; there are: {', '.join(sets)}"
+            if unknown
+            else "say where the data is, with --folder"
+        )
     found.sets, found.folder = found.sets or list(sets), Path(found.folder)
     found.out = found.out or Path(tempfile.mkdtemp(prefix=f"{parser.prog.split()[-1]}-"))
     return found

@@ -53,7 +53,10 @@ html_sidebars = {
     ]
 }
 html_theme_options = {
-    "light_css_variables": {"color-brand-primary": LIGHT.palette[0], "color-brand-content": LIGHT.palette[0]},
+    "light_css_variables": {
+        "color-brand-primary": LIGHT.palette[0],
+        "color-brand-content": LIGHT.palette[0],
+    },
     "dark_css_variables": {
         "color-brand-primary": DARK.palette[0],
         "color-brand-content": DARK.palette[0],

@@ -43,14 +43,19 @@ def draw() -> str:
     [stack] = plan_of(structure, layer.map).inputs
     program = layer._program(structure)
     levels, big = pool_sum(x, stack), Big.of(program.products, [layer.weight])
-    products = [(levels[p.source_level], big[p.matrix]) for p in program.products.of_levels]  # one for each level, in order
+    products = [
+        (levels[p.source_level], big[p.matrix]) for p in program.products.of_levels
+    ]  # one for each level, in order
     pooled, after = torch.cat(levels), torch.cat([rows @ matrix for rows, matrix in products])
     factors = [matrix.item() for rows, matrix in products for _ in rows]
     names = ["structure", *(f"node {v}" for v in range(4))]
     edge_y = [170 + ROW * (k - 1) for k in range(3)]
     bag_y = [60 + ROW * k for k in range(5)]
     parts = [head(COLUMNS["entries"], "entries, x"), head(COLUMNS["bags"], "bags, P = pool of x")]
-    parts += [head(COLUMNS["after"], "bags, Z = P @ Big"), head(COLUMNS["out"], "entries, y = read back + 5 x")]
+    parts += [
+        head(COLUMNS["after"], "bags, Z = P @ Big"),
+        head(COLUMNS["out"], "entries, y = read back + 5 x"),
+    ]
     for entry, bags in enumerate(stack.lists.bags_of_rows.view(3, -1).tolist()):
         for bag in bags:
             parts.append(line(COLUMNS["entries"], edge_y[entry], COLUMNS["bags"], bag_y[bag]))
@@ -58,15 +63,27 @@ def draw() -> str:
     [itself] = program.products.of_partners
     for at in edge_y:
         curve = f"M {COLUMNS['entries']} {at + 18} C 250 {at + 230}, 570 {at + 230}, {COLUMNS['out']} {at + 18}"
-        parts.append(f'<path d="{curve}" fill="none" stroke="#b03a2e" stroke-dasharray="5 4" stroke-opacity="0.6"/>')
-    parts.append(f'<text x="410" y="384" text-anchor="middle" font-size="11" fill="#b03a2e">x {big[itself.matrices[0]].item():g}</text>')
+        parts.append(
+            f'<path d="{curve}" fill="none" stroke="#b03a2e" stroke-dasharray="5 4" stroke-opacity="0.6"/>'
+        )
+    parts.append(
+        f'<text x="410" y="384" text-anchor="middle" font-size="11" fill="#b03a2e">x {big[itself.matrices[0]].item():g}</text>'
+    )
     for bag, weight in enumerate(factors):
         middle = (COLUMNS["bags"] + COLUMNS["after"]) / 2
         parts.append(line(COLUMNS["bags"], bag_y[bag], COLUMNS["after"], bag_y[bag]))
-        parts.append(f'<text x="{middle}" y="{bag_y[bag] - 5}" text-anchor="middle" font-size="11" fill="#b03a2e">x {weight:g}</text>')
+        parts.append(
+            f'<text x="{middle}" y="{bag_y[bag] - 5}" text-anchor="middle" font-size="11" fill="#b03a2e">x {weight:g}</text>'
+        )
     for entry, (a, b) in enumerate(structure["{i j}"].T.tolist()):
-        parts.append(box(COLUMNS["entries"], edge_y[entry], f"{{{a} {b}}}", f"{x[entry].item():g}", "#eaf2f8"))
-        parts.append(box(COLUMNS["out"], edge_y[entry], f"{{{a} {b}}}", f"{y[entry].item():g}", "#eaf2f8"))
+        parts.append(
+            box(
+                COLUMNS["entries"], edge_y[entry], f"{{{a} {b}}}", f"{x[entry].item():g}", "#eaf2f8"
+            )
+        )
+        parts.append(
+            box(COLUMNS["out"], edge_y[entry], f"{{{a} {b}}}", f"{y[entry].item():g}", "#eaf2f8")
+        )
     for bag, name in enumerate(names):
         parts.append(box(COLUMNS["bags"], bag_y[bag], name, f"{pooled[bag].item():g}", "#fdf2e9"))
         parts.append(box(COLUMNS["after"], bag_y[bag], name, f"{after[bag].item():g}", "#fdf2e9"))

@@ -30,7 +30,11 @@ PUBLISHED = {
     "douban": {"GC-MC": 0.734, "IGMC": 0.721},
     "yahoo_music": {"GC-MC": 20.5, "IGMC": 19.1},
 }
-GRAPHS = {"W_users": "{u:user v:user}", "W_movies": "{m:movie n:movie}", "W_tracks": "{m:movie n:movie}"}
+GRAPHS = {
+    "W_users": "{u:user v:user}",
+    "W_movies": "{m:movie n:movie}",
+    "W_tracks": "{m:movie n:movie}",
+}
 SEEN, ASKED = "seen=u:user m:movie", "asked=u:user m:movie"
 DAMPING, FOLDS = 5.0, 10
 
@@ -60,11 +64,24 @@ class Problem:
 def load(folder: Path, name: str) -> Problem:
     data = np.load(folder / f"{name}.npz")
     parts = [
-        Ratings(torch.from_numpy(data[p].astype(np.int64)).T, torch.from_numpy(data[f"{p}_rating"]).float()) for p in ("train", "test")
+        Ratings(
+            torch.from_numpy(data[p].astype(np.int64)).T,
+            torch.from_numpy(data[f"{p}_rating"]).float(),
+        )
+        for p in ("train", "test")
     ]
-    edges = {text: torch.from_numpy(data[key].astype(np.int64)).T for key, text in GRAPHS.items() if key in data.files}
+    edges = {
+        text: torch.from_numpy(data[key].astype(np.int64)).T
+        for key, text in GRAPHS.items()
+        if key in data.files
+    }
     users, movies = map(int, data["shape"])
-    return Problem(name, {"user": users, "movie": movies}, *parts, {text: e[:, e[0] < e[1]] for text, e in edges.items()})
+    return Problem(
+        name,
+        {"user": users, "movie": movies},
+        *parts,
+        {text: e[:, e[0] < e[1]] for text, e in edges.items()},
+    )
 
 
 @dataclass(frozen=True)
@@ -77,13 +94,22 @@ class Task:
     base: Tensor
 
 
-def damped_biases(pairs: Tensor, values: Tensor, counts: dict[str, int], rounds: int = 4) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def damped_biases(
+    pairs: Tensor, values: Tensor, counts: dict[str, int], rounds: int = 4
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The biases of users and movies, each in turn the damped mean of what the other leaves; and how many ratings they have."""
-    num_user, num_movie = (torch.bincount(row, minlength=n).float() for row, n in zip(pairs, counts.values(), strict=True))
+    num_user, num_movie = (
+        torch.bincount(row, minlength=n).float()
+        for row, n in zip(pairs, counts.values(), strict=True)
+    )
     user, movie = torch.zeros_like(num_user), torch.zeros_like(num_movie)
     for _ in range(rounds):
-        movie = torch.zeros_like(num_movie).index_add_(0, pairs[1], values - user[pairs[0]]) / (num_movie + DAMPING)
-        user = torch.zeros_like(num_user).index_add_(0, pairs[0], values - movie[pairs[1]]) / (num_user + DAMPING)
+        movie = torch.zeros_like(num_movie).index_add_(0, pairs[1], values - user[pairs[0]]) / (
+            num_movie + DAMPING
+        )
+        user = torch.zeros_like(num_user).index_add_(0, pairs[0], values - movie[pairs[1]]) / (
+            num_user + DAMPING
+        )
     return user, movie, num_user, num_movie
 
 
@@ -92,7 +118,9 @@ def make_task(problem: Problem, seen: Ratings, asked: Tensor) -> Task:
 
     def known(pairs: Tensor) -> Tensor:
         u, m = pairs
-        return torch.stack([user[u], movie[m], num_user[u].log1p() / 3, num_movie[m].log1p() / 3], dim=1)
+        return torch.stack(
+            [user[u], movie[m], num_user[u].log1p() / 3, num_movie[m].log1p() / 3], dim=1
+        )
 
     base = user[asked[0]] + movie[asked[1]]
     rest = seen.values - user[seen.pairs[0]] - movie[seen.pairs[1]]
@@ -116,18 +144,36 @@ class Spread(nn.Module):
 class RatingModel(nn.Module):
     """Exchangeable layers on the seen ratings, their means at users and movies, and a head for every asked pair."""
 
-    def __init__(self, graphs: dict[str, Tensor], width: int, dropout: float, depth: int = 2) -> None:
+    def __init__(
+        self, graphs: dict[str, Tensor], width: int, dropout: float, depth: int = 2
+    ) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         for k in range(depth):
             layer = inc.nn.Exchangeable(f"{SEEN} -> {SEEN}", width if k else 6, width, aggr="mean")
-            layers += [layer, inc.nn.LayerNorm(SEEN, width), inc.nn.Activation(), inc.nn.Dropout(dropout)]
+            layers += [
+                layer,
+                inc.nn.LayerNorm(SEEN, width),
+                inc.nn.Activation(),
+                inc.nn.Dropout(dropout),
+            ]
         self.encoder = inc.nn.Sequential(*layers)
         self.nodes = inc.nn.Exchangeable(f"{SEEN} -> u:user, m:movie", width, width, aggr="mean")
-        self.spread = nn.ModuleDict({text[1]: Spread("u:user" if text[1] == "u" else "m:movie", text, width) for text in graphs})
-        self.user, self.movie, self.known = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(4, width)
+        self.spread = nn.ModuleDict(
+            {
+                text[1]: Spread("u:user" if text[1] == "u" else "m:movie", text, width)
+                for text in graphs
+            }
+        )
+        self.user, self.movie, self.known = (
+            nn.Linear(width, width),
+            nn.Linear(width, width),
+            nn.Linear(4, width),
+        )
         self.dropout = nn.Dropout(dropout)
-        self.head = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(width, 1))
+        self.head = nn.Sequential(
+            nn.Linear(2 * width, width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(width, 1)
+        )
         nn.init.zeros_(self.head[-1].weight)  # training starts at the baseline
         nn.init.zeros_(self.head[-1].bias)
 
@@ -147,7 +193,9 @@ class RatingModel(nn.Module):
 class Run:
     """One training run: fits the values of some ratings, and predicts others."""
 
-    def __init__(self, problem: Problem, train: Ratings, options: argparse.Namespace, seed: int) -> None:
+    def __init__(
+        self, problem: Problem, train: Ratings, options: argparse.Namespace, seed: int
+    ) -> None:
         self.problem, self.options, self.seed = problem, options, seed
         self.low, self.high = float(train.values.min()), float(train.values.max())
         self.mean, self.scale = float(train.values.mean()), float(train.values.std())
@@ -158,11 +206,18 @@ class Run:
         options, generator = self.options, torch.Generator().manual_seed(self.seed)
         torch.manual_seed(self.seed)
         fold = torch.randint(FOLDS, (len(self.train.values),), generator=generator)
-        tasks = [make_task(self.problem, self.train[fold != k], self.train.pairs[:, fold == k]) for k in range(FOLDS)]
+        tasks = [
+            make_task(self.problem, self.train[fold != k], self.train.pairs[:, fold == k])
+            for k in range(FOLDS)
+        ]
         targets = [self.train.values[fold == k] for k in range(FOLDS)]
         model = RatingModel(self.problem.graphs, options.width, options.dropout)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate, weight_decay=options.decay)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.rate, total_steps=options.epochs * FOLDS, pct_start=0.15)
+        optimizer = torch.optim.AdamW(
+            model.parameters(), lr=options.rate, weight_decay=options.decay
+        )
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, options.rate, total_steps=options.epochs * FOLDS, pct_start=0.15
+        )
         start = time.perf_counter()
         for epoch in range(options.epochs):
             losses = []
@@ -202,14 +257,21 @@ def score(problem: Problem, options: argparse.Namespace) -> dict[str, object]:
     for seed in range(options.seeds):
         train, asked = problem.train, problem.test
         if options.validate:
-            order = torch.randperm(len(train.values), generator=torch.Generator().manual_seed(100 + seed))
+            order = torch.randperm(
+                len(train.values), generator=torch.Generator().manual_seed(100 + seed)
+            )
             held = len(order) // 10
             train, asked = problem.train[order[held:]], problem.train[order[:held]]
-        predicted, base = Run(problem, train, options, seed).predict(asked, f"{SETS[problem.name]}, seed {seed}")
+        predicted, base = Run(problem, train, options, seed).predict(
+            asked, f"{SETS[problem.name]}, seed {seed}"
+        )
         errors.append(rmse(predicted, asked.values))
         bases.append(rmse(base, asked.values))
         total = predicted if total is None else total + predicted
-        show(f"{SETS[problem.name]}, seed {seed}: RMSE {errors[-1]:.4f}, baseline {bases[-1]:.4f}", is_last=True)
+        show(
+            f"{SETS[problem.name]}, seed {seed}: RMSE {errors[-1]:.4f}, baseline {bases[-1]:.4f}",
+            is_last=True,
+        )
     found: dict[str, object] = {
         "rmse": errors,
         "mean": float(np.mean(errors)),
@@ -235,10 +297,32 @@ def draw(results: dict[str, dict[str, object]], path: Path) -> None:
         base = float(found["baseline"])  # type: ignore[arg-type]
         for method, value in PUBLISHED[name].items():
             marker, colour = styles[method]
-            axes.plot(value / base, row, marker, color=colour, ms=7, label=f"{method} (published)" if row == 0 else None)
+            axes.plot(
+                value / base,
+                row,
+                marker,
+                color=colour,
+                ms=7,
+                label=f"{method} (published)" if row == 0 else None,
+            )
         seeds = [value / base for value in found["rmse"]]  # type: ignore[attr-defined]
-        axes.plot(seeds, [row] * len(seeds), "o", color="#1f4e79", alpha=0.35, ms=7, label="exchangeable, each seed" if row == 0 else None)
-        axes.plot(float(found["ensemble"]) / base, row, "o", color="#1f4e79", ms=8, label="their mean" if row == 0 else None)  # type: ignore[arg-type]
+        axes.plot(
+            seeds,
+            [row] * len(seeds),
+            "o",
+            color="#1f4e79",
+            alpha=0.35,
+            ms=7,
+            label="exchangeable, each seed" if row == 0 else None,
+        )
+        axes.plot(
+            float(found["ensemble"]) / base,
+            row,
+            "o",
+            color="#1f4e79",
+            ms=8,
+            label="their mean" if row == 0 else None,
+        )  # type: ignore[arg-type]
     axes.axvline(1, color="#c0392b", lw=1.2)
     axes.set_yticks(range(len(results)), [SETS[name] for name in results])
     axes.invert_yaxis()
@@ -249,9 +333,13 @@ def draw(results: dict[str, dict[str, object]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     default = Path(os.environ.get("INCIDENCE_DATA", "../shared/data")) / "monti_ratings"
-    parser.add_argument("--data", type=Path, default=default, help="the folder with the three .npz files")
+    parser.add_argument(
+        "--data", type=Path, default=default, help="the folder with the three .npz files"
+    )
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=40)
@@ -259,7 +347,11 @@ def main() -> None:
     parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--rate", type=float, default=5e-3)
     parser.add_argument("--decay", type=float, default=1e-2)
-    parser.add_argument("--validate", action="store_true", help="score a tenth of the training ratings instead of the test ratings")
+    parser.add_argument(
+        "--validate",
+        action="store_true",
+        help="score a tenth of the training ratings instead of the test ratings",
+    )
     parser.add_argument("--figure", type=Path, help="where to draw the results (SVG)")
     options = parser.parse_args()
     torch.set_num_threads(1)

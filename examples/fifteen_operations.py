@@ -33,11 +33,13 @@ def draw() -> str:
     for number, operation in enumerate(layer.map.operations):
         matrix = layer.operator(number, structure).to_dense().tolist()
         title = inc.algebra.read(operation).formula.replace("sum_", "Σ")
-        tiles.append(tile(matrix, 10 + side * (number % COLUMNS), 10 + (side + 4) * (number // COLUMNS), title))
+        tiles.append(
+            tile(
+                matrix, 10 + side * (number % COLUMNS), 10 + (side + 4) * (number // COLUMNS), title
+            )
+        )
     width, height = 10 + side * COLUMNS, 10 + (side + 4) * 3
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">{"".join(tiles)}</svg>\n'
-    )
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">{"".join(tiles)}</svg>\n'
 
 
 if __name__ == "__main__":

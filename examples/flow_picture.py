@@ -13,7 +13,9 @@ def ring(count: int = 10) -> tuple[inc.Structure, torch.Tensor]:
     """A ring of triangles around a hole, and where its nodes are."""
     facets = [(k, (k + 1) % count, k + count) for k in range(count)]
     facets += [((k + 1) % count, (k + 1) % count + count, k + count) for k in range(count)]
-    angles = [2 * pi * k / count for k in range(count)] + [2 * pi * (k + 0.5) / count for k in range(count)]
+    angles = [2 * pi * k / count for k in range(count)] + [
+        2 * pi * (k + 0.5) / count for k in range(count)
+    ]
     radii = [2.0] * count + [1.0] * count
     points = torch.tensor([[r * cos(a), r * sin(a)] for r, a in zip(radii, angles, strict=True)])
     return inc.geometry.simplicial_complex(facets, oriented=True), points
@@ -49,7 +51,9 @@ def draw(name: str) -> str:
         "harmonic": {"<i j>": edges.decompose(x).harmonic},
     }[name]
     tensors = ["<i j k>"] if name == "curl" else ["<i j>"]
-    return inc.plot.structure(structure, values, points, labels=False, tensors=tensors, size=190, title=name)._repr_svg_()
+    return inc.plot.structure(
+        structure, values, points, labels=False, tensors=tensors, size=190, title=name
+    )._repr_svg_()
 
 
 if __name__ == "__main__":

@@ -26,7 +26,11 @@ def grid(rows: int, columns: int, is_flipped: bool) -> list[list[int]]:
         turned = -c % columns if is_flipped and r == rows else c % columns
         return r % rows * columns + turned
 
-    return [[node(r, c), node(r + 1, c), node(r + 1, c + 1), node(r, c + 1)] for r in range(rows) for c in range(columns)]
+    return [
+        [node(r, c), node(r + 1, c), node(r + 1, c + 1), node(r, c + 1)]
+        for r in range(rows)
+        for c in range(columns)
+    ]
 
 
 def angles(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -38,7 +42,13 @@ def torus() -> inc.plot.Picture:
     u, v = angles(36, 16)
     points = torch.stack([(3 + v.cos()) * u.cos(), (3 + v.cos()) * u.sin(), v.sin()], 1)
     mesh = inc.geometry.read_mesh((points, grid(36, 16, is_flipped=False)))
-    return inc.plot.structure(mesh.structure, {"face": face_means(mesh, points[:, 2])}, layout=points, tensors=["face"], view=(-60, 38))
+    return inc.plot.structure(
+        mesh.structure,
+        {"face": face_means(mesh, points[:, 2])},
+        layout=points,
+        tensors=["face"],
+        view=(-60, 38),
+    )
 
 
 def face_means(mesh: inc.geometry.meshes.Mesh, x: torch.Tensor) -> torch.Tensor:
@@ -51,10 +61,22 @@ def klein_bottle() -> inc.plot.Picture:
     """Immersed as an eight that turns half around while it goes around."""
     u, v = angles(40, 18)
     radius = 2.6 + (u / 2).cos() * v.sin() - (u / 2).sin() * (2 * v).sin()
-    points = torch.stack([radius * u.cos(), radius * u.sin(), (u / 2).sin() * v.sin() + (u / 2).cos() * (2 * v).sin()], 1)
+    points = torch.stack(
+        [
+            radius * u.cos(),
+            radius * u.sin(),
+            (u / 2).sin() * v.sin() + (u / 2).cos() * (2 * v).sin(),
+        ],
+        1,
+    )
     mesh = inc.geometry.read_mesh((points, grid(40, 18, is_flipped=True)))
     return inc.plot.structure(
-        mesh.structure, {"face": face_means(mesh, u.cos())}, layout=points, tensors=["face"], view=(-70, 42), opacity=0.92
+        mesh.structure,
+        {"face": face_means(mesh, u.cos())},
+        layout=points,
+        tensors=["face"],
+        view=(-70, 42),
+        opacity=0.92,
     )
 
 
@@ -70,14 +92,22 @@ def annulus() -> tuple[inc.Structure, torch.Tensor]:
     turn = 2 * torch.pi * torch.arange(around).double() / around
     points = torch.cat(
         [
-            (1.6 + 0.9 * r) * torch.stack([(turn + r * torch.pi / around).cos(), (turn + r * torch.pi / around).sin()], 1)
+            (1.6 + 0.9 * r)
+            * torch.stack(
+                [(turn + r * torch.pi / around).cos(), (turn + r * torch.pi / around).sin()], 1
+            )
             for r in range(rings)
         ]
     )
     facets = []
     for r in range(rings - 1):
         for k in range(around):
-            a, b, c, d = r * around + k, r * around + (k + 1) % around, (r + 1) * around + k, (r + 1) * around + (k - 1) % around
+            a, b, c, d = (
+                r * around + k,
+                r * around + (k + 1) % around,
+                (r + 1) * around + k,
+                (r + 1) * around + (k - 1) % around,
+            )
             facets += [[a, b, c], [a, c, d]]
     return inc.geometry.simplicial_complex(facets, oriented=True), points
 
@@ -86,16 +116,18 @@ def flow() -> inc.plot.Picture:
     """The flow around a hole that has neither sources nor whirls: the harmonic one."""
     structure, points = annulus()
     around = inc.geometry.hodge(structure).harmonic[:, 0]
-    return inc.plot.structure(structure, {"<i j>": around}, layout=points, tensors=["<i j>"], labels=False, size=300)
+    return inc.plot.structure(
+        structure, {"<i j>": around}, layout=points, tensors=["<i j>"], labels=False, size=300
+    )
 
 
 def cloud() -> tuple[inc.Structure, torch.Tensor]:
     """Points near a circle, and which of them are near each other."""
     draw = torch.Generator().manual_seed(1)
     turn = 2 * torch.pi * torch.arange(26) / 26
-    points = torch.stack([turn.cos(), turn.sin()], 1) * (2 + 0.8 * (torch.arange(26) % 2))[:, None] + 0.15 * torch.randn(
-        26, 2, generator=draw
-    )
+    points = torch.stack([turn.cos(), turn.sin()], 1) * (2 + 0.8 * (torch.arange(26) % 2))[
+        :, None
+    ] + 0.15 * torch.randn(26, 2, generator=draw)
     return inc.geometry.lifting.vietoris_rips(points, 1.2, max_size=2), points
 
 
@@ -110,10 +142,15 @@ def after_a_lift() -> inc.plot.Picture:
 
 
 def ratings() -> inc.plot.Picture:
-    users, movies = [0, 0, 1, 1, 2, 3, 3, 4, 4, 4], ["a", "b", "b", "c", "a", "d", "e", "c", "d", "e"]
+    users, movies = (
+        [0, 0, 1, 1, 2, 3, 3, 4, 4, 4],
+        ["a", "b", "b", "c", "a", "d", "e", "c", "d", "e"],
+    )
     stars = torch.tensor([5, 3, 4, 1, 2, 5, 4, 3, 2, 5])
     table = inc.geometry.table({"user": users, "movie": movies})
-    return inc.plot.structure(table.structure, {"a:user b:movie": stars[table.rows["table"]].float()})
+    return inc.plot.structure(
+        table.structure, {"a:user b:movie": stars[table.rows["table"]].float()}
+    )
 
 
 PICTURES: dict[str, str | Callable[[], inc.plot.Picture]] = {
@@ -143,7 +180,11 @@ PICTURES: dict[str, str | Callable[[], inc.plot.Picture]] = {
 def command(name: str) -> str:
     """What to type for a picture."""
     how = PICTURES[name]
-    return f"./run incidence plot {how} --out {name}.svg" if isinstance(how, str) else f"./run python examples/gallery.py {name}"
+    return (
+        f"./run incidence plot {how} --out {name}.svg"
+        if isinstance(how, str)
+        else f"./run python examples/gallery.py {name}"
+    )
 
 
 def draw(name: str) -> str:

@@ -20,14 +20,21 @@ FOLDER = DOCS / "guides"
 
 def of_maps(*texts: str, which: tuple[int, ...]) -> inc.plot.Picture:
     """One operation of each map, side by side."""
-    drawn = [inc.plot.operation(inc.EquivariantMap(text).operations[k], k) for text, k in zip(texts, which, strict=True)]
+    drawn = [
+        inc.plot.operation(inc.EquivariantMap(text).operations[k], k)
+        for text, k in zip(texts, which, strict=True)
+    ]
     return inc.plot.grid(drawn, list(texts), columns=3)
 
 
 @lru_cache
 def names_after(page: str) -> dict[str, Any]:
     """The names after the first block of a guide was run."""
-    block = re.search(r"^```python\n(.*?)^```", (DOCS / f"{page}.md").read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    block = re.search(
+        r"^```python\n(.*?)^```",
+        (DOCS / f"{page}.md").read_text(encoding="utf-8"),
+        flags=re.MULTILINE | re.DOTALL,
+    )
     names: dict[str, Any] = {}
     exec(block[1] if block else "", names)
     return names

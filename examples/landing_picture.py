@@ -13,7 +13,9 @@ FACETS = [[0, 1, 2], [1, 2, 3], [2, 3, 4], [1, 5], [3, 5], [4, 6], [2, 6]]
 
 def structure() -> inc.plot.Picture:
     """Seven nodes with edges and triangles."""
-    return inc.plot.structure(inc.geometry.simplicial_complex(FACETS), layout=torch.tensor(POINTS), size=230)
+    return inc.plot.structure(
+        inc.geometry.simplicial_complex(FACETS), layout=torch.tensor(POINTS), size=230
+    )
 
 
 def operations() -> inc.plot.Picture:

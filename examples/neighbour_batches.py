@@ -32,15 +32,23 @@ def ring_of_sines() -> inc.Example:
     wave = torch.sin(torch.arange(NODES) * (2 * torch.pi / 500))
     x = torch.randn(NODES, WIDTH, generator=generator)
     x[:, 0] += wave
-    return inc.Example(inc.Structure(NODES, {"{i j}": edges}), {"i": x, "{i j}": torch.ones(EDGES, 1)}, {"i": (wave > 0).long()})
+    return inc.Example(
+        inc.Structure(NODES, {"{i j}": edges}),
+        {"i": x, "{i j}": torch.ones(EDGES, 1)},
+        {"i": (wave > 0).long()},
+    )
 
 
-def batches(example: inc.Example, train: torch.Tensor, way: str) -> Iterator[tuple[inc.Example, torch.Tensor]]:
+def batches(
+    example: inc.Example, train: torch.Tensor, way: str
+) -> Iterator[tuple[inc.Example, torch.Tensor]]:
     """What a step sees, and the rows that count."""
     if way == "whole":
         yield example, train
     else:
-        for batch in inc.data.NeighbourLoader(example, sizes=[10, 10], batch_size=512, shuffle=True, nodes=train):
+        for batch in inc.data.NeighbourLoader(
+            example, sizes=[10, 10], batch_size=512, shuffle=True, nodes=train
+        ):
             yield batch, batch.seeds
 
 
@@ -63,10 +71,16 @@ def main(way: str, through: str | None = None) -> None:
     seconds, peak = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     net.eval()
     with torch.no_grad():
-        near = inc.data.NeighbourLoader(example, [None] * (net.reach or 0), batch_size=500, nodes=test)
+        near = inc.data.NeighbourLoader(
+            example, [None] * (net.reach or 0), batch_size=500, nodes=test
+        )
         right = [net(b)[b.seeds].argmax(1) == b.target["i"][b.seeds] for b in near]
-    print(f"{way}: {steps} steps of {1000 * seconds / steps:.0f} ms; memory {before >> 10} MB before, {(peak - before) >> 10} MB more")
-    print(f"accuracy on {len(test)} other nodes, with all their neighbours: {100 * float(torch.cat(right).float().mean()):.1f} %")
+    print(
+        f"{way}: {steps} steps of {1000 * seconds / steps:.0f} ms; memory {before >> 10} MB before, {(peak - before) >> 10} MB more"
+    )
+    print(
+        f"accuracy on {len(test)} other nodes, with all their neighbours: {100 * float(torch.cat(right).float().mean()):.1f} %"
+    )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,9 @@ def objective(trial: optuna.Trial, data: inc.data.DataSet, epochs: int, out: Pat
         "dropout": trial.suggest_float("dropout", 0.0, 0.3),
         "aggr": trial.suggest_categorical("aggr", ["mean", "sum"]),
     }
-    run = inc.train.train({**options, "epochs": epochs, "out": str(out / f"trial-{trial.number}")}, data)
+    run = inc.train.train(
+        {**options, "epochs": epochs, "out": str(out / f"trial-{trial.number}")}, data
+    )
     assert run is not None
     return run.evaluation.parts["validation"].metrics[data.metric]
 
@@ -37,9 +39,16 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     data = inc.data.load("solubility", validation=0.2)
-    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(arguments.out / "study.log")))
-    study = optuna.create_study(study_name="solubility", storage=storage, direction="minimize", load_if_exists=True)
-    study.optimize(lambda trial: objective(trial, data, arguments.epochs, arguments.out), n_trials=arguments.trials)
+    storage = optuna.storages.JournalStorage(
+        optuna.storages.journal.JournalFileBackend(str(arguments.out / "study.log"))
+    )
+    study = optuna.create_study(
+        study_name="solubility", storage=storage, direction="minimize", load_if_exists=True
+    )
+    study.optimize(
+        lambda trial: objective(trial, data, arguments.epochs, arguments.out),
+        n_trials=arguments.trials,
+    )
     best = arguments.out / f"trial-{study.best_trial.number}"
     print(f"\nThe best of {len(study.trials)} trials: {study.best_params}\n{inc.load(best)}")
     print(f"\nAll of them: incidence compare {arguments.out}")

@@ -15,12 +15,21 @@ from incidence.plot.scene import Scene, Shape, Style, Text
 from incidence.plot.theme import LIGHT
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
-BIPYRAMID = [(0, 1, 3), (0, 2, 3), (1, 2, 3), (0, 1, 4), (0, 2, 4), (1, 2, 4)]  # triangles around; nodes 3 and 4 are the tips
+BIPYRAMID = [
+    (0, 1, 3),
+    (0, 2, 3),
+    (1, 2, 3),
+    (0, 1, 4),
+    (0, 2, 4),
+    (1, 2, 4),
+]  # triangles around; nodes 3 and 4 are the tips
 POINTS = torch.tensor([[1, 0, 0], [-0.5, 0.87, 0], [-0.5, -0.87, 0], [0, 0, 1.1], [0, 0, -1.1]])
 EDGES = torch.tensor([[0, 0, 0, 1, 2, 2, 3], [1, 2, 3, 2, 3, 4, 4]])
 
 
-def incidence_matrix(rows: list[int], columns: list[tuple[int, ...]], own: set[tuple[int, ...]]) -> inc.plot.Picture:
+def incidence_matrix(
+    rows: list[int], columns: list[tuple[int, ...]], own: set[tuple[int, ...]]
+) -> inc.plot.Picture:
     """Which node lies in which triangle; triangles that densification has added are paler."""
     shapes: list[Shape] = []
     side, ink = 15.0, Style(fill=LIGHT.ink)
@@ -29,12 +38,30 @@ def incidence_matrix(rows: list[int], columns: list[tuple[int, ...]], own: set[t
         for x, face in enumerate(columns):
             colour = LIGHT.palette[0] if tuple(sorted(face)) in own else LIGHT.palette[5]
             corners = ((x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1))
-            style = Style(fill=colour if node in face else LIGHT.pale, stroke=LIGHT.paper, width=0.6)
+            style = Style(
+                fill=colour if node in face else LIGHT.pale, stroke=LIGHT.paper, width=0.6
+            )
             part = "incident" if node in face else "apart"
-            shapes.append(Outline(tuple((side * a, side * b) for a, b in corners), is_closed=True, style=style, part=part))
+            shapes.append(
+                Outline(
+                    tuple((side * a, side * b) for a, b in corners),
+                    is_closed=True,
+                    style=style,
+                    part=part,
+                )
+            )
     for x, face in enumerate(columns):
         for k, node in enumerate(face):
-            shapes.append(Text((x + 0.5) * side, -4 - 8 * (len(face) - 1 - k), str(node), 7, "middle", style=Style(fill=LIGHT.faint)))
+            shapes.append(
+                Text(
+                    (x + 0.5) * side,
+                    -4 - 8 * (len(face) - 1 - k),
+                    str(node),
+                    7,
+                    "middle",
+                    style=Style(fill=LIGHT.faint),
+                )
+            )
     return inc.plot.Picture(Scene.around(shapes), LIGHT, "nodes and triangles")
 
 
@@ -42,7 +69,10 @@ def figure_1() -> inc.plot.Picture:
     """The bipyramid; a symmetry of it; all triangles; any permutation."""
     solid = inc.geometry.simplicial_complex(BIPYRAMID)
     own, every = set(BIPYRAMID), list(combinations(range(5), 3))
-    turned, any_order = [1, 2, 0, 4, 3], [4, 2, 0, 1, 3]  # a rotation with a reflection; no symmetry at all
+    turned, any_order = (
+        [1, 2, 0, 4, 3],
+        [4, 2, 0, 1, 3],
+    )  # a rotation with a reflection; no symmetry at all
 
     def moved(order: list[int], faces: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         return [tuple(order[v] for v in face) for face in faces]
@@ -50,13 +80,21 @@ def figure_1() -> inc.plot.Picture:
     assert torch.tensor(turned) in inc.geometry.automorphisms(solid)
     assert torch.tensor(any_order) not in inc.geometry.automorphisms(solid)
     pictures = [
-        inc.plot.structure(solid, layout=POINTS, labels=True, opacity=0.75, size=150, view=(-70, 16)),
+        inc.plot.structure(
+            solid, layout=POINTS, labels=True, opacity=0.75, size=150, view=(-70, 16)
+        ),
         incidence_matrix([0, 1, 2, 3, 4], BIPYRAMID, own),
         incidence_matrix(turned, moved(turned, BIPYRAMID), own),
         incidence_matrix([0, 1, 2, 3, 4], every, own),
         incidence_matrix(any_order, moved(any_order, every), own),
     ]
-    titles = ["triangular bipyramid", "a  its nodes and triangles", "b  after a symmetry", "c  all triangles", "d  after any permutation"]
+    titles = [
+        "triangular bipyramid",
+        "a  its nodes and triangles",
+        "b  after a symmetry",
+        "c  all triangles",
+        "d  after any permutation",
+    ]
     return inc.plot.grid(pictures, titles, columns=3)
 
 
@@ -72,7 +110,13 @@ def figure_2() -> inc.plot.Picture:
         inc.plot.sharing("a b:dim1 -> a b:dim1", relaxed, nested=True, size=4.6),
     ]
     return inc.plot.grid(
-        pictures, ["15 weights: node-node", "7 weights: node-edge", "4 weights: nodes and edges permuted apart"], columns=1
+        pictures,
+        [
+            "15 weights: node-node",
+            "7 weights: node-edge",
+            "4 weights: nodes and edges permuted apart",
+        ],
+        columns=1,
     )
 
 
@@ -84,7 +128,9 @@ def figure_3() -> inc.plot.Picture:
 def figure_4() -> inc.plot.Picture:
     """The cube, and its faces as a partially ordered set."""
     cube = inc.geometry.named("cube")
-    solid = inc.plot.structure(cube, layout=inc.geometry.coordinates("cube"), labels=True, opacity=0.8, size=170)
+    solid = inc.plot.structure(
+        cube, layout=inc.geometry.coordinates("cube"), labels=True, opacity=0.8, size=170
+    )
     return inc.plot.grid([solid, inc.plot.poset(cube)], columns=2)
 
 

@@ -35,7 +35,9 @@ class Net(nn.Module):
         self.encoder = nn.Linear(node_dim, HIDDEN)
         self.convs = nn.ModuleList(conv(HIDDEN, edge_dim) for _ in range(DEPTH))
         self.norms = nn.ModuleList(nn.BatchNorm1d(HIDDEN) for _ in range(DEPTH))
-        self.head = nn.Sequential(nn.Linear(2 * HIDDEN, HIDDEN), nn.ReLU(), nn.Dropout(0.1), nn.Linear(HIDDEN, 1))
+        self.head = nn.Sequential(
+            nn.Linear(2 * HIDDEN, HIDDEN), nn.ReLU(), nn.Dropout(0.1), nn.Linear(HIDDEN, 1)
+        )
 
     def forward(self, x: Tensor, edges: Any, edge_attr: Tensor, batch: Tensor) -> Tensor:
         x = self.encoder(x)
@@ -46,11 +48,18 @@ class Net(nn.Module):
 
 def call(conv: nn.Module, x: Tensor, edges: Any, edge_attr: Tensor, batch: Tensor) -> Tensor:
     """A convolution of PyG does not ask for the graph of every node; ours does, as it pools over graphs too."""
-    return conv(x, edges, edge_attr) if isinstance(conv, GINEConv) else conv(x, edges, edge_attr, batch)
+    return (
+        conv(x, edges, edge_attr)
+        if isinstance(conv, GINEConv)
+        else conv(x, edges, edge_attr, batch)
+    )
 
 
 def gine(channels: int, edge_dim: int) -> nn.Module:
-    return GINEConv(nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels)), edge_dim=edge_dim)
+    return GINEConv(
+        nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels)),
+        edge_dim=edge_dim,
+    )
 
 
 def any_edges(channels: int, edge_dim: int) -> nn.Module:
@@ -76,11 +85,20 @@ def graphs(examples: Iterable[inc.Example], shift: Tensor, scale: Tensor) -> lis
     for e in examples:
         bonds = inc.Structure(e.structure.num_nodes, {"{i j}": e.structure["{i j}"]})
         data = to_pyg(inc.Example(bonds, {key: e.features[key] for key in ("i", "{i j}")}))
-        found.append(Data(x=data.x, edge_index=data.edge_index, edge_attr=data.edge_attr, y=(e.target - shift) / scale))
+        found.append(
+            Data(
+                x=data.x,
+                edge_index=data.edge_index,
+                edge_attr=data.edge_attr,
+                y=(e.target - shift) / scale,
+            )
+        )
     return found
 
 
-def run(net: Net, train: Any, test: Any, unpack: Callable[[Any], tuple[Any, ...]], epochs: int) -> tuple[float, float]:
+def run(
+    net: Net, train: Any, test: Any, unpack: Callable[[Any], tuple[Any, ...]], epochs: int
+) -> tuple[float, float]:
     """The error on the test part, on the scale of the target, and the seconds of an epoch."""
     optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=epochs * len(train))
@@ -117,7 +135,12 @@ def main() -> None:
         "GINEConv, PyG's loader": (gine, DataLoader, list, of_pyg),
         "IncidenceConv, PyG's loader": (any_edges, DataLoader, list, of_pyg),
         "IncidenceConv, edges='{i j}', PyG's loader": (undirected, DataLoader, list, of_pyg),
-        "IncidenceConv, edges='{i j}', inc.data.DataLoader": (undirected, inc.data.DataLoader, from_pyg, of_ours),
+        "IncidenceConv, edges='{i j}', inc.data.DataLoader": (
+            undirected,
+            inc.data.DataLoader,
+            from_pyg,
+            of_ours,
+        ),
     }
     print(f"{'':52}{'parameters':>10}{'RMSE':>16}{'ms an epoch':>13}")
     for name, (conv, loader, read, unpack) in models.items():
@@ -125,12 +148,18 @@ def main() -> None:
         for seed in range(arguments.seeds):
             torch.manual_seed(seed)
             net = Net(*dims, conv)
-            loaders = loader(read(train), batch_size=64, shuffle=True), loader(read(test), batch_size=256)
+            loaders = (
+                loader(read(train), batch_size=64, shuffle=True),
+                loader(read(test), batch_size=256),
+            )
             found.append(run(net, *loaders, unpack, arguments.epochs))
         errors = [error * float(scale) for error, _ in found]
         spread = statistics.stdev(errors) if len(errors) > 1 else 0.0
         count = sum(p.numel() for p in net.parameters())
-        print(f"{name:52}{count:>10,}{statistics.mean(errors):>9.3f} ± {spread:.3f}{1e3 * min(s for _, s in found):>13.0f}", flush=True)
+        print(
+            f"{name:52}{count:>10,}{statistics.mean(errors):>9.3f} ± {spread:.3f}{1e3 * min(s for _, s in found):>13.0f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,13 @@ PROJECT = Path(__file__).resolve().parents[1]
 PAGE = PROJECT / "docs" / "explorer"
 VERSION = "314.0.7"
 INTEGRITY = "sha512-0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="
-PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+PYODIDE_FILES = (
+    "pyodide.mjs",
+    "pyodide.asm.mjs",
+    "pyodide.asm.wasm",
+    "python_stdlib.zip",
+    "pyodide-lock.json",
+)
 EXAMPLES = {
     "i j -> i j": "A matrix",
     "i -> i": "A set",
@@ -58,7 +64,9 @@ def build(output: Path, with_python: bool = True) -> bool:
 
 def _example(output: Path, number: int, text: str) -> dict[str, str]:
     """Writes the answers to all that the page asks about an example."""
-    answers = ",".join(f"{json.dumps(request, ensure_ascii=False)}:{reply(request)}" for request in requests(text))
+    answers = ",".join(
+        f"{json.dumps(request, ensure_ascii=False)}:{reply(request)}" for request in requests(text)
+    )
     name = f"example-{number}.json"
     (output / name).write_text(f"{{{answers}}}", encoding="utf-8")
     return {"title": EXAMPLES[text], "text": text, "file": name}
@@ -71,14 +79,20 @@ def modules() -> dict[str, Path]:
         "for name, module in sys.modules.items():\n"
         "    if name.split('.')[0] == 'incidence': print(name, module.__file__, sep='=')"
     )
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    return {name: Path(file) for name, _, file in (line.partition("=") for line in said.splitlines())}
+    said = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout
+    return {
+        name: Path(file) for name, _, file in (line.partition("=") for line in said.splitlines())
+    }
 
 
 def _pack(archive: Path) -> None:
     with ZipFile(archive, "w", ZIP_DEFLATED) as packed:
         for name, file in sorted(modules().items()):
-            inside = name.replace(".", "/") + ("/__init__.py" if file.name == "__init__.py" else ".py")
+            inside = name.replace(".", "/") + (
+                "/__init__.py" if file.name == "__init__.py" else ".py"
+            )
             entry = ZipInfo(inside)  # without a date: the same sources make the same archive
             entry.compress_type = ZIP_DEFLATED
             packed.writestr(entry, file.read_bytes())
@@ -102,13 +116,20 @@ def _bring_pyodide(folder: Path) -> bool:
 def _fetch(folder: Path) -> bool:
     npm = shutil.which("npm")
     if npm is None:
-        print("explorer: npm is not installed, so only the examples can be explored", file=sys.stderr)
+        print(
+            "explorer: npm is not installed, so only the examples can be explored", file=sys.stderr
+        )
         return False
     folder.mkdir(parents=True, exist_ok=True)
     print(f"explorer: fetching pyodide {VERSION} (6 MB, once)", file=sys.stderr)
-    fetched = subprocess.run([npm, "pack", "--silent", f"pyodide@{VERSION}"], cwd=folder, capture_output=True, text=True)
+    fetched = subprocess.run(
+        [npm, "pack", "--silent", f"pyodide@{VERSION}"], cwd=folder, capture_output=True, text=True
+    )
     if fetched.returncode:
-        print(f"explorer: npm could not fetch pyodide, so only the examples can be explored\n{fetched.stderr.strip()}", file=sys.stderr)
+        print(
+            f"explorer: npm could not fetch pyodide, so only the examples can be explored\n{fetched.stderr.strip()}",
+            file=sys.stderr,
+        )
     return fetched.returncode == 0
 
 
@@ -116,14 +137,18 @@ def assert_is_pyodide(archive: Path) -> None:
     """Refuses an archive that is not the one whose sum stands above."""
     found = "sha512-" + base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
     if found != INTEGRITY:
-        raise SystemExit(f"{archive} is not pyodide {VERSION}: its sum is {found}, not {INTEGRITY}. Delete it, and build again.")
+        raise SystemExit(
+            f"{archive} is not pyodide {VERSION}: its sum is {found}, not {INTEGRITY}. Delete it, and build again."
+        )
 
 
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="Builds the explorer.")
     parser.add_argument("output", type=Path, metavar="OUTPUT", help="the folder to write to")
-    parser.add_argument("--without-python", action="store_true", help="leaves Pyodide out, as where npm is absent")
+    parser.add_argument(
+        "--without-python", action="store_true", help="leaves Pyodide out, as where npm is absent"
+    )
     arguments = parser.parse_args()
     build(arguments.output, with_python=not arguments.without_python)
     print(f"wrote {arguments.output / 'index.html'}")

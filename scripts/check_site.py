@@ -63,11 +63,19 @@ class Page(HTMLParser):
             self.ids.add(given["id"])
         if tag == "a" and given.get("href"):
             self.links.append(given["href"])
-        if tag == "link" and given.get("rel") not in ("canonical", "prev", "next", "index", "search"):
+        if tag == "link" and given.get("rel") not in (
+            "canonical",
+            "prev",
+            "next",
+            "index",
+            "search",
+        ):
             self.loaded.append(given.get("href", ""))
         if given.get(_LOADED.get(tag, "")):
             self.loaded.append(given[_LOADED[tag]])
-        if (tag == "img" and not given.get("alt")) or (tag == "svg" and given.get("role") == "img" and not given.get("aria-label")):
+        if (tag == "img" and not given.get("alt")) or (
+            tag == "svg" and given.get("role") == "img" and not given.get("aria-label")
+        ):
             self.wordless.append(given.get("src", tag))
         self._code += tag in _CODE
         self._table(tag, int(given.get("colspan") or 1))
@@ -94,12 +102,19 @@ class Page(HTMLParser):
 
 def faults_of(folder: Path) -> Iterator[str]:
     """Everything that is wrong with a built site, a line each."""
-    pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html")) if not _is_apart(folder, path)}
+    pages = {
+        path: Page(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.rglob("*.html"))
+        if not _is_apart(folder, path)
+    }
     for path, page in pages.items():
         name = path.relative_to(folder)
         yield from (f"{name}: {fault}" for fault in _faults_of_page(folder, path, page, pages))
     for path in sorted(folder.rglob("*.css")):
-        yield from (f"{path.relative_to(folder)}: loads {found}" for found in _OUTSIDE.findall(path.read_text(encoding="utf-8")))
+        yield from (
+            f"{path.relative_to(folder)}: loads {found}"
+            for found in _OUTSIDE.findall(path.read_text(encoding="utf-8"))
+        )
 
 
 def _is_apart(folder: Path, path: Path) -> bool:
@@ -113,11 +128,23 @@ def _faults_of_page(folder: Path, path: Path, page: Page, pages: dict[Path, Page
     for address in page.loaded:
         if urlsplit(address).netloc:
             yield f"loads {address} from elsewhere"
-        elif not address.startswith("data:") and not (path.parent / unquote(urlsplit(address).path)).exists():
+        elif (
+            not address.startswith("data:")
+            and not (path.parent / unquote(urlsplit(address).path)).exists()
+        ):
             yield f"loads {address}, which is not there"
-    yield from (f"the picture {picture} has no words for those who cannot see it" for picture in page.wordless)
-    yield from (f"a formula was not rendered: {text.strip()[:80]!r}" for text in page.prose if "$" in text)
-    yield from (f"a table has rows of {set(table.rows)} cells" for table in page.tables if len(set(table.rows)) > 1)
+    yield from (
+        f"the picture {picture} has no words for those who cannot see it"
+        for picture in page.wordless
+    )
+    yield from (
+        f"a formula was not rendered: {text.strip()[:80]!r}" for text in page.prose if "$" in text
+    )
+    yield from (
+        f"a table has rows of {set(table.rows)} cells"
+        for table in page.tables
+        if len(set(table.rows)) > 1
+    )
 
 
 def _leads_somewhere(folder: Path, path: Path, link: str, pages: dict[Path, Page]) -> bool:
@@ -125,7 +152,11 @@ def _leads_somewhere(folder: Path, path: Path, link: str, pages: dict[Path, Page
     if parts.scheme or parts.netloc:
         return True
     target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-    if target.is_relative_to(folder) and _is_apart(folder, target) and not (folder / target.relative_to(folder).parts[0]).exists():
+    if (
+        target.is_relative_to(folder)
+        and _is_apart(folder, target)
+        and not (folder / target.relative_to(folder).parts[0]).exists()
+    ):
         return True
     target = target / "index.html" if target.is_dir() else target
     if not target.exists():
@@ -145,7 +176,12 @@ def cut_rows(text: str) -> Iterator[int]:
 
 def missing_names(folder: Path, documented: Iterable[str]) -> list[str]:
     """The public names that have no entry on any page of the reference."""
-    ids = set[str]().union(*(Page(path.read_text(encoding="utf-8")).ids for path in (folder / "reference").glob("*.html")))
+    ids = set[str]().union(
+        *(
+            Page(path.read_text(encoding="utf-8")).ids
+            for path in (folder / "reference").glob("*.html")
+        )
+    )
     return sorted({name for name in documented if name not in ids and f"module-{name}" not in ids})
 
 
@@ -157,10 +193,17 @@ def main(folder: Path) -> int:
     faults = list(faults_of(folder.resolve()))
     for page in sorted((ROOT / "docs").rglob("*.md")):
         faults += [
-            f"{page.relative_to(ROOT)}:{number}: this row has not as many cells as its head" for number in cut_rows(page.read_text("utf-8"))
+            f"{page.relative_to(ROOT)}:{number}: this row has not as many cells as its head"
+            for number in cut_rows(page.read_text("utf-8"))
         ]
-    faults += [f"reference: {name} is public and has no entry" for name in missing_names(folder, (name.documented for name in all_names()))]
-    print("\n".join(faults) or f"{folder}: every link leads somewhere, nothing is loaded from elsewhere, every public name has its entry")
+    faults += [
+        f"reference: {name} is public and has no entry"
+        for name in missing_names(folder, (name.documented for name in all_names()))
+    ]
+    print(
+        "\n".join(faults)
+        or f"{folder}: every link leads somewhere, nothing is loaded from elsewhere, every public name has its entry"
+    )
     return len(faults)
 
 

@@ -13,7 +13,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 HEAD = "# Every package that ./run installs, torch aside, with the hashes of all its files. Made by ./run lock.\n"
-OPTIONS = ("--universal", "--python-version=3.10", "--generate-hashes", "--no-annotate", "--no-header", "--quiet")
+OPTIONS = (
+    "--universal",
+    "--python-version=3.10",
+    "--generate-hashes",
+    "--no-annotate",
+    "--no-header",
+    "--quiet",
+)
 _WITH_TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
 
 
@@ -32,7 +39,13 @@ def main(words: list[str]) -> int:
     """Writes `locked.txt`; further words go to uv."""
     locked = ROOT / "locked.txt"
     wanted = "pyproject.toml", "--extra=dev", "--constraints=constraints.txt"
-    done = subprocess.run(["uv", "pip", "compile", *wanted, *OPTIONS, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        ["uv", "pip", "compile", *wanted, *OPTIONS, *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     locked.write_text(HEAD + without_torch(done.stdout), encoding="utf-8")
     print(f"{locked.name} has {locked.read_text(encoding='utf-8').count('==')} pins.")
     return 0

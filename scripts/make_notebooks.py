@@ -22,7 +22,10 @@ sys.path.insert(0, str(ROOT))
 from tests.page_checker import stated_values  # noqa: E402
 
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples"
-MOST_TEXT, MOST_SVG = 1_500, 80_000  # characters of an output; pictures that are larger are left to whoever runs the notebook
+MOST_TEXT, MOST_SVG = (
+    1_500,
+    80_000,
+)  # characters of an output; pictures that are larger are left to whoever runs the notebook
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n", flags=re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#|/)([^)]+)\)")
 _WORDS = re.compile(r"(?:: |, )(?=[a-z])")  # what may stand between a value and words about it
@@ -32,7 +35,11 @@ Cell = dict[str, Any]
 
 def guides() -> list[str]:
     """The pages of the group Guides."""
-    [listed] = re.findall(r":caption: Guides\n:hidden:\n(.*?)```", (DOCS / "index.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    [listed] = re.findall(
+        r":caption: Guides\n:hidden:\n(.*?)```",
+        (DOCS / "index.md").read_text(encoding="utf-8"),
+        flags=re.DOTALL,
+    )
     return listed.split()
 
 
@@ -41,8 +48,15 @@ def cells_of(page: str) -> list[Cell]:
     parts = _BLOCK.split(page)  # text, code, text, ...
     found: list[tuple[str, str]] = []
     for k, part in enumerate(parts):
-        found += [("code", source) for source in code_cells(part)] if k % 2 else [("markdown", prose(part))]
-    return [_cell(kind, source, k) for k, (kind, source) in enumerate((kind, text) for kind, text in found if text.strip())]
+        found += (
+            [("code", source) for source in code_cells(part)]
+            if k % 2
+            else [("markdown", prose(part))]
+        )
+    return [
+        _cell(kind, source, k)
+        for k, (kind, source) in enumerate((kind, text) for kind, text in found if text.strip())
+    ]
 
 
 def prose(text: str) -> str:
@@ -69,7 +83,11 @@ def code_cells(block: str) -> Iterator[str]:
 def _without_value(line: str, comment: str) -> str:
     """The line without the value; words about it stay."""
     code = line[: line.rindex("#", 0, line.rindex(comment))].rstrip()
-    words = [comment[found.end() :] for found in _WORDS.finditer(comment) if _is_closed(comment[: found.start()])]
+    words = [
+        comment[found.end() :]
+        for found in _WORDS.finditer(comment)
+        if _is_closed(comment[: found.start()])
+    ]
     return f"{code}  # {words[0]}" if words else code
 
 
@@ -79,12 +97,19 @@ def _is_closed(text: str) -> bool:
 
 def _is_picture(statement: ast.stmt) -> bool:
     return (
-        isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name) and statement.targets[0].id.startswith("picture")
+        isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and statement.targets[0].id.startswith("picture")
     )
 
 
 def _cell(kind: str, source: str, number: int) -> Cell:
-    cell: Cell = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source.splitlines(keepends=True)}
+    cell: Cell = {
+        "cell_type": kind,
+        "id": f"cell-{number}",
+        "metadata": {},
+        "source": source.splitlines(keepends=True),
+    }
     return cell | {"execution_count": None, "outputs": []} if kind == "code" else cell
 
 
@@ -103,24 +128,40 @@ def _run(source: str, names: dict[str, Any]) -> Any:
     last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         exec(compile(ast.Module(body, []), "notebook", "exec"), names)
-        return eval(compile(ast.Expression(last.value), "notebook", "eval"), names) if last is not None else None
+        return (
+            eval(compile(ast.Expression(last.value), "notebook", "eval"), names)
+            if last is not None
+            else None
+        )
 
 
 def _output(value: Any, number: int) -> Cell:
     text = repr(value)
-    data: dict[str, Any] = {"text/plain": text if len(text) < MOST_TEXT else f"{text[:MOST_TEXT]} ..."}
+    data: dict[str, Any] = {
+        "text/plain": text if len(text) < MOST_TEXT else f"{text[:MOST_TEXT]} ..."
+    }
     svg = value.svg() if hasattr(value, "svg") else ""
     if svg:
         data["text/plain"] = f"<Picture of {len(value.scene.shapes)} shapes>"
     if 0 < len(svg) < MOST_SVG:
         data["image/svg+xml"] = svg
-    return {"output_type": "execute_result", "execution_count": number, "metadata": {}, "data": data}
+    return {
+        "output_type": "execute_result",
+        "execution_count": number,
+        "metadata": {},
+        "data": data,
+    }
 
 
 def notebook(cells: list[Cell]) -> str:
     """The text of a notebook."""
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    made = {"cells": cells, "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}
+    made = {
+        "cells": cells,
+        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
     return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
 
 

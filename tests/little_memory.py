@@ -23,5 +23,7 @@ def little_memory(most: int = 1 << 20) -> Iterator[None]:
 
 def packed(path: Path, repeated: bytes, size: int, others: int = 0) -> Path:
     """A packed text of that size, of which some bytes are not repeated."""
-    path.write_bytes(gzip.compress(repeated * (size // len(repeated)) + random.Random(0).randbytes(others)))
+    path.write_bytes(
+        gzip.compress(repeated * (size // len(repeated)) + random.Random(0).randbytes(others))
+    )
     return path

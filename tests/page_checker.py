@@ -20,7 +20,9 @@ import re
 import tokenize
 
 # A word ends at a space, at punctuation before a space, or with the comment: so `torch.float64` and `tensor(1)` are no words.
-_WORD = re.compile(r"(?!(?:True|False|None|nan|inf)\b|[bru]+[\"'])[^\W\d_]\w*(?:['/-]\w+)*[,:;.!?]*(?:\s|$)")
+_WORD = re.compile(
+    r"(?!(?:True|False|None|nan|inf)\b|[bru]+[\"'])[^\W\d_]\w*(?:['/-]\w+)*[,:;.!?]*(?:\s|$)"
+)
 _BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -34,7 +36,10 @@ def check_page(text: str, page: str) -> int:
     Raises:
         WrongPageError: A stated value is not the value, a value is stated where there is none, or a statement raises.
     """
-    return sum(_check_block(block[1], page, text.count("\n", 0, block.start(1))) for block in _BLOCK.finditer(text))
+    return sum(
+        _check_block(block[1], page, text.count("\n", 0, block.start(1)))
+        for block in _BLOCK.finditer(text)
+    )
 
 
 def _check_block(block: str, page: str, offset: int) -> int:
@@ -54,23 +59,37 @@ def _check_block(block: str, page: str, offset: int) -> int:
         if comment is None:
             continue
         if not isinstance(statement, (ast.Expr, ast.Assign)):
-            raise WrongPageError(f"{place}: `# {comment}` states a value after a line that has none; begin prose with a word")
+            raise WrongPageError(
+                f"{place}: `# {comment}` states a value after a line that has none; begin prose with a word"
+            )
         shown = repr(value)
         if comment != shown and not comment.startswith((f"{shown}: ", f"{shown}, ")):
-            raise WrongPageError(f"{place}: the comment says `{comment}`, and the value is `{shown}`")
+            raise WrongPageError(
+                f"{place}: the comment says `{comment}`, and the value is `{shown}`"
+            )
     for line, comment in stated.items():
-        raise WrongPageError(f"{page}:{offset + line}: `# {comment}` states a value, but no statement ends here; begin prose with a word")
+        raise WrongPageError(
+            f"{page}:{offset + line}: `# {comment}` states a value, but no statement ends here; begin prose with a word"
+        )
     return count
 
 
 def stated_values(block: str) -> dict[int, str]:
     """The comments of a block that state a value, by the number of their line, from 1."""
-    return {line: comment for line, comment in _comments(block).items() if comment and not _WORD.match(comment)}
+    return {
+        line: comment
+        for line, comment in _comments(block).items()
+        if comment and not _WORD.match(comment)
+    }
 
 
 def _comments(block: str) -> dict[int, str]:
     tokens = tokenize.generate_tokens(io.StringIO(block).readline)
-    return {token.start[0]: token.string.lstrip("# ").strip() for token in tokens if token.type == tokenize.COMMENT}
+    return {
+        token.start[0]: token.string.lstrip("# ").strip()
+        for token in tokens
+        if token.type == tokenize.COMMENT
+    }
 
 
 def _run(statement: ast.stmt, names: dict[str, object], page: str, offset: int) -> object:
@@ -79,4 +98,8 @@ def _run(statement: ast.stmt, names: dict[str, object], page: str, offset: int) 
     if isinstance(statement, ast.Expr):
         return eval(compile(ast.Expression(statement.value), page, "eval"), names)
     exec(compile(ast.Module([statement], []), page, "exec"), names)
-    return eval(ast.unparse(statement.targets[0]), names) if isinstance(statement, ast.Assign) else None
+    return (
+        eval(ast.unparse(statement.targets[0]), names)
+        if isinstance(statement, ast.Assign)
+        else None
+    )

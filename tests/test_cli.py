@@ -30,7 +30,9 @@ def test_a_map_may_start_with_its_arrow(capsys):
 
 def test_numbers_of_nodes_go_by_sort(capsys):
     assert main(["explain", "u:user m:movie -> u:user", "--nodes", "user=1,movie=2", "3"]) == 0
-    assert "Exact dimension: 1 at user=1, movie=2; 2 at 3 nodes." in " ".join(capsys.readouterr().out.split())
+    assert "Exact dimension: 1 at user=1, movie=2; 2 at 3 nodes." in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,20 +92,27 @@ def test_trouble_with_a_file_is_one_sentence(capsys, monkeypatch):
     def fail(arguments):
         raise OSError(36, "File name too long", "xxx")
 
-    monkeypatch.setitem(cli._COMMANDS, "welcome", ("a first look", lambda command: command.set_defaults(run=fail)))
+    monkeypatch.setitem(
+        cli._COMMANDS, "welcome", ("a first look", lambda command: command.set_defaults(run=fail))
+    )
     assert main(["welcome"]) == 2
     assert capsys.readouterr().err == "incidence: [Errno 36] File name too long: 'xxx'\n"
 
 
 def test_no_message_of_the_package_speaks_of_the_script_of_the_project():
     folder = Path(cli.__file__).parent
-    assert [path.name for path in folder.rglob("*.py") if "./run" in path.read_text(encoding="utf-8")] == []
+    assert [
+        path.name for path in folder.rglob("*.py") if "./run" in path.read_text(encoding="utf-8")
+    ] == []
 
 
 def test_a_command_that_is_not_installed_is_told_and_the_others_work(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "incidence.train.commands", None)
     assert main(["train"]) == 2
-    assert "this command needs incidence.train.commands, which is not installed: pip install 'incidence[train]'" in capsys.readouterr().err
+    assert (
+        "this command needs incidence.train.commands, which is not installed: pip install 'incidence[train]'"
+        in capsys.readouterr().err
+    )
     assert main(["explain", "i -> i"]) == 0
 
 

@@ -20,7 +20,20 @@ import incidence as inc
 from incidence.cli import main
 from tests.train.small_runs import graphs
 
-SMALL = ["--model", "i, {i j}", "--hidden", "4", "--depth", "1", "--batch-size", "8", "--epochs", "2", "--dropout", "0"]
+SMALL = [
+    "--model",
+    "i, {i j}",
+    "--hidden",
+    "4",
+    "--depth",
+    "1",
+    "--batch-size",
+    "8",
+    "--epochs",
+    "2",
+    "--dropout",
+    "0",
+]
 COMMAND = str(Path(sys.executable).parent / "incidence")
 
 
@@ -32,7 +45,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def history(path: Path) -> list[list[float]]:
-    return [[float(v) for v in row.values()] for row in csv.DictReader((path / "history.csv").read_text().splitlines())]
+    return [
+        [float(v) for v in row.values()]
+        for row in csv.DictReader((path / "history.csv").read_text().splitlines())
+    ]
 
 
 def test_a_run_tells_the_metric_the_baseline_the_folder_and_what_comes_next(data, tmp_path, capsys):
@@ -41,18 +57,33 @@ def test_a_run_tells_the_metric_the_baseline_the_folder_and_what_comes_next(data
     found = capsys.readouterr()
     metrics = json.loads((path / "metrics.json").read_text())["test"]
     first = found.out.splitlines()[0]
-    assert first == f"numbers: test rmse {metrics['rmse']:.4g}, against {metrics['baseline']['rmse']:.4g} for the mean of the training data"
+    assert (
+        first
+        == f"numbers: test rmse {metrics['rmse']:.4g}, against {metrics['baseline']['rmse']:.4g} for the mean of the training data"
+    )
     assert f"Everything is in {path}/" in found.out
     assert f"incidence predict {path} examples.npz" in found.out
     assert "measured" in found.out
     assert (path / "log.txt").read_text() == found.out
-    told = [line for line in found.err.splitlines() if not line.startswith("Loading")]  # which the first run of a process does
+    told = [
+        line for line in found.err.splitlines() if not line.startswith("Loading")
+    ]  # which the first run of a process does
     about = "numbers: 32 rows to train on, 4 to validate on, 4 to test on; predicted: target; model: i, {i j}"
-    assert told == [f"Training on {data} (all options: incidence train --help)", about, "epoch 0 of 2"]
+    assert told == [
+        f"Training on {data} (all options: incidence train --help)",
+        about,
+        "epoch 0 of 2",
+    ]
     page = (path / "report.html").read_text()
-    assert page.count("<svg") == 4 + 2 * 2  # loss, metrics, parity, residuals; the worst and the best of four
+    assert (
+        page.count("<svg") == 4 + 2 * 2
+    )  # loss, metrics, parity, residuals; the worst and the best of four
     assert "hidden: 4" in page
-    assert {p.name for p in (path / "plots").iterdir()} == {"curves.png", "parity.png", "residuals.png"}
+    assert {p.name for p in (path / "plots").iterdir()} == {
+        "curves.png",
+        "parity.png",
+        "residuals.png",
+    }
 
 
 def test_what_comes_next_repeats_the_options_of_the_run_with_another_seed(data, tmp_path, capsys):
@@ -61,7 +92,10 @@ def test_what_comes_next_repeats_the_options_of_the_run_with_another_seed(data, 
     told = next(line.strip() for line in capsys.readouterr().out.splitlines() if "--seed 1" in line)
     assert told == f"incidence train --config {path}/config.yaml --seed 1"
     assert main([*told.split()[1:], "--out", str(tmp_path / "next")]) == 0
-    first, second = ((folder / "config.yaml").read_text().replace("seed: 1", "seed: 0") for folder in (path, tmp_path / "next"))
+    first, second = (
+        (folder / "config.yaml").read_text().replace("seed: 1", "seed: 0")
+        for folder in (path, tmp_path / "next")
+    )
     assert "model: matrix" in first
     assert first == second
 
@@ -78,13 +112,27 @@ def test_a_run_is_one_json_object_for_other_programs(data, tmp_path, capsys):
 def test_readers_and_their_options_are_given_by_flags(tmp_path, capsys):
     for k in range(6):
         (tmp_path / f"{k}.csv").write_text(f"0,1\n1,2\n2,{k % 2 * 3}\n")
-        (tmp_path / f"{k}.nodes").write_text("".join(f"{node} {node % 2 + 1}\n" for node in range(4)))
-    (tmp_path / "targets.csv").write_text("file,a,b\n" + "".join(f"{k}.csv,{k},{2 * k}\n" for k in range(6)))
+        (tmp_path / f"{k}.nodes").write_text(
+            "".join(f"{node} {node % 2 + 1}\n" for node in range(4))
+        )
+    (tmp_path / "targets.csv").write_text(
+        "file,a,b\n" + "".join(f"{k}.csv,{k},{2 * k}\n" for k in range(6))
+    )
     words = ["train", "--data", str(tmp_path), "--target", "a,b", *SMALL]
     assert main(words) == 2
     assert "the readers graph, molecule would all do: give --reader" in capsys.readouterr().err
     out = tmp_path / "run"
-    flags = ["--reader", "graph", "--data-options", "labels=[1, 2]", "degrees=false", "--validation", "0.4", "--out", str(out)]
+    flags = [
+        "--reader",
+        "graph",
+        "--data-options",
+        "labels=[1, 2]",
+        "degrees=false",
+        "--validation",
+        "0.4",
+        "--out",
+        str(out),
+    ]
     assert main([*words, *flags]) == 0
     spec = json.loads((out / "model.json").read_text())
     assert spec["reader_options"] == {"labels": [1, 2], "degrees": False}
@@ -95,8 +143,23 @@ def test_readers_and_their_options_are_given_by_flags(tmp_path, capsys):
 
 
 def test_a_file_of_options_is_read_and_flags_win(data, tmp_path, capsys):
-    (tmp_path / "c.yaml").write_text(f"data: {data}\nepochs: 7\nhidden: 4\ndepth: 1\nmodel: 'i, {{i j}}'\naggr: [sum, max]\n")
-    assert main(["train", "--config", str(tmp_path / "c.yaml"), "--epochs", "1", "--out", str(tmp_path / "run")]) == 0
+    (tmp_path / "c.yaml").write_text(
+        f"data: {data}\nepochs: 7\nhidden: 4\ndepth: 1\nmodel: 'i, {{i j}}'\naggr: [sum, max]\n"
+    )
+    assert (
+        main(
+            [
+                "train",
+                "--config",
+                str(tmp_path / "c.yaml"),
+                "--epochs",
+                "1",
+                "--out",
+                str(tmp_path / "run"),
+            ]
+        )
+        == 0
+    )
     assert len(history(tmp_path / "run")) == 1
     assert "aggr:\n- sum\n- max\n" in (tmp_path / "run" / "config.yaml").read_text()
 
@@ -114,10 +177,22 @@ def test_a_file_of_options_is_read_and_flags_win(data, tmp_path, capsys):
         (["--config", "absent.yaml"], "the config 'absent.yaml' cannot be read"),
         (["--data", "absent"], "'absent' is no data set and no file or folder"),
         (["--epochs", "0"], "the option `epochs` is at least 1"),
-        (["--augment"], "there is no way to change 'solubility' a little, as there is for named data sets of meshes: leave out --augment"),
-        (["--data-options", "labels"], "an option of the data is written as in --data-options labels=7"),
-        (["--data-options", "labels=7"], "the data set 'solubility' has no option `labels`: it takes none"),
-        (["--data-options", "cutoff=4"], "the lift 'none' has no option 'cutoff': it takes no options"),
+        (
+            ["--augment"],
+            "there is no way to change 'solubility' a little, as there is for named data sets of meshes: leave out --augment",
+        ),
+        (
+            ["--data-options", "labels"],
+            "an option of the data is written as in --data-options labels=7",
+        ),
+        (
+            ["--data-options", "labels=7"],
+            "the data set 'solubility' has no option `labels`: it takes none",
+        ),
+        (
+            ["--data-options", "cutoff=4"],
+            "the lift 'none' has no option 'cutoff': it takes no options",
+        ),
     ],
 )
 def test_bad_input_is_one_message_and_exit_code_2(words, message, tmp_path, monkeypatch, capsys):
@@ -127,7 +202,9 @@ def test_bad_input_is_one_message_and_exit_code_2(words, message, tmp_path, monk
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("words", [["--norm", "group"], ["--epochs", "many"], ["--unheard-of", "3"]])
+@pytest.mark.parametrize(
+    "words", [["--norm", "group"], ["--epochs", "many"], ["--unheard-of", "3"]]
+)
 def test_flags_of_the_wrong_kind_are_refused_by_the_parser(words, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["train", *words])
@@ -158,20 +235,35 @@ def test_lists_have_at_most_80_columns_and_nothing_is_cut(capsys):
     told = capsys.readouterr().out
     assert [line for line in told.splitlines() if len(line) > 80] == []
     words = " ".join(told.split())
-    assert all(preset.about in words and (preset.inputs or "all tensors") in words for preset in inc.models.PRESETS.values())
+    assert all(
+        preset.about in words and (preset.inputs or "all tensors") in words
+        for preset in inc.models.PRESETS.values()
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["train", "--hiden", "3"], "{} train: no option --hiden. Did you mean --hidden?"),
-        (["train", "--learning-rate", "3"], "{} train: no option --learning-rate. Did you mean --lr?"),
+        (
+            ["train", "--learning-rate", "3"],
+            "{} train: no option --learning-rate. Did you mean --lr?",
+        ),
         (["train", "--foo"], "{} train: no option --foo.\n"),
         (["sweep", "--foo"], "{} sweep: no option --foo.\n"),
-        (["train", "x.csv"], "{} train: what 'x.csv' is for is not clear. Data is given with --data,"),
-        (["train", "--target", "a", "b"], "{} train: what 'b' is for is not clear. Data is given with --data,"),
+        (
+            ["train", "x.csv"],
+            "{} train: what 'x.csv' is for is not clear. Data is given with --data,",
+        ),
+        (
+            ["train", "--target", "a", "b"],
+            "{} train: what 'b' is for is not clear. Data is given with --data,",
+        ),
         (["train", "--batchsize=3"], "{} train: no option --batchsize. Did you mean --batch-size?"),
-        (["predict", "run", "file", "--output", "x"], "{} predict: no option --output. Did you mean --out?"),
+        (
+            ["predict", "run", "file", "--output", "x"],
+            "{} predict: no option --output. Did you mean --out?",
+        ),
         (["evaluate", "run", "--xyzzy"], "{} evaluate: no option --xyzzy."),
         (["evaluate", "run", "another"], "{} evaluate: what 'another' is for is not clear."),
         (["predict", "run"], "{} predict: the following arguments are required: WHAT"),
@@ -181,7 +273,9 @@ def test_lists_have_at_most_80_columns_and_nothing_is_cut(capsys):
     ],
 )
 @pytest.mark.parametrize("command", ["incidence", "./run incidence"])
-def test_a_command_answers_for_its_own_options_in_the_name_it_was_called_by(command, words, message, capsys, monkeypatch):
+def test_a_command_answers_for_its_own_options_in_the_name_it_was_called_by(
+    command, words, message, capsys, monkeypatch
+):
     monkeypatch.setenv("INCIDENCE_COMMAND", command)
     with pytest.raises(SystemExit, match="2"):
         main(words)
@@ -214,7 +308,9 @@ def test_every_message_says_the_name_that_it_was_called_by(data, tmp_path, capsy
     assert f"./run incidence train --resume {path}" in told
 
 
-def test_a_folder_is_read_where_a_file_is_expected_and_a_file_where_a_run_is(data, tmp_path, capsys):
+def test_a_folder_is_read_where_a_file_is_expected_and_a_file_where_a_run_is(
+    data, tmp_path, capsys
+):
     path = tmp_path / "run"
     assert main(["train", "--data", data, "--out", str(path), *SMALL]) == 0
     folder = tmp_path / "new"
@@ -226,13 +322,21 @@ def test_a_folder_is_read_where_a_file_is_expected_and_a_file_where_a_run_is(dat
     assert main(["predict", str(path / "model.safetensors"), str(folder)]) == 0
     whole = capsys.readouterr()
     assert main(["predict", str(path), data]) == 0
-    values = [[line.rpartition(",")[2] for line in text.splitlines()] for text in (whole.out, capsys.readouterr().out)]
+    values = [
+        [line.rpartition(",")[2] for line in text.splitlines()]
+        for text in (whole.out, capsys.readouterr().out)
+    ]
     assert values[0] == values[1]
     assert whole.err == ""
     (tmp_path / "empty").mkdir()
     assert main(["predict", str(path), str(tmp_path / "empty")]) == 2
-    assert f"the folder {tmp_path / 'empty'} has none of the files this model reads: .npz" in capsys.readouterr().err
-    assert main(["train", "--config", str(path), "--seed", "1", "--out", str(tmp_path / "again")]) == 0
+    assert (
+        f"the folder {tmp_path / 'empty'} has none of the files this model reads: .npz"
+        in capsys.readouterr().err
+    )
+    assert (
+        main(["train", "--config", str(path), "--seed", "1", "--out", str(tmp_path / "again")]) == 0
+    )
     assert len(history(tmp_path / "again")) == 2
 
 
@@ -245,7 +349,9 @@ def test_a_run_goes_on_for_more_epochs(data, tmp_path, capsys):
     assert "is for 3 epochs: a run goes on with as many or more; got 2" in capsys.readouterr().err
 
 
-def test_a_report_has_the_command_and_those_that_let_the_run_go_on_for_longer(data, tmp_path, monkeypatch):
+def test_a_report_has_the_command_and_those_that_let_the_run_go_on_for_longer(
+    data, tmp_path, monkeypatch
+):
     path = tmp_path / "run"
 
     def typed(*words: str) -> int:
@@ -256,8 +362,12 @@ def test_a_report_has_the_command_and_those_that_let_the_run_go_on_for_longer(da
     begun = (path / "environment.json").read_text()
     for more in (["--epochs", "3"], [], ["--epochs", "3"], ["--epochs", "4"]):
         assert typed("train", "--resume", str(path), *more) == 0
-    later = " &amp;&amp; ".join(f"incidence train --resume {path} --epochs {epochs}" for epochs in (3, 4))
-    assert f" --epochs 2 --dropout 0 &amp;&amp; {later}</code>" in (path / "report.html").read_text()
+    later = " &amp;&amp; ".join(
+        f"incidence train --resume {path} --epochs {epochs}" for epochs in (3, 4)
+    )
+    assert (
+        f" --epochs 2 --dropout 0 &amp;&amp; {later}</code>" in (path / "report.html").read_text()
+    )
     assert (path / "environment.json").read_text() == begun  # by which the folder is locked
 
 
@@ -275,14 +385,23 @@ def _assert_equal_runs(one: Path, two: Path) -> None:
     for first, second in zip(history(one), history(two), strict=True):
         assert first == pytest.approx(second, rel=1e-4, abs=1e-6)
     a, b = load_file(one / "model.safetensors"), load_file(two / "model.safetensors")
-    assert all(a[key].float().tolist() == pytest.approx(b[key].float().tolist(), rel=1e-2, abs=1e-3) for key in a if a[key].ndim == 1)
+    assert all(
+        a[key].float().tolist() == pytest.approx(b[key].float().tolist(), rel=1e-2, abs=1e-3)
+        for key in a
+        if a[key].ndim == 1
+    )
 
 
 @pytest.mark.slow
 def test_two_processes_do_what_one_does(data, tmp_path, capsys):
     words = ["train", "--data", data, *EXACT]
     one, two = tmp_path / "one", tmp_path / "two"
-    done = subprocess.run([COMMAND, *words, "--out", str(two), "--devices", "2"], env=_environment(), capture_output=True, text=True)
+    done = subprocess.run(
+        [COMMAND, *words, "--out", str(two), "--devices", "2"],
+        env=_environment(),
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Everything is in") == 1
     assert done.stderr.count("Training on") == 1
@@ -295,8 +414,19 @@ def test_two_processes_do_what_one_does(data, tmp_path, capsys):
 def test_two_processes_of_torchrun_do_what_one_does(data, tmp_path, capsys):
     words = ["train", "--data", data, *EXACT]
     one, two = tmp_path / "one", tmp_path / "two"
-    launcher = [str(Path(sys.executable).parent / "torchrun"), "--nproc-per-node=2", "--master-port=29731", "--no-python", COMMAND]
-    done = subprocess.run([*launcher, *words, "--out", str(two), "--devices", "2"], env=_environment(), capture_output=True, text=True)
+    launcher = [
+        str(Path(sys.executable).parent / "torchrun"),
+        "--nproc-per-node=2",
+        "--master-port=29731",
+        "--no-python",
+        COMMAND,
+    ]
+    done = subprocess.run(
+        [*launcher, *words, "--out", str(two), "--devices", "2"],
+        env=_environment(),
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert main([*words, "--out", str(one)]) == 0
     _assert_equal_runs(one, two)
@@ -306,7 +436,9 @@ def test_two_processes_of_torchrun_do_what_one_does(data, tmp_path, capsys):
 def test_two_processes_end_together_when_weights_run_away(data, tmp_path):
     words = ["train", "--data", data, *SMALL, "--out", str(tmp_path / "run"), "--devices", "2"]
     words += ["--lr", "1e38", "--norm", "none", "--clip", "0"]
-    done = subprocess.run([COMMAND, *words], env=_environment(), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [COMMAND, *words], env=_environment(), capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 2
     assert "the weights have run away" in done.stderr
     assert "Traceback" not in done.stderr
@@ -315,7 +447,9 @@ def test_two_processes_end_together_when_weights_run_away(data, tmp_path):
 @pytest.mark.slow
 def test_ctrl_c_in_a_terminal_ends_with_130_and_can_be_resumed(data, tmp_path, capsys):
     path, words = tmp_path / "run", ["train", "--data", data, *SMALL, "--epochs", "400"]
-    child = subprocess.Popen([COMMAND, *words, "--out", str(path)], env=_environment(), stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [COMMAND, *words, "--out", str(path)], env=_environment(), stderr=subprocess.PIPE, text=True
+    )
     until = time.monotonic() + 60
     while not (path / "checkpoints" / "last.ckpt").exists() and time.monotonic() < until:
         time.sleep(0.05)
@@ -330,10 +464,16 @@ def test_a_library_that_is_missing_is_named():
     code = "import sys; from incidence.cli import main; sys.modules['lightning'] = None; sys.exit(main(['train']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "training needs lightning, which is not installed: pip install 'incidence[train]'" in done.stderr
+    assert (
+        "training needs lightning, which is not installed: pip install 'incidence[train]'"
+        in done.stderr
+    )
 
 
-@pytest.mark.parametrize(("module", "package"), [("lightning", "lightning"), ("torchmetrics", "lightning"), ("yaml", "pyyaml")])
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [("lightning", "lightning"), ("torchmetrics", "lightning"), ("yaml", "pyyaml")],
+)
 def test_a_library_that_is_missing_is_named_in_python_too(module, package):
     code = f"import sys; sys.modules[{module!r}] = None; import incidence as inc; inc.train.Config(epochs=1); inc.train.train"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[1]
 
 
 def run_python(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout
 
 
 @pytest.mark.parametrize("module", ["incidence", "incidence.algebra", "incidence.algebra.explain"])
@@ -36,7 +38,9 @@ def test_layers_load_nothing_but_the_standard_library_beside_torch_and_numpy():
         "ours = {*sys.stdlib_module_names, 'incidence', 'numpy'}\n"
         "print(sorted(name for name in {*sys.modules} - before if name.split('.')[0] not in ours))"
     )
-    assert run_python(code).strip() == "[]"  # the compiler of torch, for one, takes as long as torch
+    assert (
+        run_python(code).strip() == "[]"
+    )  # the compiler of torch, for one, takes as long as torch
 
 
 def test_the_first_layer_loads_nothing_that_importing_layers_did_not():
@@ -61,12 +65,18 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
 def packages() -> set[str]:
     folder = Path(incidence.__file__).parent
-    return {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()} - {"__init__", "__main__"}
+    return {
+        path.stem
+        for path in folder.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    } - {"__init__", "__main__"}
 
 
 def test_the_map_of_the_packages_lists_each_with_what_it_decides():
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    assert {name for name, words in re.findall(r"^\| `(\w+)` \| (\w.*) \|$", page, flags=re.MULTILINE)} >= packages()
+    assert {
+        name for name, words in re.findall(r"^\| `(\w+)` \| (\w.*) \|$", page, flags=re.MULTILINE)
+    } >= packages()
 
 
 def test_the_import_contract_covers_every_package():
@@ -79,5 +89,7 @@ def test_the_import_contract_covers_every_package():
 def test_loading_layers_leaves_the_collection_of_garbage_as_it_was():
     for before in ("enable", "disable"):
         code = f"import gc, torch; gc.{before}(); import incidence.nn; print(gc.isenabled())"
-        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        )
         assert done.stdout.strip() == str(before == "enable")

@@ -21,7 +21,17 @@ def test_three(): assert True
 def test_tests_that_lack_their_data_are_counted_in_one_line(tmp_path, processes):
     path = tmp_path / "test_data.py"
     path.write_text(NEEDS_DATA)
-    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "tests.conftest"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        str(ROOT / "pyproject.toml"),
+        "--rootdir",
+        str(ROOT),
+        "-p",
+        "tests.conftest",
+    ]
     done = subprocess.run(
         [*command, "-n", processes, str(path)],
         cwd=ROOT,
@@ -32,4 +42,6 @@ def test_tests_that_lack_their_data_are_counted_in_one_line(tmp_path, processes)
     )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if "data" in line]
-    assert lines == ["left out for lack of data: 2 tests (set INCIDENCE_DATA to the folder with the benchmark data)"]
+    assert lines == [
+        "left out for lack of data: 2 tests (set INCIDENCE_DATA to the folder with the benchmark data)"
+    ]

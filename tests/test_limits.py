@@ -12,7 +12,9 @@ from incidence.limits import assert_size, assert_unpacked, max_bytes, parse_json
 from tests.little_memory import little_memory, packed
 
 
-@pytest.mark.parametrize(("text", "expected"), [("8", 8 << 30), ("0.5", 1 << 29), ("inf", 10**9 << 30)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("8", 8 << 30), ("0.5", 1 << 29), ("inf", 10**9 << 30)]
+)
 def test_the_limit_is_what_the_environment_says(text, expected, monkeypatch):
     monkeypatch.setenv("INCIDENCE_MAX_GB", text)
     assert max_bytes() == expected
@@ -21,7 +23,9 @@ def test_the_limit_is_what_the_environment_says(text, expected, monkeypatch):
 @pytest.mark.parametrize("text", ["", "much", "-1", "0", "nan"])
 def test_a_limit_that_is_no_number_of_gigabytes_is_refused(text, monkeypatch):
     monkeypatch.setenv("INCIDENCE_MAX_GB", text)
-    with pytest.raises(IncidenceError, match=r"INCIDENCE_MAX_GB is a number of gigabytes, such as 8; got"):
+    with pytest.raises(
+        IncidenceError, match=r"INCIDENCE_MAX_GB is a number of gigabytes, such as 8; got"
+    ):
         max_bytes()
 
 
@@ -29,7 +33,8 @@ def test_what_is_just_as_large_as_is_allowed_passes_and_a_byte_more_does_not(mon
     monkeypatch.delenv("INCIDENCE_MAX_GB", raising=False)
     assert_size(2 << 30, "it")
     with pytest.raises(
-        TooLargeError, match=r"it would take at least 2 GB, and 2 GB are allowed\. If that is meant, set INCIDENCE_MAX_GB to more"
+        TooLargeError,
+        match=r"it would take at least 2 GB, and 2 GB are allowed\. If that is meant, set INCIDENCE_MAX_GB to more",
     ):
         assert_size((2 << 30) + 1, "it")
     with pytest.raises(TooLargeError, match=r"it would take at least 1e\+21 GB"):
@@ -38,10 +43,15 @@ def test_what_is_just_as_large_as_is_allowed_passes_and_a_byte_more_does_not(mon
 
 def test_bytes_are_counted_as_they_unpack_and_none_is_kept(tmp_path, monkeypatch):
     path = tmp_path / "file.gz"
-    path.write_bytes(gzip.compress(bytes(1 << 23)) + gzip.compress(bytes(1 << 23)))  # the size at its end is that of the second part
+    path.write_bytes(
+        gzip.compress(bytes(1 << 23)) + gzip.compress(bytes(1 << 23))
+    )  # the size at its end is that of the second part
     assert_unpacked(path)
     monkeypatch.setenv("INCIDENCE_MAX_GB", str(((1 << 24) - 1) / (1 << 30)))
-    with little_memory(), pytest.raises(TooLargeError, match=r"file\.gz, unpacked, would take at least 0\.0156 GB"):
+    with (
+        little_memory(),
+        pytest.raises(TooLargeError, match=r"file\.gz, unpacked, would take at least 0\.0156 GB"),
+    ):
         assert_unpacked(path)
 
 
@@ -66,9 +76,14 @@ def test_a_packed_text_of_nothing_but_repetition_is_refused_beyond_16_mb(tmp_pat
     ],
     ids=["HIF", "mesh", "molecules"],
 )
-def test_every_reader_of_packed_texts_refuses_repetition_before_it_makes_objects(name, repeated, read, tmp_path):
+def test_every_reader_of_packed_texts_refuses_repetition_before_it_makes_objects(
+    name, repeated, read, tmp_path
+):
     path = packed(tmp_path / name, repeated, 20 << 20)
-    with little_memory(1 << 22), pytest.raises(TooLargeError, match="is text that unpacks to more than 100 times its size"):
+    with (
+        little_memory(1 << 22),
+        pytest.raises(TooLargeError, match="is text that unpacks to more than 100 times its size"),
+    ):
         read(path)
 
 
@@ -79,7 +94,13 @@ def test_a_text_in_an_archive_is_bounded_as_one_by_itself(tmp_path, monkeypatch)
         archive.writestr("bomb.json", bytes(17 << 20))
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         assert read_text(archive, "small.json", tmp_path / "a.zip") == b"[]"
-        with little_memory(), pytest.raises(TooLargeError, match=r"bomb\.json in .*a\.zip is text that unpacks to more than 100 times"):
+        with (
+            little_memory(),
+            pytest.raises(
+                TooLargeError,
+                match=r"bomb\.json in .*a\.zip is text that unpacks to more than 100 times",
+            ),
+        ):
             read_text(archive, "bomb.json", tmp_path / "a.zip")
 
 
@@ -134,11 +155,15 @@ def test_a_file_whose_name_no_disk_can_have_is_not_there(read, name):
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_a_pipe_is_refused_as_it_may_never_end(read, tmp_path):
     os.mkfifo(tmp_path / "a")
-    with pytest.raises(IncidenceError, match="is not a regular file, and may never end: give the path of"):
+    with pytest.raises(
+        IncidenceError, match="is not a regular file, and may never end: give the path of"
+    ):
         read(tmp_path / "a")
 
 
-@pytest.mark.parametrize("read", [inc.Structure.load, inc.Example.load, inc.geometry.convert.read_hif], ids=range(3))
+@pytest.mark.parametrize(
+    "read", [inc.Structure.load, inc.Example.load, inc.geometry.convert.read_hif], ids=range(3)
+)
 def test_a_path_is_a_text(read):
     with pytest.raises(IncidenceError, match="a file is given by its path, as a text; got 5"):
         read(5)

@@ -10,13 +10,20 @@ from incidence.algebra.counting import paper_count
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "math.md").read_text(encoding="utf-8")
-SECTIONS = {int(number): text for number, text in re.findall(r"^## (\d+)\. (.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL)}
+SECTIONS = {
+    int(number): text
+    for number, text in re.findall(
+        r"^## (\d+)\. (.*?)(?=^## |\Z)", PAGE, flags=re.MULTILINE | re.DOTALL
+    )
+}
 
 
 def rows(section: int, number: int = 0, first: int = 2) -> list[list[str]]:
     """The rows of a table of a section, cell by cell; from below its head, unless that is asked for."""
     table = re.findall(r"(?:^\|.*\n)+", SECTIONS[section], flags=re.MULTILINE)[number]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[first:]]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[first:]
+    ]
 
 
 def numbers(cell: str) -> list[int]:
@@ -26,8 +33,16 @@ def numbers(cell: str) -> list[int]:
 COUNTS = [(row[0].strip("`"), *map(numbers, row[1:])) for row in rows(15)]
 ORBITS = [(text, row[1]) for row in rows(3) for text in re.findall(r"`([^`]*)`", row[0])]
 PATTERNS = [cell.strip("`") if cell != "scalar" else "" for cell in rows(16, 1, first=0)[0][1:]]
-DIMENSIONS = [(row[0].strip("`"), other, int(n)) for row in rows(16, 1) for other, n in zip(PATTERNS, row[1:], strict=True)]
-ORIENTED = [(text, *map(numbers, row[1:])) for row in rows(16, 2) for text in re.findall(r"`([^`]*)`", row[0])]
+DIMENSIONS = [
+    (row[0].strip("`"), other, int(n))
+    for row in rows(16, 1)
+    for other, n in zip(PATTERNS, row[1:], strict=True)
+]
+ORIENTED = [
+    (text, *map(numbers, row[1:]))
+    for row in rows(16, 2)
+    for text in re.findall(r"`([^`]*)`", row[0])
+]
 OPEN = [(row[k].split("`")[1], numbers(row[k + 1])) for row in rows(11) for k in (0, 3)]
 
 
@@ -37,7 +52,9 @@ def test_the_page_has_its_seventeen_sections():
     assert (len(DIMENSIONS), len(ORIENTED)) == (7 * 13, 19)
 
 
-@pytest.mark.parametrize(("text", "large", "small", "bias", "paper"), COUNTS, ids=[row[0] for row in COUNTS])
+@pytest.mark.parametrize(
+    ("text", "large", "small", "bias", "paper"), COUNTS, ids=[row[0] for row in COUNTS]
+)
 def test_the_known_counts_are_those_of_the_library(text, large, small, bias, paper):
     m = EquivariantMap(text)
     assert [m.dimension] == large == small[-1:]
@@ -47,12 +64,20 @@ def test_the_known_counts_are_those_of_the_library(text, large, small, bias, pap
     assert [n for n in (counted.tau, counted.tau_symm) if n is not None][: len(paper)] == paper
 
 
-@pytest.mark.parametrize(("text", "other", "dimension"), DIMENSIONS, ids=[f"{row[0]} and {row[1]}" for row in DIMENSIONS])
-def test_the_dimensions_of_oriented_faces_are_those_of_the_library_on_either_side(text, other, dimension):
-    assert [EquivariantMap(f"{a} -> {b}").dimension for a, b in ((text, other), (other, text))] == [dimension] * 2
+@pytest.mark.parametrize(
+    ("text", "other", "dimension"), DIMENSIONS, ids=[f"{row[0]} and {row[1]}" for row in DIMENSIONS]
+)
+def test_the_dimensions_of_oriented_faces_are_those_of_the_library_on_either_side(
+    text, other, dimension
+):
+    assert [EquivariantMap(f"{a} -> {b}").dimension for a, b in ((text, other), (other, text))] == [
+        dimension
+    ] * 2
 
 
-@pytest.mark.parametrize(("text", "large", "small", "bias"), ORIENTED, ids=[row[0] for row in ORIENTED])
+@pytest.mark.parametrize(
+    ("text", "large", "small", "bias"), ORIENTED, ids=[row[0] for row in ORIENTED]
+)
 def test_the_counts_of_oriented_faces_are_those_of_the_library(text, large, small, bias):
     m = EquivariantMap(text)
     assert [m.dimension] == large == small[-1:]
@@ -71,7 +96,9 @@ def test_the_orbits_are_those_of_the_library(text, listed):
     expected = []
     for times, size, classes in re.findall(r"(?:(\d+)x)?\((\d+)(?:;([\d,]+))?\)", listed):
         expected += [(int(size), sorted(numbers(classes or size)))] * int(times or 1)
-    assert [(orbit.size, sorted(c.size for c in orbit.classes)) for orbit in Pattern(text).orbits] == expected
+    assert [
+        (orbit.size, sorted(c.size for c in orbit.classes)) for orbit in Pattern(text).orbits
+    ] == expected
 
 
 @pytest.mark.parametrize(("text", "counts"), OPEN, ids=[row[0] for row in OPEN])

@@ -12,7 +12,9 @@ from tests.data_folder import data_folder
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
 ROWS = [
-    [cell.strip() for cell in line.strip("|").split(" | ")] for line in PAGE.splitlines() if line.startswith("| ") and "|---" not in line
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in PAGE.splitlines()
+    if line.startswith("| ") and "|---" not in line
 ][1:]
 
 
@@ -56,7 +58,11 @@ def test_the_tests_of_every_row_exist(row):
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_the_errata_of_every_row_have_an_example(row):
     for erratum in re.findall(r"E\d+", row[4] if len(row) > 4 else ""):
-        section = re.search(rf"^\*\*{erratum}\.\*\*(.*?)(?=^\*\*E\d+\.\*\*|\Z)", PAGE, flags=re.MULTILINE | re.DOTALL)
+        section = re.search(
+            rf"^\*\*{erratum}\.\*\*(.*?)(?=^\*\*E\d+\.\*\*|\Z)",
+            PAGE,
+            flags=re.MULTILINE | re.DOTALL,
+        )
         assert section is not None
         assert "```python" in section[1]
 

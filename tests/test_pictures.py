@@ -9,7 +9,9 @@ from tests.exact_numbers import VECTORS
 ROOT = VECTORS.parent.parent
 
 
-@pytest.mark.parametrize(("script", "picture"), [("fifteen_operations", "fifteen"), ("engine_picture", "engine")])
+@pytest.mark.parametrize(
+    ("script", "picture"), [("fifteen_operations", "fifteen"), ("engine_picture", "engine")]
+)
 def test_a_picture_is_what_its_script_draws(script, picture):
     drawn = runpy.run_path(str(ROOT / "examples" / f"{script}.py"))["draw"]()
     assert drawn == (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")

@@ -11,8 +11,17 @@ from tests.page_checker import WrongPageError, check_page
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FILES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "src").rglob("*.md"))]
-PAGES = [str(path.relative_to(ROOT)) for path in FILES if "```python\n" in path.read_text(encoding="utf-8")]
+FILES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "src").rglob("*.md")),
+]
+PAGES = [
+    str(path.relative_to(ROOT))
+    for path in FILES
+    if "```python\n" in path.read_text(encoding="utf-8")
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -98,7 +107,10 @@ def test_prose_states_no_value(line):
         ("4  # ~4", "the comment says `~4`, and the value is `4`"),
         ("4  # = 4", "the comment says `= 4`, and the value is `4`"),
         ("4  # -> 4", "the comment says `-> 4`, and the value is `4`"),
-        ("import torch; torch.float32  # torch.float64", "the comment says `torch.float64`, and the value is `torch.float32`"),
+        (
+            "import torch; torch.float32  # torch.float64",
+            "the comment says `torch.float64`, and the value is `torch.float32`",
+        ),
         ("b'a b'  # b'a c'", "the value is `b'a b'`"),
         ("{1}  # frozenset({1})", r"the value is `\{1\}`"),
         ("3; 4  # 3", "the comment says `3`, and the value is `4`"),
@@ -121,7 +133,9 @@ def test_values_are_compared_when_the_line_runs():
 
 
 def test_the_command_prints_the_text_below_it(capsys):
-    shown = re.search(r"`./run incidence explain \"(.*?)\"` prints\n\n```\n(.*?)```", README, flags=re.DOTALL)
+    shown = re.search(
+        r"`./run incidence explain \"(.*?)\"` prints\n\n```\n(.*?)```", README, flags=re.DOTALL
+    )
     assert shown is not None
     main(["explain", shown[1]])
     assert capsys.readouterr().out == shown[2]

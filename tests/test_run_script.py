@@ -27,7 +27,11 @@ def project(tmp_path: Path) -> Path:
         program = folder / ".venv" / "bin" / name
         program.write_text('#!/bin/sh\necho "$(pwd): $*"\n')
         program.chmod(0o755)
-    stamp = subprocess.check_output(["bash", "-c", "cat pyproject.toml constraints.txt locked.txt run | cksum"], cwd=folder, text=True)
+    stamp = subprocess.check_output(
+        ["bash", "-c", "cat pyproject.toml constraints.txt locked.txt run | cksum"],
+        cwd=folder,
+        text=True,
+    )
     (folder / ".venv" / "stamp").write_text(f"{folder} {stamp}")
     return folder
 
@@ -39,7 +43,11 @@ def project(tmp_path: Path) -> Path:
         (["incidence", "predict", "runs/a b", "x.sdf"], "", "predict runs/a b x.sdf"),
         (["python", "x.py"], "", "x.py"),
         (["bench", "pool"], "", "bench pool"),
-        (["test", "-k", "orbit"], "the project", "-m pytest -n logical --maxprocesses 8 --dist worksteal -k orbit"),
+        (
+            ["test", "-k", "orbit"],
+            "the project",
+            "-m pytest -n logical --maxprocesses 8 --dist worksteal -k orbit",
+        ),
         (["type"], "the project", ""),
     ],
 )
@@ -50,7 +58,11 @@ def test_jobs_run_where_their_paths_are(project, words, place, said):
 
 def test_the_explorer_is_built_and_served_at_an_address_that_is_told(project):
     done = subprocess.run(
-        [project / "run", "explore"], cwd=project.parent, capture_output=True, text=True, env={**os.environ, "PORT": "8123"}
+        [project / "run", "explore"],
+        cwd=project.parent,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PORT": "8123"},
     )
     assert done.stdout == f"{project}: scripts/build_explorer.py build/docs/explorer\n"
     assert "open http://localhost:8123/explorer/" in done.stderr
@@ -72,7 +84,10 @@ esac
 
 
 # A system without an NVIDIA driver, wherever the tests run, as functions that bash takes from its environment.
-NO_DRIVER = {"BASH_FUNC_uname%%": "() { echo Linux; }", "BASH_FUNC_command%%": '() { [ "$2" != nvidia-smi ] && builtin command "$@"; }'}
+NO_DRIVER = {
+    "BASH_FUNC_uname%%": "() { echo Linux; }",
+    "BASH_FUNC_command%%": '() { [ "$2" != nvidia-smi ] && builtin command "$@"; }',
+}
 
 
 @pytest.fixture
@@ -84,9 +99,19 @@ def bare_project(project: Path) -> Path:
 
 
 def set_up(project: Path, **changes: Any) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, **NO_DRIVER, "PYTHON": sys.executable, "NO_BUILD": "1", **changes.pop("env", {})}
+    environment = {
+        **os.environ,
+        **NO_DRIVER,
+        "PYTHON": sys.executable,
+        "NO_BUILD": "1",
+        **changes.pop("env", {}),
+    }
     return subprocess.run(
-        [project / "run", "type"], **{"stderr": subprocess.PIPE, **changes}, stdout=subprocess.PIPE, text=True, env=environment
+        [project / "run", "type"],
+        **{"stderr": subprocess.PIPE, **changes},
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
 
 
@@ -115,8 +140,12 @@ def test_setting_up_shows_what_pip_is_at_in_a_terminal(bare_project):
     done = set_up(bare_project, stderr=theirs)
     os.close(theirs)
     told = all_of(ours)
-    assert "  Downloading torch-2.13.0.whl (190.1 MB)\r\n" in told  # pip's own words, where its bar is
-    assert "\033[KCollecting b>=2\r\033[KUnpacking packages: 2\r\033[K" in told  # one line that changes
+    assert (
+        "  Downloading torch-2.13.0.whl (190.1 MB)\r\n" in told
+    )  # pip's own words, where its bar is
+    assert (
+        "\033[KCollecting b>=2\r\033[KUnpacking packages: 2\r\033[K" in told
+    )  # one line that changes
     assert done.stdout == f"{bare_project.resolve()}: \n"
 
 
@@ -129,6 +158,8 @@ def test_a_set_up_that_fails_is_no_set_up(bare_project):
 
 
 @pytest.mark.parametrize(("no_build", "is_other_taken"), [("1", True), ("0", False)])
-def test_the_usual_build_of_torch_is_taken_where_the_small_one_cannot_be_had(bare_project, no_build, is_other_taken):
+def test_the_usual_build_of_torch_is_taken_where_the_small_one_cannot_be_had(
+    bare_project, no_build, is_other_taken
+):
     told = set_up(bare_project, env={"NO_BUILD": no_build}).stderr
     assert ("that build cannot be had" in told) == ("Collecting torch" in told) == is_other_taken

@@ -19,12 +19,21 @@ else:
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PINS = [pin for pin in re.split(r"(?m)^(?=[^\s#])", (ROOT / "locked.txt").read_text()) if not pin.startswith("#")]
+PINS = [
+    pin
+    for pin in re.split(r"(?m)^(?=[^\s#])", (ROOT / "locked.txt").read_text())
+    if not pin.startswith("#")
+]
 PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
 
 
 def environment(python: str) -> dict[str, str]:
-    return {"python_version": python, "python_full_version": f"{python}.5", "sys_platform": "linux", "platform_machine": "x86_64"}
+    return {
+        "python_version": python,
+        "python_full_version": f"{python}.5",
+        "sys_platform": "linux",
+        "platform_machine": "x86_64",
+    }
 
 
 def applies(requirement: Requirement, python: str) -> bool:
@@ -59,31 +68,46 @@ def test_the_pins_are_what_the_extras_ask_for(python):
     pins = pinned(python)
     for requirement in asked("dev"):
         if requirement.name != "torch" and applies(requirement, python):
-            assert requirement.specifier.contains(pins.get(canonicalize_name(requirement.name), "0.dev0")), f"{requirement}: run ./run lock"
+            assert requirement.specifier.contains(
+                pins.get(canonicalize_name(requirement.name), "0.dev0")
+            ), f"{requirement}: run ./run lock"
 
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_pins_are_those_of_the_constraints(python):
     pins = pinned(python)
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
-    wanted = [requirement for requirement in map(Requirement, lines) if applies(requirement, python)]
+    lines = [
+        line
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
+    wanted = [
+        requirement for requirement in map(Requirement, lines) if applies(requirement, python)
+    ]
     both = [
         requirement for requirement in wanted if canonicalize_name(requirement.name) in pins
     ]  # others are of extras that ./run leaves out
     assert len(both) > 5
     for requirement in both:
-        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), f"{requirement}: run ./run lock"
+        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), (
+            f"{requirement}: run ./run lock"
+        )
 
 
 @pytest.mark.parametrize("pin", PINS, ids=lambda pin: pin.partition(" ")[0])
 def test_every_pin_has_hashes_and_no_address(pin):
-    assert re.fullmatch(r"[a-z0-9-]+==[\w.]+( ; [^\\\n]+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", pin)
+    assert re.fullmatch(
+        r"[a-z0-9-]+==[\w.]+( ; [^\\\n]+)? \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", pin
+    )
     assert "://" not in pin
 
 
 def test_torch_and_what_its_builds_for_gpus_need_are_left_out_of_the_pins():
     text = "six==1 \\\n    --hash=sha256:a\ntorch==2 \\\n    --hash=sha256:b\ntorch-geometric==3 \\\n    --hash=sha256:c\n"
-    gpu = "".join(f"{name}==1 \\\n    --hash=sha256:d\n" for name in ("triton", "nvidia-nccl-cu13", "cuda-bindings"))
+    gpu = "".join(
+        f"{name}==1 \\\n    --hash=sha256:d\n"
+        for name in ("triton", "nvidia-nccl-cu13", "cuda-bindings")
+    )
     assert without_torch(text + gpu) == text.replace("torch==2 \\\n    --hash=sha256:b\n", "")
     assert without_torch("".join(PINS)) == "".join(PINS)
 
@@ -91,6 +115,10 @@ def test_torch_and_what_its_builds_for_gpus_need_are_left_out_of_the_pins():
 def test_the_classifiers_name_every_python_that_is_promised():
     lowest = re.fullmatch(r">=(3\.\d+)", PROJECT["requires-python"])
     assert lowest is not None
-    named = [c.rpartition(" ")[2] for c in PROJECT["classifiers"] if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", c)]
+    named = [
+        c.rpartition(" ")[2]
+        for c in PROJECT["classifiers"]
+        if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", c)
+    ]
     assert named == sorted(named, key=Version)
     assert named[0] == lowest[1]

@@ -49,7 +49,9 @@ def needed(names: list[str]) -> set[str]:
         if name not in found:
             found.add(name)
             wanted = map(Requirement, distribution(name).requires or [])
-            names += [r.name for r in wanted if r.marker is None or r.marker.evaluate({"extra": ""})]
+            names += [
+                r.name for r in wanted if r.marker is None or r.marker.evaluate({"extra": ""})
+            ]
     return found
 
 
@@ -57,7 +59,18 @@ def needed(names: list[str]) -> set[str]:
 def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment with the wheel and what it depends on, and nothing else: the latter as links to where it is installed here."""
     home = tmp_path_factory.mktemp("bare")
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(home / "own"), str(wheel)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(home / "own"),
+        str(wheel),
+    ]
     assert subprocess.run(command, capture_output=True).returncode == 0
     (home / "core").mkdir()
     for name in needed(["torch", "numpy", "sympy"]):
@@ -65,14 +78,25 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
             target = home / "core" / file.parts[0]
             if file.parts[0] not in ("..", "__pycache__") and not target.exists():
                 target.symlink_to(Path(str(distribution(name).locate_file(file.parts[0]))))
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("INCIDENCE", "PYTHON"))}
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("INCIDENCE", "PYTHON"))
+    }
     paths = os.pathsep.join((str(home / "own"), str(home / "core")))
-    return {**kept, "PYTHONPATH": paths, "XDG_CACHE_HOME": str(home / "cache"), "OMP_NUM_THREADS": "1"}
+    return {
+        **kept,
+        "PYTHONPATH": paths,
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 def run(bare: dict[str, str], *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Python without the packages that are installed here."""
-    return subprocess.run([sys.executable, "-S", *words], env=bare, cwd=folder, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-S", *words], env=bare, cwd=folder, capture_output=True, text=True
+    )
 
 
 def program(bare: dict[str, str]) -> str:
@@ -82,10 +106,18 @@ def program(bare: dict[str, str]) -> str:
 def test_it_holds_the_library_its_data_and_its_licence_and_nothing_else(wheel):
     names = ZipFile(wheel).namelist()
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"incidence"}
-    own = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src" / "incidence").rglob("*") if path.is_file()}
+    own = {
+        str(path.relative_to(ROOT / "src"))
+        for path in (ROOT / "src" / "incidence").rglob("*")
+        if path.is_file()
+    }
     own = {name for name in own if "__pycache__" not in name}
     assert {name for name in names if name.startswith("incidence/")} == own
-    assert own >= {"incidence/py.typed", "incidence/kernels/native.c", "incidence/data/solubility.npz"}
+    assert own >= {
+        "incidence/py.typed",
+        "incidence/kernels/native.c",
+        "incidence/data/solubility.npz",
+    }
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not any(name.startswith(("incidence/tests", "incidence/benchmarks")) for name in names)
 
@@ -126,10 +158,10 @@ def test_the_program_explains_and_helps_itself(bare, tmp_path):
 
 @pytest.mark.parametrize("way", ["program", "python"])
 def test_training_without_its_extra_says_what_to_install(bare, tmp_path, way):
-    script = (
-        "import incidence as inc\ntry: inc.train.train({'data': 'solubility'})\nexcept inc.errors.MissingExtraError as error: print(error)"
+    script = "import incidence as inc\ntry: inc.train.train({'data': 'solubility'})\nexcept inc.errors.MissingExtraError as error: print(error)"
+    done = run(
+        bare, *([program(bare), "train"] if way == "program" else ["-c", script]), folder=tmp_path
     )
-    done = run(bare, *([program(bare), "train"] if way == "program" else ["-c", script]), folder=tmp_path)
     told = done.stdout + done.stderr
     assert "needs lightning, which is not installed: pip install 'incidence[train]'" in told, told
     assert "Traceback" not in told

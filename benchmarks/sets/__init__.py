@@ -16,7 +16,15 @@ __all__ = ["SETS", "load", "register"]
 
 _SPACE = {"model": "molecule-3d", "loss": "absolute"}
 _TU = {"hidden": 24, "depth": 2, "dropout": 0.3, "epochs": 16, "batch_size": 32}
-_MUTAG = {"model": "rings", "max_size": 6, "hidden": 32, "depth": 3, "dropout": 0.2, "epochs": 100, "batch_size": 32}
+_MUTAG = {
+    "model": "rings",
+    "max_size": 6,
+    "hidden": 32,
+    "depth": 3,
+    "dropout": 0.2,
+    "epochs": 100,
+    "batch_size": 32,
+}
 _CSL = {"model": "rings", "max_size": 8, "hidden": 32, "depth": 2, "epochs": 60, "batch_size": 15}
 _COUNTING = {"model": "order3", "lr": 2e-2, "weight_decay": 0.0, "batch_size": 32}
 _CYCLES = {
@@ -29,29 +37,81 @@ _COSEG = {"depth": 6, "batch_size": 6, "epochs": 40}
 # name: (loader in this package, one line about it, options it is trained with above those for its kind of files)
 SETS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "mutag": ("graphs.load_tu", "188 molecules, mutagenic or not; 10 folds", _MUTAG),
-    "ptc": ("graphs.load_tu", "344 molecules, carcinogenic or not; 10 folds", {**_TU, "model": "rings", "max_size": 6}),
+    "ptc": (
+        "graphs.load_tu",
+        "344 molecules, carcinogenic or not; 10 folds",
+        {**_TU, "model": "rings", "max_size": 6},
+    ),
     "proteins": ("graphs.load_tu", "1113 proteins, enzymes or not; 10 folds", _TU),
-    "nci1": ("graphs.load_tu", "4110 molecules, active against lung cancer or not; 10 folds", {**_TU, "epochs": 50, "hidden": 32}),
+    "nci1": (
+        "graphs.load_tu",
+        "4110 molecules, active against lung cancer or not; 10 folds",
+        {**_TU, "epochs": 50, "hidden": 32},
+    ),
     "imdb-b": ("graphs.load_tu", "1000 networks of actors in 2 genres; 10 folds", _TU),
     "imdb-m": ("graphs.load_tu", "1500 networks of actors in 3 genres; 10 folds", _TU),
     "csl": ("graphs.load_csl", "150 circular skip link graphs in 10 classes; 5 folds", _CSL),
-    "exp": ("graphs.load_exp", "600 pairs of graphs of formulas, satisfiable or not; 10 folds", {"model": "rings", "max_size": 8}),
-    "cexp": ("graphs.load_exp", "as exp, half of the pairs made easy; 10 folds", {"model": "rings", "max_size": 8}),
+    "exp": (
+        "graphs.load_exp",
+        "600 pairs of graphs of formulas, satisfiable or not; 10 folds",
+        {"model": "rings", "max_size": 8},
+    ),
+    "cexp": (
+        "graphs.load_exp",
+        "as exp, half of the pairs made easy; 10 folds",
+        {"model": "rings", "max_size": 8},
+    ),
     "sr": ("graphs.load_sr", "strongly regular graphs of a family, nothing to train on", {}),
-    "brec": ("graphs.load_brec", "pairs of graphs that are hard to tell apart, nothing to train on", {}),
-    "small-graphs": ("graphs.load_small_graphs", "all connected graphs with 2 to 8 nodes, nothing to train on", {}),
-    "counting": ("graphs.load_counting", "5000 random graphs with counts of small patterns", _COUNTING),
+    "brec": (
+        "graphs.load_brec",
+        "pairs of graphs that are hard to tell apart, nothing to train on",
+        {},
+    ),
+    "small-graphs": (
+        "graphs.load_small_graphs",
+        "all connected graphs with 2 to 8 nodes, nothing to train on",
+        {},
+    ),
+    "counting": (
+        "graphs.load_counting",
+        "5000 random graphs with counts of small patterns",
+        _COUNTING,
+    ),
     "cycles": ("graphs.load_cycles", "5000 random graphs with counts of cycles", _CYCLES),
-    "cora-cocitation": ("hypergraphs.load_citation", "2708 papers, topics by co-citation hypergraph; 10 splits", _CITATION),
-    "cora-coauthorship": ("hypergraphs.load_citation", "2708 papers, topics by co-authorship hypergraph; 10 splits", _CITATION),
-    "citeseer-cocitation": ("hypergraphs.load_citation", "3312 papers, topics by co-citation hypergraph; 10 splits", _CITATION),
-    "esol": ("molecules.load_moleculenet", "aqueous solubility of 1,128 molecules (needs RDKit)", {}),
-    "freesolv": ("molecules.load_moleculenet", "hydration free energy of 642 molecules (needs RDKit)", {}),
+    "cora-cocitation": (
+        "hypergraphs.load_citation",
+        "2708 papers, topics by co-citation hypergraph; 10 splits",
+        _CITATION,
+    ),
+    "cora-coauthorship": (
+        "hypergraphs.load_citation",
+        "2708 papers, topics by co-authorship hypergraph; 10 splits",
+        _CITATION,
+    ),
+    "citeseer-cocitation": (
+        "hypergraphs.load_citation",
+        "3312 papers, topics by co-citation hypergraph; 10 splits",
+        _CITATION,
+    ),
+    "esol": (
+        "molecules.load_moleculenet",
+        "aqueous solubility of 1,128 molecules (needs RDKit)",
+        {},
+    ),
+    "freesolv": (
+        "molecules.load_moleculenet",
+        "hydration free energy of 642 molecules (needs RDKit)",
+        {},
+    ),
     "lipophilicity": ("molecules.load_moleculenet", "logD of 4,200 molecules (needs RDKit)", {}),
     "qm7": ("molecules.load_qm7", "atomisation energies of 7,101 molecules in space", _SPACE),
     "qm9": ("molecules.load_qm9", "a property of 13,087 molecules in space, by `target`", _SPACE),
     "shrec11": ("meshes.load_shrec11", "600 closed surfaces of 30 classes", {}),
-    "shrec11-10": ("meshes.load_shrec11", "the same, 10 training meshes a class drawn at random", {}),
+    "shrec11-10": (
+        "meshes.load_shrec11",
+        "the same, 10 training meshes a class drawn at random",
+        {},
+    ),
     "coseg-aliens": ("meshes.load_coseg", "198 surfaces, the part of every edge", _COSEG),
     "coseg-vases": ("meshes.load_coseg", "297 surfaces, the part of every edge", _COSEG),
 }

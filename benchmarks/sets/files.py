@@ -34,7 +34,17 @@ __all__ = [
     "unzip",
 ]
 
-_DAMAGE = (OSError, EOFError, ValueError, KeyError, RuntimeError, NotImplementedError, csv.Error, zipfile.BadZipFile, zlib.error)
+_DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    RuntimeError,
+    NotImplementedError,
+    csv.Error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 """What reading a damaged file may raise."""
 
 
@@ -45,11 +55,19 @@ def find(name: str, folder: Path | str | None, own: str, file: str) -> Path:
         IncidenceError: No folder was given, or there is no such file in it.
     """
     if folder is None:
-        raise IncidenceError(f"the data set {name!r} is read from files: give the folder that holds `{own}` with --folder.")
-    places = [Path(folder) / below / spelt for below in (own, "") for spelt in (file, file.removesuffix(".gz"))]
+        raise IncidenceError(
+            f"the data set {name!r} is read from files: give the folder that holds `{own}` with --folder."
+        )
+    places = [
+        Path(folder) / below / spelt
+        for below in (own, "")
+        for spelt in (file, file.removesuffix(".gz"))
+    ]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
-        raise IncidenceError(f"the data set {name!r} needs the file {places[0]}, which is not there: give the folder that holds `{own}`.")
+        raise IncidenceError(
+            f"the data set {name!r} needs the file {places[0]}, which is not there: give the folder that holds `{own}`."
+        )
     return found
 
 
@@ -60,7 +78,9 @@ def choose(name: str, option: str, value: str, known: Sequence[str]) -> str:
         IncidenceError: It is another.
     """
     if value not in known:
-        raise IncidenceError(f"the option {option} of the data set {name!r} is one of {', '.join(known)}; got {value!r}.")
+        raise IncidenceError(
+            f"the option {option} of the data set {name!r} is one of {', '.join(known)}; got {value!r}."
+        )
     return value
 
 
@@ -83,7 +103,9 @@ def _reading(path: Path) -> Iterator[None]:
 def text(path: Path) -> str:
     """A text file, compressed or not."""
     with _reading(path):
-        return (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
+        return (
+            gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        ).decode()
 
 
 def integers(path: Path) -> NDArray[np.int64]:
@@ -95,7 +117,11 @@ def integers(path: Path) -> NDArray[np.int64]:
 def lines_of_integers(path: Path) -> list[NDArray[np.int64]]:
     """The integers of every line of a text file, divided by commas or blanks."""
     with _reading(path):
-        return [np.array(line.replace(",", " ").split(), dtype=np.int64) for line in text(path).splitlines() if line.strip()]
+        return [
+            np.array(line.replace(",", " ").split(), dtype=np.int64)
+            for line in text(path).splitlines()
+            if line.strip()
+        ]
 
 
 def rows(name: str, path: Path, count: int) -> Tensor:
@@ -126,22 +152,35 @@ def array(path: Path) -> NDArray[Any]:
 def column(path: Path, name: str) -> list[float]:
     """The numbers in a column of a CSV file with a header; empty rows are none."""
     with _reading(path):
-        header, *lines = [row for row in csv.reader(StringIO(text(path), newline="")) if any(word.strip() for word in row)] or [[]]
+        header, *lines = [
+            row
+            for row in csv.reader(StringIO(text(path), newline=""))
+            if any(word.strip() for word in row)
+        ] or [[]]
         names = [word.strip() for word in header]
         if name not in names:
             raise damaged(path, f"it has no column {name!r}, but {', '.join(names) or 'none'}")
         place = names.index(name)
-        return [_number(path, k, row[place] if place < len(row) else "") for k, row in enumerate(lines, 1)]
+        return [
+            _number(path, k, row[place] if place < len(row) else "")
+            for k, row in enumerate(lines, 1)
+        ]
 
 
 def _number(path: Path, number: int, word: str) -> float:
     try:
         return float(word)
     except ValueError:
-        raise damaged(path, f"the value to predict of row {number} is a number, not {word!r}") from None
+        raise damaged(
+            path, f"the value to predict of row {number} is a number, not {word!r}"
+        ) from None
 
 
 def unzip(path: Path) -> dict[PurePosixPath, bytes]:
     """The files of a zip file."""
     with _reading(path), zipfile.ZipFile(path) as opened:
-        return {PurePosixPath(entry): opened.read(entry) for entry in opened.namelist() if not entry.endswith("/")}
+        return {
+            PurePosixPath(entry): opened.read(entry)
+            for entry in opened.namelist()
+            if not entry.endswith("/")
+        }

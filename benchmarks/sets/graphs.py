@@ -8,7 +8,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks.sets.files import array, arrays, checked_rows, choose, damaged, find, lines_of_integers, rows, text
+from benchmarks.sets.files import (
+    array,
+    arrays,
+    checked_rows,
+    choose,
+    damaged,
+    find,
+    lines_of_integers,
+    rows,
+    text,
+)
 from benchmarks.sets.neighbour_lists import NeighbourLists, read_neighbour_lists
 from incidence.data import DataSet, Split, Task
 from incidence.data.graphs import graphs, label_numbers, node_features, read_graph6
@@ -66,9 +76,14 @@ def load_tu(name: str, folder: Path | None) -> DataSet:
     examples, labels = _labelled(lists, classes)
     splits = []
     for fold in range(1, 11):
-        train, test = (rows(name, path.parent / "10fold_idx" / f"{part}_idx-{fold}.txt", len(classes)) for part in ("train", "test"))
+        train, test = (
+            rows(name, path.parent / "10fold_idx" / f"{part}_idx-{fold}.txt", len(classes))
+            for part in ("train", "test")
+        )
         splits.append(Split(train, train[:0], test))
-    return _classification(name, examples, names, splits, {"labels": labels, "degrees": True}, _ABOUT_TU.format(file))
+    return _classification(
+        name, examples, names, splits, {"labels": labels, "degrees": True}, _ABOUT_TU.format(file)
+    )
 
 
 def _labelled(lists: NeighbourLists, classes: Tensor) -> tuple[list[Example], list[int]]:
@@ -99,13 +114,22 @@ def load_csl(name: str, folder: Path | None) -> DataSet:
     """
     path = find(name, folder, "csl", "csl.npz")
     found = arrays(path, ["edges", "labels"])
-    ends, classes = torch.from_numpy(found["edges"].astype("int64")), torch.from_numpy(found["labels"].astype("int64"))
+    ends, classes = (
+        torch.from_numpy(found["edges"].astype("int64")),
+        torch.from_numpy(found["labels"].astype("int64")),
+    )
     if ends.ndim != 3 or len(ends) != len(classes):
         raise damaged(path, "its edges and labels do not fit together")
     examples = _plain([(41, own.T) for own in ends], classes)
     # The file of validation graphs that comes with the folds lists the test graphs, so it is not read: 30 graphs are in neither part.
-    folds = [_folds(find(name, path.parent, "", f"CSL_{part}.txt"), len(classes)) for part in ("train", "test")]
-    splits = [Split(train, others(torch.cat([train, test]), len(classes)), test) for train, test in zip(*folds, strict=True)]
+    folds = [
+        _folds(find(name, path.parent, "", f"CSL_{part}.txt"), len(classes))
+        for part in ("train", "test")
+    ]
+    splits = [
+        Split(train, others(torch.cat([train, test]), len(classes)), test)
+        for train, test in zip(*folds, strict=True)
+    ]
     about = (
         "150 circular skip link graphs (Murphy et al., 2019): message passing, as the 1-WL test, cannot tell the ten classes apart. The "
         "published folds validate on the test graphs; here the graphs in neither part, 3 of each class, are for validation."
@@ -134,7 +158,9 @@ def load_exp(name: str, folder: Path | None, *, seed: int = 0) -> DataSet:
     splits = []
     for test in random_folds(pairs, 10, seed):
         parts = (others(test, pairs), test[:0], test)
-        splits.append(Split(*(torch.stack([2 * part, 2 * part + 1], dim=1).flatten() for part in parts)))
+        splits.append(
+            Split(*(torch.stack([2 * part, 2 * part + 1], dim=1).flatten() for part in parts))
+        )
     about = f"{name.upper()} (Abboud et al., 2021): 600 pairs of planar formulas as graphs; graphs 2k and 2k + 1 differ in class."
     return _classification(name, examples, _TWO, splits, {"labels": labels, "degrees": True}, about)
 
@@ -148,7 +174,9 @@ def load_sr(name: str, folder: Path | None, *, family: str = "sr16622") -> DataS
         family: Such as `sr251256`: 25 nodes of degree 12, with 5 and 6 common neighbours of adjacent nodes and of others.
     """
     choose(name, "family", family, FAMILIES)
-    return _each_a_class(name, find(name, folder, "sr_graphs", f"{family}.g6"), f"Strongly regular graphs {family}.")
+    return _each_a_class(
+        name, find(name, folder, "sr_graphs", f"{family}.g6"), f"Strongly regular graphs {family}."
+    )
 
 
 def load_brec(name: str, folder: Path | None, *, group: str = "basic") -> DataSet:
@@ -166,7 +194,9 @@ def load_brec(name: str, folder: Path | None, *, group: str = "basic") -> DataSe
         raise damaged(path, "it has no pairs of graph6 texts")
     examples = _plain(_from_graph6(path, lines.tolist()), torch.arange(len(lines)) % 2)
     about = f"The group {group} of BREC (Wang and Zhang, 2024): pairs of graphs that the 1-WL test cannot tell apart. {_NO_TRAINING}"
-    return _classification(name, examples, ("first", "second"), [_all_test(examples)], _PLAIN, about)
+    return _classification(
+        name, examples, ("first", "second"), [_all_test(examples)], _PLAIN, about
+    )
 
 
 def load_small_graphs(name: str, folder: Path | None, *, nodes: int = 8) -> DataSet:
@@ -178,13 +208,19 @@ def load_small_graphs(name: str, folder: Path | None, *, nodes: int = 8) -> Data
         nodes: From 2 to 8.
     """
     choose(name, "nodes", str(nodes), [str(count) for count in range(2, 9)])
-    return _each_a_class(name, find(name, folder, "small_graphs", f"graph{nodes}c.g6"), f"All connected graphs with {nodes} nodes.")
+    return _each_a_class(
+        name,
+        find(name, folder, "small_graphs", f"graph{nodes}c.g6"),
+        f"All connected graphs with {nodes} nodes.",
+    )
 
 
 def _each_a_class(name: str, path: Path, about: str) -> DataSet:
     examples = _plain(_from_graph6(path, text(path).split()))
     names = [f"graph {k}" for k in range(len(examples))]
-    return _classification(name, examples, names, [_all_test(examples)], _PLAIN, f"{about} {_NO_TRAINING}")
+    return _classification(
+        name, examples, names, [_all_test(examples)], _PLAIN, f"{about} {_NO_TRAINING}"
+    )
 
 
 def _from_graph6(path: Path, lines: Sequence[str | bytes]) -> list[tuple[int, Tensor]]:
@@ -197,7 +233,9 @@ def _from_graph6(path: Path, lines: Sequence[str | bytes]) -> list[tuple[int, Te
 def _plain(parts: Sequence[tuple[int, Tensor]], classes: Tensor | None = None) -> list[Example]:
     """Examples without features; if there are no classes, each is its own."""
     sizes = torch.tensor([count for count, _ in parts])
-    edges = torch.cat([own + start for (_, own), start in zip(parts, ranges(sizes).tolist(), strict=False)], dim=1)
+    edges = torch.cat(
+        [own + start for (_, own), start in zip(parts, ranges(sizes).tolist(), strict=False)], dim=1
+    )
     features = node_features(int(sizes.sum()), edges, degrees=False)
     return graphs(sizes, edges, features, torch.arange(len(parts)) if classes is None else classes)
 
@@ -222,17 +260,28 @@ def load_counting(name: str, folder: Path | None, *, target: str = "triangle") -
     choose(name, "target", target, _COUNTED)
     path = find(name, folder, "substructure_counting", "dataset1_er.npz")
     found = arrays(path, ["node_ptr", "edge_ptr", "edges", f"label_{target}"])
-    node_ptr, edge_ptr, ends = (torch.from_numpy(found[key].astype("int64")) for key in ("node_ptr", "edge_ptr", "edges"))
+    node_ptr, edge_ptr, ends = (
+        torch.from_numpy(found[key].astype("int64")) for key in ("node_ptr", "edge_ptr", "edges")
+    )
     counts = torch.from_numpy(found[f"label_{target}"].astype("float32"))
     examples = _counted(path, node_ptr, edge_ptr, ends, counts)
     return DataSet(
         name,
         examples,
         Task("regression", (target,)),
-        (Split(*(rows(name, path.parent / f"dataset1_{part}.txt", len(examples)) for part in ("train", "val", "test"))),),
+        (
+            Split(
+                *(
+                    rows(name, path.parent / f"dataset1_{part}.txt", len(examples))
+                    for part in ("train", "val", "test")
+                )
+            ),
+        ),
         reader="graph",
         reader_options=_PLAIN,
-        about=_ABOUT_COUNTING.format(target.replace("_", " "), float(counts.double().var(correction=0))),
+        about=_ABOUT_COUNTING.format(
+            target.replace("_", " "), float(counts.double().var(correction=0))
+        ),
     )
 
 
@@ -253,11 +302,18 @@ def load_cycles(name: str, folder: Path | None, *, target: str = "cycle3") -> Da
     """
     choose(name, "target", target, _CYCLES)
     path = find(name, folder, "cycle_counting", "cycle_counting.npz")
-    found = arrays(path, ["node_ptr", "edge_ptr", "edges", f"graph_{target}", "train", "val", "test"])
-    node_ptr, edge_ptr, ends = (torch.from_numpy(found[key].astype("int64")) for key in ("node_ptr", "edge_ptr", "edges"))
+    found = arrays(
+        path, ["node_ptr", "edge_ptr", "edges", f"graph_{target}", "train", "val", "test"]
+    )
+    node_ptr, edge_ptr, ends = (
+        torch.from_numpy(found[key].astype("int64")) for key in ("node_ptr", "edge_ptr", "edges")
+    )
     counts = torch.from_numpy(found[f"graph_{target}"].astype("float32"))
     examples = _counted(path, node_ptr, edge_ptr, ends, counts)
-    parts = [checked_rows(path, torch.from_numpy(found[part].astype("int64")), len(examples)) for part in ("train", "val", "test")]
+    parts = [
+        checked_rows(path, torch.from_numpy(found[part].astype("int64")), len(examples))
+        for part in ("train", "val", "test")
+    ]
     return DataSet(
         name,
         examples,
@@ -270,14 +326,18 @@ def load_cycles(name: str, folder: Path | None, *, target: str = "cycle3") -> Da
     )
 
 
-def _counted(path: Path, node_ptr: Tensor, edge_ptr: Tensor, ends: Tensor, counts: Tensor) -> list[Example]:
+def _counted(
+    path: Path, node_ptr: Tensor, edge_ptr: Tensor, ends: Tensor, counts: Tensor
+) -> list[Example]:
     """Graphs from prefix sums of their nodes and edges, with a number each."""
     sizes, per_graph = node_ptr.diff(), edge_ptr.diff()
     if len(sizes) != len(counts) or len(per_graph) != len(sizes) or int(edge_ptr[-1]) != len(ends):
         raise damaged(path, "its arrays do not fit together")
     home = torch.repeat_interleave(torch.arange(len(sizes)), per_graph)
     edges = (ends + ranges(sizes)[home, None]).T
-    return graphs(sizes, edges, node_features(int(node_ptr[-1]), edges, degrees=False), counts[:, None])
+    return graphs(
+        sizes, edges, node_features(int(node_ptr[-1]), edges, degrees=False), counts[:, None]
+    )
 
 
 # ---- splits, and the data set of a classification
@@ -302,7 +362,21 @@ def _all_test(examples: Sequence[Example]) -> Split:
 
 
 def _classification(
-    name: str, examples: list[Example], names: Sequence[str], splits: Sequence[Split], options: Mapping[str, object], about: str
+    name: str,
+    examples: list[Example],
+    names: Sequence[str],
+    splits: Sequence[Split],
+    options: Mapping[str, object],
+    about: str,
 ) -> DataSet:
     task = Task("classification", tuple(names))
-    return DataSet(name, examples, task, tuple(splits), reader="graph", reader_options=options, about=about, metric="accuracy")
+    return DataSet(
+        name,
+        examples,
+        task,
+        tuple(splits),
+        reader="graph",
+        reader_options=options,
+        about=about,
+        metric="accuracy",
+    )

@@ -41,8 +41,19 @@ def load_citation(name: str, folder: Path | None) -> DataSet:
     file, num_classes, what = _SETS[name]
     path = find(name, folder, _FOLDER, file)
     trains = [f"train_{k}" for k in range(1, _SPLITS + 1)]
-    keys = ["num_nodes", "edge_ptr", "edge_nodes", "labels", "feat_indptr", "feat_indices", "feat_shape"]
-    found: dict[str, Any] = {key: torch.from_numpy(x.astype("int64")) for key, x in arrays(path, [*keys, *trains]).items()}
+    keys = [
+        "num_nodes",
+        "edge_ptr",
+        "edge_nodes",
+        "labels",
+        "feat_indptr",
+        "feat_indices",
+        "feat_shape",
+    ]
+    found: dict[str, Any] = {
+        key: torch.from_numpy(x.astype("int64"))
+        for key, x in arrays(path, [*keys, *trains]).items()
+    }
     count, classes = int(found["num_nodes"]), found["labels"]
     _assert_fits(path, found, count, num_classes)
     splits = []
@@ -50,7 +61,10 @@ def load_citation(name: str, folder: Path | None) -> DataSet:
         train = checked_rows(path, found[key], count)
         splits.append(Split(train, train[:0], others(train, count)))
     structure, of_hyperedges = _hyperedges(found["edge_ptr"], found["edge_nodes"], count)
-    features = {"i": _words(found["feat_indptr"], found["feat_indices"], found["feat_shape"]), "{i ...}": of_hyperedges}
+    features = {
+        "i": _words(found["feat_indptr"], found["feat_indices"], found["feat_shape"]),
+        "{i ...}": of_hyperedges,
+    }
     return DataSet(
         name,
         [Example(structure, features, {"i": classes})],
@@ -70,7 +84,10 @@ def _assert_fits(path: Path, found: dict[str, Tensor], count: int, num_classes: 
         and int(found["edge_ptr"][-1]) == len(found["edge_nodes"])
         and 0 <= int(found["edge_nodes"].min()) <= int(found["edge_nodes"].max()) < count
         and int(found["feat_indptr"][-1]) == len(found["feat_indices"])
-        and 0 <= int(found["feat_indices"].min()) <= int(found["feat_indices"].max()) < int(found["feat_shape"][1])
+        and 0
+        <= int(found["feat_indices"].min())
+        <= int(found["feat_indices"].max())
+        < int(found["feat_shape"][1])
     )
     if not fits:
         raise damaged(path, "its arrays do not fit together")
@@ -80,9 +97,16 @@ def _hyperedges(ptr: Tensor, nodes: Tensor, count: int) -> tuple[Structure, Tens
     """Hyperedges in canonical order, each once, with the logarithms of their size and of how often each came."""
     times = Counter(tuple(sorted(own.tolist())) for own in nodes.tensor_split(ptr[1:-1]))
     sizes = torch.tensor([len(own) for own in times])
-    members = torch.stack([torch.tensor([node for own in times for node in own]), torch.arange(len(sizes)).repeat_interleave(sizes)])
+    members = torch.stack(
+        [
+            torch.tensor([node for own in times for node in own]),
+            torch.arange(len(sizes)).repeat_interleave(sizes),
+        ]
+    )
     structure, rows = Structure(count, {"{i ...}": members}).canonical()
-    features = torch.stack([sizes.float().log(), torch.tensor(list(times.values())).float().log()], dim=1)
+    features = torch.stack(
+        [sizes.float().log(), torch.tensor(list(times.values())).float().log()], dim=1
+    )
     return structure, features[rows["{i ...}"]]
 
 

@@ -20,7 +20,14 @@ from incidence.data.meshes import augment, examples_of
 from incidence.geometry.meshes import Mesh, read_mesh
 from incidence.structure.example import Example
 
-__all__ = ["edge_areas", "load_coseg", "load_shrec11", "numbered_edges", "soft_accuracy", "soft_labels"]
+__all__ = [
+    "edge_areas",
+    "load_coseg",
+    "load_shrec11",
+    "numbered_edges",
+    "soft_accuracy",
+    "soft_labels",
+]
 
 _PARTS = 4
 _ABOUT_SHREC = (
@@ -49,12 +56,24 @@ class _Archive:
     def __init__(self, name: str, folder: Path | None, below: str, file: str) -> None:
         self.path = find(name, folder, below, file)
         self._files = unzip(self.path)
-        self.meshes = sorted((p for p in self._files if p.suffix == ".obj"), key=lambda p: (p.parent, len(p.stem), p.stem))
+        self.meshes = sorted(
+            (p for p in self._files if p.suffix == ".obj"),
+            key=lambda p: (p.parent, len(p.stem), p.stem),
+        )
         if not self.meshes:
             raise damaged(self.path, "it has no files *.obj")
-        stray = next((path for path in self.meshes if len(path.parts) < 3 or path.parts[-2] not in ("train", "test")), None)
+        stray = next(
+            (
+                path
+                for path in self.meshes
+                if len(path.parts) < 3 or path.parts[-2] not in ("train", "test")
+            ),
+            None,
+        )
         if stray is not None:
-            raise damaged(self.path, f"it has {stray}, but meshes belong into .../train and .../test")
+            raise damaged(
+                self.path, f"it has {stray}, but meshes belong into .../train and .../test"
+            )
         self.is_train = torch.tensor([path.parts[-2] == "train" for path in self.meshes])
 
     def read(self, path: PurePosixPath) -> bytes:
@@ -73,12 +92,27 @@ class _Archive:
         return mesh
 
 
-def _data_set(name: str, examples: list[Example], task: Task, is_train: Tensor, about: str) -> DataSet:
-    split = Split(is_train.nonzero()[:, 0], torch.zeros(0, dtype=torch.long), (~is_train).nonzero()[:, 0])
-    return DataSet(name, examples, task, (split,), reader="mesh", about=about, metric="accuracy", augment=augment)
+def _data_set(
+    name: str, examples: list[Example], task: Task, is_train: Tensor, about: str
+) -> DataSet:
+    split = Split(
+        is_train.nonzero()[:, 0], torch.zeros(0, dtype=torch.long), (~is_train).nonzero()[:, 0]
+    )
+    return DataSet(
+        name,
+        examples,
+        task,
+        (split,),
+        reader="mesh",
+        about=about,
+        metric="accuracy",
+        augment=augment,
+    )
 
 
-def load_shrec11(name: str, folder: Path | None, split: str | int | None = None, seed: int = 0) -> DataSet:
+def load_shrec11(
+    name: str, folder: Path | None, split: str | int | None = None, seed: int = 0
+) -> DataSet:
     """Reads `shrec_16.zip`.
 
     Args:
@@ -88,7 +122,9 @@ def load_shrec11(name: str, folder: Path | None, split: str | int | None = None,
             random from all, and tests on the others. By default what the name says: `shrec11` or `shrec11-10`.
         seed: Of that draw.
     """
-    wanted = choose(name, "split", str(split or ("10" if name.endswith("-10") else "16")), ("16", "10"))
+    wanted = choose(
+        name, "split", str(split or ("10" if name.endswith("-10") else "16")), ("16", "10")
+    )
     archive = _Archive(name, folder, "shrec11_meshes", "shrec_16.zip")
     of_mesh = [path.parts[-3] for path in archive.meshes]
     classes = sorted(set(of_mesh))
@@ -112,7 +148,10 @@ def load_coseg(name: str, folder: Path | None) -> DataSet:
     """Reads `coseg_aliens.zip` or `coseg_vases.zip`, for the names `coseg-aliens` and `coseg-vases`."""
     archive = _coseg(name, folder)
     meshes = [archive.mesh(path) for path in archive.meshes]
-    targets = [{"{i j}": _hard(archive, path, mesh)} for path, mesh in zip(archive.meshes, meshes, strict=True)]
+    targets = [
+        {"{i j}": _hard(archive, path, mesh)}
+        for path, mesh in zip(archive.meshes, meshes, strict=True)
+    ]
     task = Task("classification", tuple(f"part {k + 1}" for k in range(_PARTS)), at="{i j}")
     return _data_set(name, examples_of(meshes, targets), task, archive.is_train, _ABOUT_COSEG)
 
@@ -181,7 +220,9 @@ def edge_areas(example: Example) -> Tensor:
     return shares.index_add_(0, structure.locate("{i j}", sides), (areas / 3).repeat(3))
 
 
-def soft_accuracy(predicted: Sequence[Tensor], examples: Sequence[Example], soft: Sequence[Tensor]) -> float:
+def soft_accuracy(
+    predicted: Sequence[Tensor], examples: Sequence[Example], soft: Sequence[Tensor]
+) -> float:
     """The accuracy that MeshCNN reports: a class is right where its soft label is positive, edges weigh by area, meshes all the same.
 
     Args:
@@ -189,6 +230,16 @@ def soft_accuracy(predicted: Sequence[Tensor], examples: Sequence[Example], soft
         examples: The meshes, with features.
         soft: Their soft labels, shapes [edges, parts].
     """
-    rights = [(own > 0).gather(1, classes[:, None])[:, 0] for classes, own in zip(predicted, soft, strict=True)]
+    rights = [
+        (own > 0).gather(1, classes[:, None])[:, 0]
+        for classes, own in zip(predicted, soft, strict=True)
+    ]
     shares = [edge_areas(example) for example in examples]
-    return float(torch.stack([(share * right).sum() / share.sum() for share, right in zip(shares, rights, strict=True)]).mean())
+    return float(
+        torch.stack(
+            [
+                (share * right).sum() / share.sum()
+                for share, right in zip(shares, rights, strict=True)
+            ]
+        ).mean()
+    )

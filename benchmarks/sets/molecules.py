@@ -25,7 +25,9 @@ def _examples(path: Path, values: Sequence[float] | NDArray[Any], **options: Any
     """The molecules of a file as users' files are read, each with its value as target."""
     found = reader("molecule").read(path, None, **options)
     targets = torch.tensor(values, dtype=torch.float32)[:, None]
-    return [read.example.replace(target=target) for read, target in zip(found, targets, strict=True)]
+    return [
+        read.example.replace(target=target) for read, target in zip(found, targets, strict=True)
+    ]
 
 
 # ---- MoleculeNet
@@ -92,12 +94,21 @@ def load_moleculenet(name: str, folder: Path | None = None, *, seed: int = 0) ->
 
 # ---- QM7 and QM9
 
-_UNITS = {"GHz": "GHz", "debye": "D", "bohr3": "bohr^3", "bohr2": "bohr^2", "au": "hartree", "K": "cal/mol/K"}
+_UNITS = {
+    "GHz": "GHz",
+    "debye": "D",
+    "bohr3": "bohr^3",
+    "bohr2": "bohr^2",
+    "au": "hartree",
+    "K": "cal/mol/K",
+}
 """By how the names of the targets of QM9 end."""
 _SPLIT = "Split by position modulo 10: 0 to 7 train, 8 validation, 9 test."
 
 
-def load_qm7(name: str = "qm7", folder: Path | None = None, *, subtract_atoms: bool = False) -> DataSet:
+def load_qm7(
+    name: str = "qm7", folder: Path | None = None, *, subtract_atoms: bool = False
+) -> DataSet:
     """QM7: atomisation energies of 7,101 molecules of up to 23 atoms; bonds are found from distances.
 
     Args:
@@ -109,10 +120,24 @@ def load_qm7(name: str = "qm7", folder: Path | None = None, *, subtract_atoms: b
     path = find(name, folder, "qm7", "qm7.npz")
     found = arrays(path, ["ptr", "z", "xyz", "energy"])
     about = f"QM7 (Rupp et al. 2012; the copy of qml, MIT): atomisation energies. {_SPLIT}"
-    return _quantum(name, path, found, found["energy"][:, 0], Task("regression", ("energy",), unit="kcal/mol"), about, subtract_atoms)
+    return _quantum(
+        name,
+        path,
+        found,
+        found["energy"][:, 0],
+        Task("regression", ("energy",), unit="kcal/mol"),
+        about,
+        subtract_atoms,
+    )
 
 
-def load_qm9(name: str = "qm9", folder: Path | None = None, *, target: str = "Dipole_debye", subtract_atoms: bool = False) -> DataSet:
+def load_qm9(
+    name: str = "qm9",
+    folder: Path | None = None,
+    *,
+    target: str = "Dipole_debye",
+    subtract_atoms: bool = False,
+) -> DataSet:
     """Every tenth molecule of QM9, 13,087 in all, with one of 15 properties; bonds are found from distances.
 
     Args:
@@ -131,10 +156,22 @@ def load_qm9(name: str = "qm9", folder: Path | None = None, *, target: str = "Di
 
 
 def _quantum(
-    name: str, path: Path, found: dict[str, NDArray[Any]], values: NDArray[Any], task: Task, about: str, subtract_atoms: bool
+    name: str,
+    path: Path,
+    found: dict[str, NDArray[Any]],
+    values: NDArray[Any],
+    task: Task,
+    about: str,
+    subtract_atoms: bool,
 ) -> DataSet:
     ptr, numbers, xyz = found["ptr"].astype(np.int64), found["z"], found["xyz"].astype(np.float64)
-    if not len(ptr) or ptr[0] != 0 or ptr[-1] != len(numbers) or (np.diff(ptr) < 1).any() or xyz.shape != (len(numbers), 3):
+    if (
+        not len(ptr)
+        or ptr[0] != 0
+        or ptr[-1] != len(numbers)
+        or (np.diff(ptr) < 1).any()
+        or xyz.shape != (len(numbers), 3)
+    ):
         raise damaged(path, "`ptr`, `z` and `xyz` do not fit together")
     if len(values) != len(ptr) - 1:
         raise damaged(path, f"it has {len(ptr) - 1} molecules and {len(values)} values")
@@ -153,14 +190,23 @@ def _quantum(
 
 def _as_xyz(ptr: NDArray[np.int64], numbers: NDArray[Any], xyz: NDArray[np.float64]) -> str:
     """Molecules as an XYZ file has them: the number of atoms, an empty title, a line for each atom."""
-    atoms = [f"{z} {x!r} {y!r} {w!r}" for z, (x, y, w) in zip(numbers.tolist(), xyz.tolist(), strict=True)]
-    return "".join(f"{stop - start}\n\n" + "\n".join(atoms[start:stop]) + "\n" for start, stop in pairwise(ptr))
+    atoms = [
+        f"{z} {x!r} {y!r} {w!r}"
+        for z, (x, y, w) in zip(numbers.tolist(), xyz.tolist(), strict=True)
+    ]
+    return "".join(
+        f"{stop - start}\n\n" + "\n".join(atoms[start:stop]) + "\n" for start, stop in pairwise(ptr)
+    )
 
 
-def _residual(ptr: NDArray[np.int64], numbers: NDArray[Any], values: NDArray[Any], train: Tensor) -> tuple[NDArray[Any], str]:
+def _residual(
+    ptr: NDArray[np.int64], numbers: NDArray[Any], values: NDArray[Any], train: Tensor
+) -> tuple[NDArray[Any], str]:
     """What a linear fit on the counts of elements, made on the training part, leaves; and the fit as text."""
     elements = np.unique(numbers)
-    counts = np.add.reduceat((numbers[:, None] == elements).astype(float), ptr[:-1])  # (molecules, elements)
+    counts = np.add.reduceat(
+        (numbers[:, None] == elements).astype(float), ptr[:-1]
+    )  # (molecules, elements)
     inputs = np.concatenate([counts, np.ones((len(counts), 1))], axis=1)
     weights, *_ = np.linalg.lstsq(inputs[train.numpy()], values[train.numpy()], rcond=None)
     symbol = need("rdkit.Chem", "a fit on atoms", "molecules").GetPeriodicTable().GetElementSymbol

@@ -44,12 +44,20 @@ def read_neighbour_lists(path: Path) -> NeighbourLists:
     degrees = torch.from_numpy(numbers[nodes + 1])
     graph = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
     source = torch.repeat_interleave(torch.arange(len(nodes)), degrees)
-    place = torch.arange(len(source)) - ranges(degrees)[:-1][source] + torch.from_numpy(nodes)[source] + 2
+    place = (
+        torch.arange(len(source))
+        - ranges(degrees)[:-1][source]
+        + torch.from_numpy(nodes)[source]
+        + 2
+    )
     near = torch.from_numpy(numbers)[place]
     if bool(((near < 0) | (near >= sizes[graph[source]])).any()):
         raise damaged(path, "a neighbour is no node of its graph")
     return NeighbourLists(
-        sizes, classes, torch.from_numpy(numbers[nodes]), _edges(path, source, near + ranges(sizes)[graph[source]], len(nodes))
+        sizes,
+        classes,
+        torch.from_numpy(numbers[nodes]),
+        _edges(path, source, near + ranges(sizes)[graph[source]], len(nodes)),
     )
 
 
@@ -75,6 +83,12 @@ def _edges(path: Path, source: Tensor, target: Tensor, num_nodes: int) -> Tensor
     """Each edge once, from both directions, which must agree."""
     there = (source * num_nodes + target).sort().values
     back = (target * num_nodes + source).sort().values
-    if bool((there != back).any()) or bool((there[1:] == there[:-1]).any()) or bool((source == target).any()):
-        raise damaged(path, "its lists of neighbours have loops, repeats, or edges in one direction only")
+    if (
+        bool((there != back).any())
+        or bool((there[1:] == there[:-1]).any())
+        or bool((source == target).any())
+    ):
+        raise damaged(
+            path, "its lists of neighbours have loops, repeats, or edges in one direction only"
+        )
     return torch.stack([source, target])[:, source < target]

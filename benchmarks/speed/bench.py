@@ -69,15 +69,29 @@ class Bench:
         """How many values a figure has."""
         return 1 if self.is_quick else 3
 
-    def in_fresh_process(self, name: str, *options: str, python: str = sys.executable) -> list[Figure]:
+    def in_fresh_process(
+        self, name: str, *options: str, python: str = sys.executable
+    ) -> list[Figure]:
         """The figures of a benchmark that another process measures, with other options or another interpreter.
 
         Raises:
             IncidenceError: It could not; the message is its own.
         """
         self.report("in a process of its own")
-        words = [python, "-m", "benchmarks", name, "--json", f"--threads={torch.get_num_threads()}", *options]
-        path = os.pathsep.join(filter(None, [str(Path(incidence.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
+        words = [
+            python,
+            "-m",
+            "benchmarks",
+            name,
+            "--json",
+            f"--threads={torch.get_num_threads()}",
+            *options,
+        ]
+        path = os.pathsep.join(
+            filter(
+                None, [str(Path(incidence.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+            )
+        )
         done = subprocess.run(
             words + ["--quick"] * self.is_quick,
             cwd=ROOT,
@@ -91,7 +105,10 @@ class Bench:
         found = json.loads(done.stdout)
         self.times += [Time(**own) for own in found["times"][name]]
         self.notes += found["notes"][name]
-        return [Figure(**{key: own[key] for key in Figure.__dataclass_fields__}) for own in found["results"][name]]
+        return [
+            Figure(**{key: own[key] for key in Figure.__dataclass_fields__})
+            for own in found["results"][name]
+        ]
 
 
 @contextmanager
@@ -130,8 +147,13 @@ class Work:
         self.structure, self.channels = structure, channels
         self.layer.plan(structure)
         self.keys = [p.name or str(p) for p in self.layer.map.inputs]
-        self.xs = [torch.randn(structure.num_entries(p), channels, requires_grad=True) for p in self.layer.map.inputs]
-        self.grads = [torch.randn(structure.num_entries(p), channels) for p in self.layer.map.outputs]
+        self.xs = [
+            torch.randn(structure.num_entries(p), channels, requires_grad=True)
+            for p in self.layer.map.inputs
+        ]
+        self.grads = [
+            torch.randn(structure.num_entries(p), channels) for p in self.layer.map.outputs
+        ]
 
     def backward(self, ys: list[Tensor]) -> None:
         """Backward from outputs of ours, or of another way from the same inputs."""

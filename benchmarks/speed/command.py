@@ -53,7 +53,10 @@ def main(words: Sequence[str]) -> int:
     if arguments.keep_memory:
         _keep_memory()
     if not arguments.json:
-        print(machine(arguments.keep_memory), "(quick: a tenth of the size, once)" if arguments.quick else "")
+        print(
+            machine(arguments.keep_memory),
+            "(quick: a tenth of the size, once)" if arguments.quick else "",
+        )
     results = {}
     for name in names:
         results[name] = _measure(name, arguments)
@@ -76,7 +79,9 @@ def _measure(name: str, arguments: argparse.Namespace) -> Result:
         print(f"{name} ...", file=sys.stderr)
     report = partial(_progress, name) if is_shown else lambda _: None
     folder = None if arguments.folder is None else Path(arguments.folder)
-    bench = Bench(arguments.quick, report, folder, arguments.keep_memory, arguments.make_environment)
+    bench = Bench(
+        arguments.quick, report, folder, arguments.keep_memory, arguments.make_environment
+    )
     before, watch = 0.0 if arguments.quick else of_others(), Watch()
     figures = BENCHMARKS[name](bench)
     load = Load.of(max(before, watch.others()), bench.times, torch.get_num_threads())
@@ -87,7 +92,9 @@ def _measure(name: str, arguments: argparse.Namespace) -> Result:
 
 def _keep_memory() -> None:
     if not incidence.keep_memory():
-        raise IncidenceError("--keep-memory needs a system on which `incidence.keep_memory` works, such as Linux with glibc.")
+        raise IncidenceError(
+            "--keep-memory needs a system on which `incidence.keep_memory` works, such as Linux with glibc."
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -95,19 +102,46 @@ def _parser() -> argparse.ArgumentParser:
     about = {name: wrap(_first_sentence(measure), 65) for name, measure in BENCHMARKS.items()}
     listed = "\n".join(f"  {name:12} " + f"\n{'':15}".join(lines) for name, lines in about.items())
     epilog = f"benchmarks:\n{listed}\n\n{_OTHERS}"
-    parser = argparse.ArgumentParser(prog=f"{command()} bench", description=_ABOUT, epilog=epilog, formatter_class=raw)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="which of those below; all if none is named")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the size, once: to see that it works")
+    parser = argparse.ArgumentParser(
+        prog=f"{command()} bench", description=_ABOUT, epilog=epilog, formatter_class=raw
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="which of those below; all if none is named"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of the size, once: to see that it works"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object for other programs")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw the figures that have a bar (.png, .svg)")
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        metavar="FILE",
+        help="also draw the figures that have a bar (.png, .svg)",
+    )
     threads = min(2, os.cpu_count() or 1)
-    parser.add_argument("--threads", type=int, default=threads, metavar="N", help=f"how many threads torch may use (default {threads})")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=threads,
+        metavar="N",
+        help=f"how many threads torch may use (default {threads})",
+    )
     folder = os.environ.get("INCIDENCE_DATA")
     parser.add_argument(
-        "--folder", default=folder, help="data of `steps` and `peers`; default: INCIDENCE_DATA, or random data of that size"
+        "--folder",
+        default=folder,
+        help="data of `steps` and `peers`; default: INCIDENCE_DATA, or random data of that size",
     )
-    parser.add_argument("--keep-memory", action="store_true", help="keep memory between steps, by incidence.keep_memory()")
-    parser.add_argument("--make-environment", action="store_true", help="install TopoModelX for `topomodelx`, in the user's cache folder")
+    parser.add_argument(
+        "--keep-memory",
+        action="store_true",
+        help="keep memory between steps, by incidence.keep_memory()",
+    )
+    parser.add_argument(
+        "--make-environment",
+        action="store_true",
+        help="install TopoModelX for `topomodelx`, in the user's cache folder",
+    )
     return parser
 
 
@@ -127,7 +161,9 @@ def _assert_sound(arguments: argparse.Namespace, names: Sequence[str]) -> None:
     if path is not None and path.suffix not in (".png", ".svg", ".pdf"):
         raise IncidenceError(f"--plot writes .png, .svg or .pdf; got {str(path)!r}.")
     if path is not None and not path.absolute().parent.is_dir():
-        raise IncidenceError(f"--plot writes to a folder that is there; {str(path.parent)!r} is not.")
+        raise IncidenceError(
+            f"--plot writes to a folder that is there; {str(path.parent)!r} is not."
+        )
 
 
 def _progress(name: str, said: str = "") -> None:

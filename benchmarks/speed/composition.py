@@ -63,7 +63,9 @@ class Composition:
     def __init__(self, layer: Linear, structure: Structure) -> None:
         self.layer, self.map = layer, layer.map
         self.rows = {p: structure.num_entries(p) for p in (*self.map.inputs, *self.map.outputs)}
-        self.keys, self.num_keys = _numbered({p: _keys(structure, p) for p in self.rows}, structure.total_nodes)
+        self.keys, self.num_keys = _numbered(
+            {p: _keys(structure, p) for p in self.rows}, structure.total_nodes
+        )
         self.pools: dict[tuple[int, Word], tuple[_Pairs, int]] = {}
         self.flops = 0.0
         """Of one forward pass, over the square of the channels: two for each key (or entry) and pair of words with an operation."""
@@ -71,30 +73,50 @@ class Composition:
         self.steps = []
         for operation in self.map.operations:
             s, t = operation.source.tensor, operation.target.tensor
-            name = "weight" if len(self.map.inputs) == len(self.map.outputs) == 1 else f"weight_{s}_{t}"
+            name = (
+                "weight"
+                if len(self.map.inputs) == len(self.map.outputs) == 1
+                else f"weight_{s}_{t}"
+            )
             self.steps.append(self._step(operation, (name, count[name]), s, t))
             count[name] += 1
 
-    def __call__(self, xs: Sequence[Tensor], at: str = "entries", scatter: Scatter | None = None) -> list[Tensor]:
+    def __call__(
+        self, xs: Sequence[Tensor], at: str = "entries", scatter: Scatter | None = None
+    ) -> list[Tensor]:
         """The outputs, with products at the `entries` or at the `keys`."""
         scatter = scatter or _scatter
         ys: dict[int, Tensor] = {}
         pooled: dict[tuple[int, Word], Tensor] = {}
         for step in self.steps:
             name, row = step.weight
-            part = self._term(step, xs[step.source], getattr(self.layer, name)[row], pooled, at, scatter)
+            part = self._term(
+                step, xs[step.source], getattr(self.layer, name)[row], pooled, at, scatter
+            )
             ys[step.target] = ys[step.target] + part if step.target in ys else part
         plain = len(self.map.inputs) == len(ys) == 1
-        return [ys[t] + getattr(self.layer, "bias" if plain else f"bias_{t}")[0] for t in range(len(ys))]
+        return [
+            ys[t] + getattr(self.layer, "bias" if plain else f"bias_{t}")[0] for t in range(len(ys))
+        ]
 
-    def _term(self, step: _Step, x: Tensor, weight: Tensor, pooled: dict[tuple[int, Word], Tensor], at: str, scatter: Scatter) -> Tensor:
+    def _term(
+        self,
+        step: _Step,
+        x: Tensor,
+        weight: Tensor,
+        pooled: dict[tuple[int, Word], Tensor],
+        at: str,
+        scatter: Scatter,
+    ) -> Tensor:
         if isinstance(step.read, _Partner):
             rows = x if step.read.rows is None else x.index_select(0, step.read.rows)
             return (rows if step.read.is_there is None else rows * step.read.is_there) @ weight
         assert step.pool is not None
         if step.pool not in pooled:
             (entries, keys), num_keys = self.pools[step.pool]
-            pooled[step.pool] = scatter(x if entries is None else x.index_select(0, entries), keys, num_keys)
+            pooled[step.pool] = scatter(
+                x if entries is None else x.index_select(0, entries), keys, num_keys
+            )
         p = pooled[step.pool] @ weight if at == "keys" else pooled[step.pool]
         rows = p.index_select(0, step.read.keys)
         if step.read.entries is not None:
@@ -104,9 +126,16 @@ class Composition:
     def _step(self, operation: Operation, weight: tuple[str, int], s: int, t: int) -> _Step:
         source, target, overlap = self.map.inputs[s], self.map.outputs[t], operation.overlap
         shape = len(overlap), len(operation.target.orbit.classes)
-        chosen = tuple(label for label, row in enumerate(overlap) for _ in range(sum(row)))  # the classes of the matched nodes
+        chosen = tuple(
+            label for label, row in enumerate(overlap) for _ in range(sum(row))
+        )  # the classes of the matched nodes
         ours = [u for u in self.keys[source] if tuple(sorted(u)) == chosen]
-        pairs = [(u, w) for w in self.keys[target] for u in ours if len(w) == len(u) and overlap_of(u, w, *shape) == overlap]
+        pairs = [
+            (u, w)
+            for w in self.keys[target]
+            for u in ours
+            if len(w) == len(u) and overlap_of(u, w, *shape) == overlap
+        ]
         if source == target and len(chosen) == len(source.letters):
             partner, count = self._partner(source, pairs)
             self.flops += 2.0 * count
@@ -115,12 +144,22 @@ class Composition:
         num_keys = self.num_keys[len(chosen)]
         self.flops += 2.0 * num_keys * len(pairs)
         if pool not in self.pools:
-            parts = [(entries, keys * len(ours) + place[u]) for u in ours for entries, keys in [self.keys[source][u]]]
+            parts = [
+                (entries, keys * len(ours) + place[u])
+                for u in ours
+                for entries, keys in [self.keys[source][u]]
+            ]
             self.pools[pool] = _by_entry(parts, self.rows[source]), len(ours) * num_keys
-        parts = [(entries, keys * len(ours) + place[u]) for u, w in pairs for entries, keys in [self.keys[target][w]]]
+        parts = [
+            (entries, keys * len(ours) + place[u])
+            for u, w in pairs
+            for entries, keys in [self.keys[target][w]]
+        ]
         return _Step(weight, s, t, pool, _by_entry(parts, self.rows[target]))
 
-    def _partner(self, pattern: Pattern, pairs: Sequence[tuple[Word, Word]]) -> tuple[_Partner, int]:
+    def _partner(
+        self, pattern: Pattern, pairs: Sequence[tuple[Word, Word]]
+    ) -> tuple[_Partner, int]:
         """For an operation that matches all nodes: the entry that each reads, and how many read one."""
         rows = torch.full((self.rows[pattern],), -1)
         for u, w in pairs:
@@ -145,9 +184,14 @@ def _keys(structure: Structure, pattern: Pattern) -> dict[Word, tuple[Tensor, Te
             nodes, order = index[letters].sort(0)  # (size, entries)
             words = labels[letters][order]
             for word in sorted(set(permutations(labels[letters].tolist()))):
-                entries = (words == torch.tensor(word, dtype=torch.long)[:, None]).all(0).nonzero()[:, 0]
+                entries = (
+                    (words == torch.tensor(word, dtype=torch.long)[:, None]).all(0).nonzero()[:, 0]
+                )
                 found[word].append((entries, nodes[:, entries]))
-    return {word: (torch.cat([e for e, _ in parts]), torch.cat([n for _, n in parts], dim=1)) for word, parts in found.items()}
+    return {
+        word: (torch.cat([e for e, _ in parts]), torch.cat([n for _, n in parts], dim=1))
+        for word, parts in found.items()
+    }
 
 
 _Keys = dict[Pattern, dict[Word, tuple[Tensor, Tensor]]]
@@ -159,10 +203,14 @@ def _numbered(found: _Keys, num_nodes: int) -> tuple[_Keys, dict[int, int]]:
     for words in found.values():
         for word, (_, nodes) in words.items():
             codes[len(word)].append(_code(nodes, num_nodes))
-    known = {size: torch.cat(parts).unique() if size > 1 else torch.arange(num_nodes**size) for size, parts in codes.items()}
+    known = {
+        size: torch.cat(parts).unique() if size > 1 else torch.arange(num_nodes**size)
+        for size, parts in codes.items()
+    }
     numbered = {
         pattern: {
-            word: (entries, torch.searchsorted(known[len(word)], _code(nodes, num_nodes))) for word, (entries, nodes) in words.items()
+            word: (entries, torch.searchsorted(known[len(word)], _code(nodes, num_nodes)))
+            for word, (entries, nodes) in words.items()
         }
         for pattern, words in found.items()
     }

@@ -26,10 +26,18 @@ def _fourfold(bench: Bench, n: int) -> list[Figure]:
     graphs = {f"{k} n": structures.shuffled(structures.random_graph(k * n)) for k in (1, 4)}
     rows = []
     for channels in (64, 16):
-        work = {name: Work("(i j) -> (i j)", graph, channels).ours for name, graph in graphs.items()}
+        work = {
+            name: Work("(i j) -> (i j)", graph, channels).ours for name, graph in graphs.items()
+        }
         times = bench.timer(f"n = {n:,}, K = {channels}").run(work)
         del work  # before that with other channels is made
-        rows.append(Figure(f"time(4n) over time(n), n = {n:,}, K = {channels}", ratio(times, "4 n", "1 n"), bar=4.3))
+        rows.append(
+            Figure(
+                f"time(4n) over time(n), n = {n:,}, K = {channels}",
+                ratio(times, "4 n", "1 n"),
+                bar=4.3,
+            )
+        )
     return rows
 
 
@@ -41,7 +49,9 @@ def _with_memory_kept(bench: Bench) -> list[Figure]:
     except IncidenceError as error:
         bench.notes.append(f"memory kept between steps is not measured: {error}")
         return []
-    bench.times[known:] = [replace(own, name=f"memory kept, {own.name}") for own in bench.times[known:]]
+    bench.times[known:] = [
+        replace(own, name=f"memory kept, {own.name}") for own in bench.times[known:]
+    ]
     return [replace(row, name=f"{row.name}, memory kept", bar=None) for row in rows]
 
 
@@ -72,12 +82,21 @@ print(above, min(step() for _ in range(5)), peak())
 def memory(bench: Bench) -> list[Figure]:
     """The peak of forward and backward above inputs and plan, in arrays of entries x channels, and what `keep_memory` costs and gains."""
     calls = {"stock malloc": "", "memory kept": "incidence.keep_memory()"}
-    found = {name: [_in_process(bench, name, call) for _ in range(bench.repeats)] for name, call in calls.items()}
+    found = {
+        name: [_in_process(bench, name, call) for _ in range(bench.repeats)]
+        for name, call in calls.items()
+    }
     pairs = list(zip(found["memory kept"], found["stock malloc"], strict=True))
     return [
         Figure("peak above inputs, K = 64", [stock.above for _, stock in pairs], "nK", bar=2.8),
-        Figure("a step with memory kept over one with stock malloc", [kept.step / stock.step for kept, stock in pairs]),
-        Figure("peak of the process with memory kept over stock malloc", [kept.peak / stock.peak for kept, stock in pairs]),
+        Figure(
+            "a step with memory kept over one with stock malloc",
+            [kept.step / stock.step for kept, stock in pairs],
+        ),
+        Figure(
+            "peak of the process with memory kept over stock malloc",
+            [kept.peak / stock.peak for kept, stock in pairs],
+        ),
     ]
 
 
@@ -92,5 +111,7 @@ class _Memory(NamedTuple):
 def _in_process(bench: Bench, name: str, call: str) -> _Memory:
     bench.report(f"fresh process, {name}")
     code = _MEMORY.format(edges=bench.size(1_000_000), channels=64, call=call)
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+    )
     return _Memory(*map(float, done.stdout.split()))

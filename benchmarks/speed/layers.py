@@ -30,36 +30,72 @@ def layer(bench: Bench) -> list[Figure]:
     ]
 
 
-def _against_compositions(bench: Bench, graph: Structure, ordered: Structure, channels: int, bar: float) -> list[Figure]:
+def _against_compositions(
+    bench: Bench, graph: Structure, ordered: Structure, channels: int, bar: float
+) -> list[Figure]:
     work, canonical = Work(_EDGES, graph, channels), Work(_EDGES, ordered, channels)
     bounds = work.bounds()
     ways = {"ours": work.ours, "forward": work.without_gradients, "canonical order": canonical.ours}
-    times = bench.timer(f"K = {channels}").run({**ways, "entries": work.composed("entries"), "keys": work.composed("keys")})
+    times = bench.timer(f"K = {channels}").run(
+        {**ways, "entries": work.composed("entries"), "keys": work.composed("keys")}
+    )
     if any(forward > both for forward, both in zip(times["forward"], times["ours"], strict=True)):
-        bench.notes.append(f"forward alone took longer than forward and backward at K = {channels}: these times mean nothing")
+        bench.notes.append(
+            f"forward alone took longer than forward and backward at K = {channels}: these times mean nothing"
+        )
     rows = [
-        Figure(f"user's order over canonical order, time, K = {channels}", ratio(times, "ours", "canonical order"), bar=1.2),
-        Figure(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True),
-        Figure(f"composition with products at the nodes over ours, K = {channels}", ratio(times, "keys", "ours")),
+        Figure(
+            f"user's order over canonical order, time, K = {channels}",
+            ratio(times, "ours", "canonical order"),
+            bar=1.2,
+        ),
+        Figure(
+            f"composition over ours, K = {channels}",
+            ratio(times, "entries", "ours"),
+            bar=bar,
+            is_least=True,
+        ),
+        Figure(
+            f"composition with products at the nodes over ours, K = {channels}",
+            ratio(times, "keys", "ours"),
+        ),
     ]
     return [*rows, *_over_bounds(times, bounds, channels, bar=2.0)] if channels == 64 else rows
 
 
-def _over_bounds(times: Mapping[str, list[float]], bounds: Bounds, channels: int, bar: float) -> list[Figure]:
+def _over_bounds(
+    times: Mapping[str, list[float]], bounds: Bounds, channels: int, bar: float
+) -> list[Figure]:
     """The lower bound is a yardstick for wide channels: with few, products are a small part of a layer."""
     over = f"over the lower bound, K = {channels}"
     return [
-        Figure(f"{over}, products at the rate in the cache", [t / bounds.cached for t in times["ours"]], bar=bar),
-        Figure(f"{over}, products at the rate from memory", [t / bounds.cold for t in times["ours"]]),
+        Figure(
+            f"{over}, products at the rate in the cache",
+            [t / bounds.cached for t in times["ours"]],
+            bar=bar,
+        ),
+        Figure(
+            f"{over}, products at the rate from memory", [t / bounds.cold for t in times["ours"]]
+        ),
     ]
 
 
 def _other_graphs(bench: Bench) -> list[Figure]:
     rows = []
-    for name, make in (("half reciprocal", structures.half_reciprocal), ("power law", structures.power_law)):
+    for name, make in (
+        ("half reciprocal", structures.half_reciprocal),
+        ("power law", structures.power_law),
+    ):
         work = Work(_EDGES, structures.shuffled(make(bench.size(400_000))), 64)
         times = bench.timer(name).run({"ours": work.ours, "entries": work.composed("entries")})
-        rows.append(Figure(f"composition over ours, {name}", ratio(times, "entries", "ours"), bar=4.5, is_least=True))
+        rows.append(
+            Figure(
+                f"composition over ours, {name}",
+                ratio(times, "entries", "ours"),
+                bar=4.5,
+                is_least=True,
+            )
+        )
     return rows
 
 
@@ -81,7 +117,9 @@ def _planning(bench: Bench, graph: Structure) -> Figure:
 def _construction(bench: Bench, graph: Structure) -> Figure:
     edges = graph["(i j)"]
     name = f"constructing a structure of {edges.shape[1]:,} edges"
-    times = bench.timer("index data alone").run({name: lambda: Structure(graph.num_nodes, {"(i j)": edges})})
+    times = bench.timer("index data alone").run(
+        {name: lambda: Structure(graph.num_nodes, {"(i j)": edges})}
+    )
     return Figure(name, times[name], "s", bar=0.3)
 
 
@@ -92,8 +130,17 @@ def triangles(bench: Bench) -> list[Figure]:
     for channels, bar in ((64, 8.0), (16, 10.0)):
         work = Work("(i j k) -> (i j k)", triples, channels)
         bounds = work.bounds()
-        times = bench.timer(f"K = {channels}").run({"ours": work.ours, "entries": work.composed("entries")})
-        rows.append(Figure(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
+        times = bench.timer(f"K = {channels}").run(
+            {"ours": work.ours, "entries": work.composed("entries")}
+        )
+        rows.append(
+            Figure(
+                f"composition over ours, K = {channels}",
+                ratio(times, "entries", "ours"),
+                bar=bar,
+                is_least=True,
+            )
+        )
         if channels == 64:
             rows += _over_bounds(times, bounds, channels, bar=1.5)
     return rows
@@ -105,8 +152,17 @@ def mesh(bench: Bench) -> list[Figure]:
     grid = structures.shuffled(structures.triangle_mesh(bench.size(200_000)))
     for channels, bar in ((64, 6.0), (16, 5.0)):
         work = Work(_MESH, grid, channels)
-        times = bench.timer(f"K = {channels}").run({"ours": work.ours, "entries": work.composed("entries")})
-        rows.append(Figure(f"composition over ours, K = {channels}", ratio(times, "entries", "ours"), bar=bar, is_least=True))
+        times = bench.timer(f"K = {channels}").run(
+            {"ours": work.ours, "entries": work.composed("entries")}
+        )
+        rows.append(
+            Figure(
+                f"composition over ours, K = {channels}",
+                ratio(times, "entries", "ours"),
+                bar=bar,
+                is_least=True,
+            )
+        )
     return [*rows, *(_orientation(bench, grid, channels) for channels in (64, 16))]
 
 
@@ -114,6 +170,13 @@ def _orientation(bench: Bench, grid: Structure, channels: int) -> Figure:
     """What signs cost: the same edges and triangles with and without an orientation."""
     oriented = Structure(grid.total_nodes, {"<i j>": grid["{i j}"], "<i j k>": grid["{i j k}"]})
     sides = {"unoriented": ("{i j}, {i j k}", grid), "oriented": ("<i j>, <i j k>", oriented)}
-    ways = {name: Work(f"{side} -> {side}", structure, channels).ours for name, (side, structure) in sides.items()}
+    ways = {
+        name: Work(f"{side} -> {side}", structure, channels).ours
+        for name, (side, structure) in sides.items()
+    }
     times = bench.timer(f"K = {channels}, with and without orientation").run(ways)
-    return Figure(f"oriented over unoriented faces, K = {channels}", ratio(times, "oriented", "unoriented"), bar=1.2)
+    return Figure(
+        f"oriented over unoriented faces, K = {channels}",
+        ratio(times, "oriented", "unoriented"),
+        bar=1.2,
+    )

@@ -27,7 +27,9 @@ def geometric(bench: Bench) -> list[Figure]:
     """PyTorch Geometric: the same map composed from its scatter; GCNConv and GINEConv, which do far less, for context."""
     layers = need("torch_geometric.nn", "the benchmark `peers`", "peers")
     scatter = import_module("torch_geometric.utils").scatter
-    work = Work("(i j) -> (i j)", structures.shuffled(structures.random_graph(bench.size(400_000))), 64)
+    work = Work(
+        "(i j) -> (i j)", structures.shuffled(structures.random_graph(bench.size(400_000))), 64
+    )
     edges = work.structure["(i j)"]
     nodes = torch.randn(int(edges.max()) + 1, 64, requires_grad=True)
     gcn_layer, gine_layer = layers.GCNConv(64, 64), layers.GINEConv(torch.nn.Linear(64, 64))
@@ -44,10 +46,20 @@ def geometric(bench: Bench) -> list[Figure]:
         gine_layer(nodes, edges, work.xs[0]).sum().backward()
         nodes.grad = work.xs[0].grad = None
 
-    variants = {"ours": work.ours, "composed": work.composed("entries", scattered), "GCNConv": gcn, "GINEConv": gine}
+    variants = {
+        "ours": work.ours,
+        "composed": work.composed("entries", scattered),
+        "GCNConv": gcn,
+        "GINEConv": gine,
+    }
     times = bench.timer("K = 64").run(variants)
     return [
-        Figure("the same map from PyG's scatter over ours", ratio(times, "composed", "ours"), bar=5.5, is_least=True),
+        Figure(
+            "the same map from PyG's scatter over ours",
+            ratio(times, "composed", "ours"),
+            bar=5.5,
+            is_least=True,
+        ),
         Figure("ours over GCNConv (1 operation on nodes)", ratio(times, "ours", "GCNConv")),
         Figure("ours over GINEConv (2 operations)", ratio(times, "ours", "GINEConv")),
     ]
@@ -66,7 +78,9 @@ def hypergraphs(bench: Bench) -> Figure:
         peer.zero_grad()
 
     with one_thread():
-        times = bench.timer("hypergraph, K = 64", calls=10).run({"ours": work.ours, "HypergraphConv": theirs})
+        times = bench.timer("hypergraph, K = 64", calls=10).run(
+            {"ours": work.ours, "HypergraphConv": theirs}
+        )
     name = "`i, {i ...}` to itself (8 operations) over PyG's HypergraphConv (1)"
     return Figure(name, ratio(times, "ours", "HypergraphConv"), bar=1.2)
 
@@ -83,7 +97,12 @@ def authors(bench: Bench) -> Figure:
         theirs.zero_grad()
 
     times = bench.timer("sparse matrix, K = 64").run({"ours": work.ours, "the authors' way": run})
-    return Figure("the authors' way over ours, `i j -> i j`, K = 64", ratio(times, "the authors' way", "ours"), bar=4.5, is_least=True)
+    return Figure(
+        "the authors' way over ours, `i j -> i j`, K = 64",
+        ratio(times, "the authors' way", "ours"),
+        bar=4.5,
+        is_least=True,
+    )
 
 
 def dense_fifteen(bench: Bench) -> list[Figure]:
@@ -110,7 +129,12 @@ def _dense(bench: Bench, nodes: int) -> Figure:
         layer.zero_grad()
 
     times = bench.timer(f"dense, N = {nodes}").run({"ours": ours, "stacked": stacked})
-    return Figure(f"stack and einsum over our dense layer, N = {nodes}", ratio(times, "stacked", "ours"), bar=3.0, is_least=True)
+    return Figure(
+        f"stack and einsum over our dense layer, N = {nodes}",
+        ratio(times, "stacked", "ours"),
+        bar=3.0,
+        is_least=True,
+    )
 
 
 def _stack(x: Tensor) -> Tensor:
@@ -130,6 +154,15 @@ def _stack(x: Tensor) -> Tensor:
         return v[:, None].expand(-1, n, -1, -1)
 
     vectors = [diagonal, rows, cols, total.expand(-1, n, -1), trace.expand(-1, n, -1)]
-    spread = [x, x.transpose(1, 2), down(diagonal), across(diagonal), down(rows), across(rows), down(cols), across(cols)]
+    spread = [
+        x,
+        x.transpose(1, 2),
+        down(diagonal),
+        across(diagonal),
+        down(rows),
+        across(rows),
+        down(cols),
+        across(cols),
+    ]
     whole = [v[:, :, None].expand(-1, n, n, -1) for v in (total, trace)]
     return torch.stack([*map(on_diagonal, vectors), *spread, *whole])

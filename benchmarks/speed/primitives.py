@@ -20,8 +20,18 @@ def limits(bench: Bench) -> list[Figure]:
     rows = []
     for channels in (16, 64):
         found = [rates(channels) for _ in range(3)]
-        rows.append(Figure(f"product, K = {channels}, rows in the cache", [r.cached / 1e9 for r in found], "GF/s"))
-        rows.append(Figure(f"product, K = {channels}, rows from memory", [r.cold / 1e9 for r in found], "GF/s"))
+        rows.append(
+            Figure(
+                f"product, K = {channels}, rows in the cache",
+                [r.cached / 1e9 for r in found],
+                "GF/s",
+            )
+        )
+        rows.append(
+            Figure(
+                f"product, K = {channels}, rows from memory", [r.cold / 1e9 for r in found], "GF/s"
+            )
+        )
     rows.append(Figure("copy", [r.bandwidth / 1e9 for r in found], "GB/s"))
     return rows
 
@@ -39,9 +49,17 @@ def pool(bench: Bench) -> list[Figure]:
         def add(x: Tensor = x, bags: Tensor = bags, n: int = n) -> None:
             torch.zeros(n // 10, x.shape[1]).index_add_(0, bags, x)
 
-        work: dict[str, Callable[[], object]] = {"bags": partial(bag_sum, x, index, ptr), "index_add": add}
+        work: dict[str, Callable[[], object]] = {
+            "bags": partial(bag_sum, x, index, ptr),
+            "index_add": add,
+        }
         times = bench.timer(f"n = {n:,}, K = {channels}", 5).run(work)
-        rows.append(Figure(f"index_add_ over ours, n = {n:,}, K = {channels}, unsorted", ratio(times, "index_add", "bags")))
+        rows.append(
+            Figure(
+                f"index_add_ over ours, n = {n:,}, K = {channels}, unsorted",
+                ratio(times, "index_add", "bags"),
+            )
+        )
     return rows
 
 
@@ -54,7 +72,18 @@ def broadcast(bench: Bench) -> list[Figure]:
     flat, ptr = read.flatten().int(), torch.arange(0, 3 * n + 1, 3).int()
 
     def select() -> Tensor:
-        return z.index_select(0, read[:, 0]) + z.index_select(0, read[:, 1]) + z.index_select(0, read[:, 2])
+        return (
+            z.index_select(0, read[:, 0])
+            + z.index_select(0, read[:, 1])
+            + z.index_select(0, read[:, 2])
+        )
 
-    times = bench.timer(f"n = {n:,}, K = {channels}", 5).run({"bags": lambda: bag_sum(z, flat, ptr), "select": select})
-    return [Figure(f"index_select and add over ours, n = {n:,}, K = {channels}", ratio(times, "select", "bags"))]
+    times = bench.timer(f"n = {n:,}, K = {channels}", 5).run(
+        {"bags": lambda: bag_sum(z, flat, ptr), "select": select}
+    )
+    return [
+        Figure(
+            f"index_select and add over ours, n = {n:,}, K = {channels}",
+            ratio(times, "select", "bags"),
+        )
+    ]

@@ -36,7 +36,9 @@ def lattice(num_edges: int, degree: int = 10) -> Structure:
     num_nodes = num_edges // degree
     steps = torch.tensor([step for k in range(1, degree // 2 + 1) for step in (k, -k)])
     nodes = torch.arange(num_nodes).repeat_interleave(degree)
-    return Structure(num_nodes, {"(i j)": torch.stack([nodes, (nodes + steps.repeat(num_nodes)) % num_nodes])})
+    return Structure(
+        num_nodes, {"(i j)": torch.stack([nodes, (nodes + steps.repeat(num_nodes)) % num_nodes])}
+    )
 
 
 class SparseProduct:
@@ -91,12 +93,27 @@ def sparse(bench: Bench) -> list[Figure]:
         for matrix in matrices:
             matrix.grad = None
 
-    times = bench.timer("product, K = 64").run({"ours": work.ours, "gather, multiply, scatter": work.usual, "dense": dense})
+    times = bench.timer("product, K = 64").run(
+        {"ours": work.ours, "gather, multiply, scatter": work.usual, "dense": dense}
+    )
     peaks = [[_peak(bench, way) for _ in range(bench.repeats)] for way in ("usual", "ours")]
     return [
-        Figure("gather-multiply-scatter over our product", ratio(times, "gather, multiply, scatter", "ours"), bar=2.0, is_least=True),
-        Figure("its memory above inputs over ours", [a / max(b, 1) for a, b in zip(*peaks, strict=True)], bar=3.0, is_least=True),
-        Figure(f"dense product, N = {NODES}, over our product of {EDGES:,} entries", ratio(times, "dense", "ours")),
+        Figure(
+            "gather-multiply-scatter over our product",
+            ratio(times, "gather, multiply, scatter", "ours"),
+            bar=2.0,
+            is_least=True,
+        ),
+        Figure(
+            "its memory above inputs over ours",
+            [a / max(b, 1) for a, b in zip(*peaks, strict=True)],
+            bar=3.0,
+            is_least=True,
+        ),
+        Figure(
+            f"dense product, N = {NODES}, over our product of {EDGES:,} entries",
+            ratio(times, "dense", "ours"),
+        ),
     ]
 
 
@@ -119,14 +136,21 @@ def _peak(bench: Bench, way: str) -> float:
     """The peak of forward and backward above the inputs and lists, in bytes; in a process of its own."""
     bench.report(f"fresh process, {way}")
     code = _MEMORY.format(edges=bench.size(EDGES), way=way, threads=torch.get_num_threads())
-    return float(subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    return float(
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout
+    )
 
 
 def attention(bench: Bench) -> list[Figure]:
     """Four heads along the edges of a graph: ours, and PyG's TransformerConv with as many channels."""
     convolution = need("torch_geometric.nn", "the benchmark `products`", "peers").TransformerConv
     graph = structures.shuffled(structures.random_graph(bench.size(EDGES)))
-    layer, peer = Attention("(i j)", "i", CHANNELS, CHANNELS, heads=4), convolution(CHANNELS, CHANNELS // 4, heads=4)
+    layer, peer = (
+        Attention("(i j)", "i", CHANNELS, CHANNELS, heads=4),
+        convolution(CHANNELS, CHANNELS // 4, heads=4),
+    )
     edges, x = graph["(i j)"], torch.randn(graph.counts["node"], CHANNELS, requires_grad=True)
     grad = torch.randn_like(x)
 
@@ -135,5 +159,14 @@ def attention(bench: Bench) -> list[Figure]:
         module.zero_grad()
         x.grad = None
 
-    times = bench.timer("attention, K = 64").run({"ours": partial(step, layer, graph), "TransformerConv": partial(step, peer, edges)})
-    return [Figure("PyG's TransformerConv over our attention, 4 heads", ratio(times, "TransformerConv", "ours"), bar=1.0, is_least=True)]
+    times = bench.timer("attention, K = 64").run(
+        {"ours": partial(step, layer, graph), "TransformerConv": partial(step, peer, edges)}
+    )
+    return [
+        Figure(
+            "PyG's TransformerConv over our attention, 4 heads",
+            ratio(times, "TransformerConv", "ours"),
+            bar=1.0,
+            is_least=True,
+        )
+    ]

@@ -43,7 +43,9 @@ class Result:
 
 def machine(is_kept: bool = False) -> str:
     """Where and when this was measured; `is_kept` says that memory is kept between steps."""
-    versions = f"incidence {__version__}, torch {torch.__version__}, Python {platform.python_version()}"
+    versions = (
+        f"incidence {__version__}, torch {torch.__version__}, Python {platform.python_version()}"
+    )
     capability = torch.backends.cpu.get_cpu_capability()
     kind = f"{platform.machine()}, {_processor()}, {_INSTRUCTIONS.get(capability, capability)}"
     return f"{versions}, {kind}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, {_malloc(is_kept)}, {date.today()}"
@@ -77,11 +79,21 @@ def text(name: str, result: Result, is_quick: bool = False) -> str:
     if result.load.reason:
         lines.append(f"  busy: {result.load.reason} meanwhile; the figures are no verdict")
     for row in result.figures:
-        bar = "" if row.bar is None or is_quick else f"  bar {'>=' if row.is_least else '<='} {row.bar:g}: {_verdict(row, result.load)}"
-        lines.append(f"  {row.name:66} {row.median:8.3g} {row.unit:4} ({min(row.values):.3g} to {max(row.values):.3g}){bar}")
+        bar = (
+            ""
+            if row.bar is None or is_quick
+            else f"  bar {'>=' if row.is_least else '<='} {row.bar:g}: {_verdict(row, result.load)}"
+        )
+        lines.append(
+            f"  {row.name:66} {row.median:8.3g} {row.unit:4} ({min(row.values):.3g} to {max(row.values):.3g}){bar}"
+        )
     if result.times:
-        lines.append("  best time of one call, forward and backward unless named otherwise, in ms: by the clock, of the busiest thread")
-    lines += [f"    {own.name:64} {own.wall * 1e3:8.4g} {own.busiest * 1e3:8.4g}" for own in result.times]
+        lines.append(
+            "  best time of one call, forward and backward unless named otherwise, in ms: by the clock, of the busiest thread"
+        )
+    lines += [
+        f"    {own.name:64} {own.wall * 1e3:8.4g} {own.busiest * 1e3:8.4g}" for own in result.times
+    ]
     return "\n".join(lines)
 
 
@@ -91,7 +103,13 @@ def _verdict(row: Figure, load: Load) -> str:
 
 def _with_bar(results: Mapping[str, Result]) -> list[tuple[str, Figure]]:
     """The figures that something can be said of."""
-    return [(f"{name}: {row.name}", row) for name, found in results.items() if not found.load.reason for row in found.figures if row.bar]
+    return [
+        (f"{name}: {row.name}", row)
+        for name, found in results.items()
+        if not found.load.reason
+        for row in found.figures
+        if row.bar
+    ]
 
 
 def chart(results: Mapping[str, Result], width: int = 12) -> str:
@@ -100,7 +118,11 @@ def chart(results: Mapping[str, Result], width: int = 12) -> str:
     Benchmarks during which the machine was busy are left out.
     """
     rows = _with_bar(results)
-    lines = [f"\nhow far over the bar (the mark is the bar, and lines end at {_MOST} times it)"] if rows else []
+    lines = (
+        [f"\nhow far over the bar (the mark is the bar, and lines end at {_MOST} times it)"]
+        if rows
+        else []
+    )
     for name, row in rows:
         times = row.over_bar(row.median)
         line = f"{'=' * round(width * min(times, _MOST)):{_MOST * width}}"
@@ -114,7 +136,10 @@ def as_data(results: Mapping[str, Result], is_kept: bool = False) -> dict[str, A
         "machine": machine(is_kept),
         "times": {name: _plain(found.times) for name, found in results.items()},
         "notes": {name: list(found.notes) for name, found in results.items()},
-        "load": {name: {**asdict(found.load), "busy": found.load.reason} for name, found in results.items()},
+        "load": {
+            name: {**asdict(found.load), "busy": found.load.reason}
+            for name, found in results.items()
+        },
         "results": {
             name: [
                 {**own, "median": row.median, "is_met": None if found.load.reason else row.is_met}

@@ -42,7 +42,9 @@ def _ten_rows(bench: Bench) -> list[Figure]:
     ours, linear = step(Linear("(i j) -> (i j)", 16, 16), graph), step(torch.nn.Linear(16, 16))
     times = bench.timer("10 rows", 10, calls=50).run({"ours": ours, "linear": linear})
     return [
-        Figure("10 rows, K = 16: ours over one linear layer", ratio(times, "ours", "linear"), bar=4.0),
+        Figure(
+            "10 rows, K = 16: ours over one linear layer", ratio(times, "ours", "linear"), bar=4.0
+        ),
         Figure("10 rows, K = 16: ours", [t * 1e6 for t in times["ours"]], "us", bar=300),
     ]
 
@@ -60,10 +62,21 @@ def _collating(bench: Bench) -> list[Figure]:
         chosen = [samples[k] for k in shuffled]
         return lambda: _plan(step.layer, collate(chosen))
 
-    in_turns = bench.timer("in turns", 10).run({"packed": batch_of(packed), "loose": batch_of(loose), "step": step.ours})
-    in_rows = bench.timer("20 in a row", 5, calls=20).run({"packed": batch_of(packed), "step": step.ours})
+    in_turns = bench.timer("in turns", 10).run(
+        {"packed": batch_of(packed), "loose": batch_of(loose), "step": step.ours}
+    )
+    in_rows = bench.timer("20 in a row", 5, calls=20).run(
+        {"packed": batch_of(packed), "step": step.ours}
+    )
     return [
-        Figure("collate 128 packed graphs and their plans over one step, in turns", ratio(in_turns, "packed", "step"), bar=0.04),
+        Figure(
+            "collate 128 packed graphs and their plans over one step, in turns",
+            ratio(in_turns, "packed", "step"),
+            bar=0.04,
+        ),
         Figure("the same, 20 batches in a row", ratio(in_rows, "packed", "step"), bar=0.04),
-        Figure("collate 128 graphs that are not packed over one step, in turns", ratio(in_turns, "loose", "step")),
+        Figure(
+            "collate 128 graphs that are not packed over one step, in turns",
+            ratio(in_turns, "loose", "step"),
+        ),
     ]

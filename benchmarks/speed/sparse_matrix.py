@@ -43,7 +43,9 @@ class SparseMatrix:
 
 
 def _sums(axis: int, x: SparseMatrix) -> Tensor:
-    return x.values.new_zeros(len(x.diagonal), x.values.shape[1]).index_add(0, x.index[axis], x.values)
+    return x.values.new_zeros(len(x.diagonal), x.values.shape[1]).index_add(
+        0, x.index[axis], x.values
+    )
 
 
 def _on_diagonal(x: SparseMatrix) -> Tensor:
@@ -55,7 +57,9 @@ def _along(axis: int, x: SparseMatrix, y: Tensor) -> Tensor:
 
 
 def _to_diagonal(x: SparseMatrix, y: Tensor) -> Tensor:
-    return y.new_zeros(len(x.values), y.shape[1]).index_add(0, x.diagonal, y.expand(len(x.diagonal), -1))
+    return y.new_zeros(len(x.values), y.shape[1]).index_add(
+        0, x.diagonal, y.expand(len(x.diagonal), -1)
+    )
 
 
 def _everywhere(x: SparseMatrix, y: Tensor) -> Tensor:
@@ -67,7 +71,10 @@ Broadcast = Callable[[SparseMatrix, Tensor], Tensor]
 
 _TO_NODES: list[Pool] = [_on_diagonal, partial(_sums, 0), partial(_sums, 1)]
 _FROM_NODES: list[Broadcast] = [_to_diagonal, partial(_along, 0), partial(_along, 1)]
-_TO_WHOLE: list[Pool] = [lambda x: _on_diagonal(x).sum(0, keepdim=True), lambda x: x.values.sum(0, keepdim=True)]
+_TO_WHOLE: list[Pool] = [
+    lambda x: _on_diagonal(x).sum(0, keepdim=True),
+    lambda x: x.values.sum(0, keepdim=True),
+]
 _FROM_WHOLE: list[Broadcast] = [_to_diagonal, _everywhere]
 _SAME: list[Pool] = [lambda x: x.values, lambda x: x.values.index_select(0, x.transposed)]
 
@@ -84,11 +91,16 @@ class FifteenOperations(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(len(OPERATIONS), channels, channels) / (len(OPERATIONS) * channels) ** 0.5)
+        self.weight = nn.Parameter(
+            torch.randn(len(OPERATIONS), channels, channels) / (len(OPERATIONS) * channels) ** 0.5
+        )
 
     def forward(self, x: SparseMatrix) -> Tensor:
         """The values of the entries, (entries, channels)."""
-        first, *rest = (broadcast(x, pool(x) @ weight) for (pool, broadcast), weight in zip(OPERATIONS, self.weight, strict=True))
+        first, *rest = (
+            broadcast(x, pool(x) @ weight)
+            for (pool, broadcast), weight in zip(OPERATIONS, self.weight, strict=True)
+        )
         for term in rest:
             first = first + term
         return first

@@ -13,7 +13,11 @@ from incidence.structure import Example, Structure
 
 __all__ = ["hypergraph", "molecules", "random_hypergraph", "random_molecules"]
 
-_NUM_NODES, _NUM_HYPEREDGES, _OTHER_MEMBERS = 2708, 970, 2.49  # of Cora's co-authorship; a hyperedge has two members and some others
+_NUM_NODES, _NUM_HYPEREDGES, _OTHER_MEMBERS = (
+    2708,
+    970,
+    2.49,
+)  # of Cora's co-authorship; a hyperedge has two members and some others
 
 
 def molecules(bench: Bench) -> list[Example]:
@@ -46,12 +50,24 @@ def _molecule(size: int, generator: torch.Generator) -> Example:
     bonds = torch.cat([torch.stack([chain, chain + 1]), torch.stack([first, first + 5])], dim=1)
     atoms = torch.eye(9)[torch.randint(9, (size,), generator=generator)]
     features = {"i": atoms, "{i j}": torch.rand(bonds.shape[1], 1, generator=generator)}
-    return Example(Structure(size, {"{i j}": bonds}), features, torch.randint(2, (), generator=generator))
+    return Example(
+        Structure(size, {"{i j}": bonds}), features, torch.randint(2, (), generator=generator)
+    )
 
 
 def random_hypergraph() -> Structure:
     """Hyperedges on nodes that are drawn at random, of the number and sizes of Cora's."""
     generator = torch.Generator().manual_seed(0)
-    sizes = 2 + torch.poisson(torch.full((_NUM_HYPEREDGES,), _OTHER_MEMBERS), generator=generator).long()
+    sizes = (
+        2
+        + torch.poisson(torch.full((_NUM_HYPEREDGES,), _OTHER_MEMBERS), generator=generator).long()
+    )
     members = [torch.randperm(_NUM_NODES, generator=generator)[:size] for size in sizes.tolist()]
-    return Structure(_NUM_NODES, {"{i ...}": torch.stack([torch.cat(members), torch.arange(len(sizes)).repeat_interleave(sizes)])})
+    return Structure(
+        _NUM_NODES,
+        {
+            "{i ...}": torch.stack(
+                [torch.cat(members), torch.arange(len(sizes)).repeat_interleave(sizes)]
+            )
+        },
+    )

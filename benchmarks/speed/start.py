@@ -31,8 +31,15 @@ print(times[0], times[-1])
 
 def start(bench: Bench) -> list[Figure]:
     """`import incidence.nn` against `import torch`, which it cannot do without, and the first layer of a process: whole processes."""
-    times = bench.timer("a fresh process").run({name: _importing(name) for name in ("incidence.nn", "torch")})
-    return [Figure("import incidence.nn over import torch", ratio(times, "incidence.nn", "torch"), bar=1.1), *_first_layer(bench)]
+    times = bench.timer("a fresh process").run(
+        {name: _importing(name) for name in ("incidence.nn", "torch")}
+    )
+    return [
+        Figure(
+            "import incidence.nn over import torch", ratio(times, "incidence.nn", "torch"), bar=1.1
+        ),
+        *_first_layer(bench),
+    ]
 
 
 def _first_layer(bench: Bench) -> list[Figure]:
@@ -40,7 +47,9 @@ def _first_layer(bench: Bench) -> list[Figure]:
     found = []
     for repeat in range(bench.repeats):
         bench.report(f"the first layer, process {repeat + 1}")
-        done = subprocess.run([sys.executable, "-c", _LAYERS], cwd=ROOT, check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", _LAYERS], cwd=ROOT, check=True, capture_output=True, text=True
+        )
         found.append([float(word) for word in done.stdout.split()])
     first, tenth = zip(*found, strict=True)
     return [
@@ -51,5 +60,9 @@ def _first_layer(bench: Bench) -> list[Figure]:
 
 def _importing(name: str) -> Callable[[], object]:
     # Modules are compiled once and kept, as torch's were when it was installed; some environments forbid to keep ours.
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    return lambda: subprocess.run([sys.executable, "-c", f"import {name}"], check=True, env=environment)
+    environment = {
+        key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"
+    }
+    return lambda: subprocess.run(
+        [sys.executable, "-c", f"import {name}"], check=True, env=environment
+    )

@@ -21,7 +21,11 @@ from incidence.structure import Example, collate, pack
 __all__ = ["compiled", "steps"]
 
 _BATCH, _STEPS = 64, 20
-_PRESETS = {"graph": "none", "rings": "rings", "matrix": "matrix"}  # with what is added to the graphs before
+_PRESETS = {
+    "graph": "none",
+    "rings": "rings",
+    "matrix": "matrix",
+}  # with what is added to the graphs before
 _BARS = {"GIN": 0.7, "GINE": 0.9}
 
 Forward = Callable[[list[int]], tuple[Tensor, Tensor]]
@@ -37,10 +41,14 @@ def steps(bench: Bench) -> list[Figure]:
     torch.manual_seed(0)
     examples = molecules(bench)
     batches = [torch.randperm(len(examples))[:_BATCH].tolist() for _ in range(bench.size(_STEPS))]
-    variants = {name: _ours(lift_all(examples, lift), name, batches) for name, lift in _PRESETS.items()}
+    variants = {
+        name: _ours(lift_all(examples, lift), name, batches) for name, lift in _PRESETS.items()
+    }
     variants |= {"GIN": _peer(examples, False, batches), "GINE": _peer(examples, True, batches)}
     with one_thread():
-        times = bench.timer("a step", 3, calls=len(batches)).run(variants)  # every batch once in each round
+        times = bench.timer("a step", 3, calls=len(batches)).run(
+            variants
+        )  # every batch once in each round
     return [_speed(times, name, peer) for name in _PRESETS for peer in _BARS]
 
 
@@ -48,19 +56,37 @@ def compiled(bench: Bench) -> list[Figure]:
     """The same step of the preset `graph` with its network under `torch.compile`, over that without; compiling takes a minute."""
     torch.manual_seed(0)
     examples = molecules(bench)
-    batches = [torch.randperm(len(examples))[: _BATCH - k].tolist() for k in range(bench.size(_STEPS))]  # of all sizes
+    batches = [
+        torch.randperm(len(examples))[: _BATCH - k].tolist() for k in range(bench.size(_STEPS))
+    ]  # of all sizes
     with one_thread():
-        variants = {name: _ours(examples, "graph", batches, name == "compiled") for name in ("eager", "compiled")}
+        variants = {
+            name: _ours(examples, "graph", batches, name == "compiled")
+            for name in ("eager", "compiled")
+        }
         times = bench.timer("a step", 3, calls=len(batches)).run(variants)
-    return [Figure("a step of the preset `graph` under torch.compile over eager", ratio(times, "compiled", "eager"), bar=1.0)]
+    return [
+        Figure(
+            "a step of the preset `graph` under torch.compile over eager",
+            ratio(times, "compiled", "eager"),
+            bar=1.0,
+        )
+    ]
 
 
 def _speed(times: dict[str, list[float]], name: str, peer: str) -> Figure:
     bar = _BARS[peer] if name == "graph" else None
-    return Figure(f"steps a second of the preset `{name}` over those of {peer}", ratio(times, peer, name), bar=bar, is_least=True)
+    return Figure(
+        f"steps a second of the preset `{name}` over those of {peer}",
+        ratio(times, peer, name),
+        bar=bar,
+        is_least=True,
+    )
 
 
-def _ours(examples: list[Example], name: str, batches: Sequence[list[int]], is_compiled: bool = False) -> Callable[[], None]:
+def _ours(
+    examples: list[Example], name: str, batches: Sequence[list[int]], is_compiled: bool = False
+) -> Callable[[], None]:
     """A preset with all that it has by default."""
     examples = pack(examples)
     widths = {key: x.shape[1] for key, x in examples[0].features.items()}
@@ -81,7 +107,9 @@ def _ours(examples: list[Example], name: str, batches: Sequence[list[int]], is_c
     return _step(net, forward, batches)
 
 
-def _peer(examples: Sequence[Example], has_edges: bool, batches: Sequence[list[int]]) -> Callable[[], None]:
+def _peer(
+    examples: Sequence[Example], has_edges: bool, batches: Sequence[list[int]]
+) -> Callable[[], None]:
     """The same on graphs of PyG, with features of edges where the convolution has a use for them."""
     batch = import_module("torch_geometric.data").Batch
     graphs = [_graph(example, has_edges) for example in examples]
@@ -99,7 +127,12 @@ def _graph(example: Example, has_edges: bool) -> Any:
     data = import_module("torch_geometric.data").Data
     edges, bonds = example.structure["{i j}"], example.features["{i j}"]
     both = {"edge_attr": torch.cat([bonds, bonds])} if has_edges else {}
-    return data(x=example.features["i"], edge_index=torch.cat([edges, edges.flip(0)], dim=1), y=example.target, **both)
+    return data(
+        x=example.features["i"],
+        edge_index=torch.cat([edges, edges.flip(0)], dim=1),
+        y=example.target,
+        **both,
+    )
 
 
 class Peer(nn.Module):
@@ -117,15 +150,31 @@ class Peer(nn.Module):
         width = None if graph.edge_attr is None else graph.edge_attr.shape[1]
         # The encoder of a preset has no dropout, its blocks have.
         shapes = [(graph.x.shape[1], 0.0), *[(hidden, dropout)] * settings["depth"]]
-        self.convolutions = nn.ModuleList(self._convolution(own, hidden, p, width) for own, p in shapes)
+        self.convolutions = nn.ModuleList(
+            self._convolution(own, hidden, p, width) for own, p in shapes
+        )
         self.head = nn.Sequential(
-            nn.BatchNorm1d(2 * hidden), nn.Linear(2 * hidden, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, 2)
+            nn.BatchNorm1d(2 * hidden),
+            nn.Linear(2 * hidden, hidden),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden, 2),
         )
 
     def _convolution(self, own: int, hidden: int, dropout: float, width: int | None) -> nn.Module:
         first = [nn.Linear(own, hidden), nn.BatchNorm1d(hidden), nn.ReLU()]
-        inner = nn.Sequential(*first, nn.Linear(hidden, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), *[nn.Dropout(dropout)] * (dropout > 0))
-        made: nn.Module = self.layers.GINConv(inner) if width is None else self.layers.GINEConv(inner, edge_dim=width)
+        inner = nn.Sequential(
+            *first,
+            nn.Linear(hidden, hidden),
+            nn.BatchNorm1d(hidden),
+            nn.ReLU(),
+            *[nn.Dropout(dropout)] * (dropout > 0),
+        )
+        made: nn.Module = (
+            self.layers.GINConv(inner)
+            if width is None
+            else self.layers.GINEConv(inner, edge_dim=width)
+        )
         return made
 
     def forward(self, data: Any) -> Tensor:
@@ -133,7 +182,10 @@ class Peer(nn.Module):
         x, features = data.x, [] if data.edge_attr is None else [data.edge_attr]
         for convolution in self.convolutions:
             x = convolution(x, data.edge_index, *features)
-        pooled = self.layers.global_add_pool(x, data.batch), self.layers.global_mean_pool(x, data.batch)
+        pooled = (
+            self.layers.global_add_pool(x, data.batch),
+            self.layers.global_mean_pool(x, data.batch),
+        )
         scores: Tensor = self.head(torch.cat(pooled, 1))
         return scores
 

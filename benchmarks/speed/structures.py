@@ -36,7 +36,9 @@ def shuffled(structure: Structure) -> Structure:
 def _directed(num_nodes: int, edges: Tensor) -> Structure:
     edges = edges[:, edges[0] != edges[1]]
     code = torch.unique(edges[0] * num_nodes + edges[1])
-    return Structure(num_nodes, {"(i j)": torch.stack([code // num_nodes, code % num_nodes])}).canonical()[0]
+    return Structure(
+        num_nodes, {"(i j)": torch.stack([code // num_nodes, code % num_nodes])}
+    ).canonical()[0]
 
 
 def random_graph(num_edges: int, degree: int = 10) -> Structure:
@@ -57,14 +59,18 @@ def power_law(num_edges: int, degree: int = 10, exponent: float = 2.5) -> Struct
     """A graph whose degrees follow a power law, every edge with its reverse."""
     nodes = max(2, num_edges // degree)
     weights = torch.arange(1, nodes + 1, dtype=torch.float64) ** (-1 / (exponent - 1))
-    ends = torch.multinomial(weights, num_edges, replacement=True, generator=_generator()).view(2, -1)
+    ends = torch.multinomial(weights, num_edges, replacement=True, generator=_generator()).view(
+        2, -1
+    )
     return _directed(nodes, torch.cat([ends, ends.flip(0)], dim=1))
 
 
 def with_diagonal(graph: Structure) -> Structure:
     """The edges of a graph and all pairs of equal nodes, as the entries of a sparse matrix `i j`."""
     diagonal = torch.arange(graph.total_nodes).expand(2, -1)
-    return Structure(graph.total_nodes, {"i j": torch.cat([graph["(i j)"], diagonal], dim=1)}).canonical()[0]
+    return Structure(
+        graph.total_nodes, {"i j": torch.cat([graph["(i j)"], diagonal], dim=1)}
+    ).canonical()[0]
 
 
 def _strip(num_triangles: int) -> tuple[int, Tensor]:
@@ -89,7 +95,9 @@ def random_triples(num_entries: int) -> Structure:
     """The triangles of a grid as ordered triples `(i j k)`, each in all six orders."""
     nodes, faces = _strip(num_entries // 6)
     orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]
-    return Structure(nodes, {"(i j k)": torch.cat([faces[o] for o in orders], dim=1)}).canonical()[0]
+    return Structure(nodes, {"(i j k)": torch.cat([faces[o] for o in orders], dim=1)}).canonical()[
+        0
+    ]
 
 
 def small_graphs(count: int) -> list[Structure]:
@@ -102,5 +110,8 @@ def ring(size: int) -> Structure:
     """A ring with a chord over every third node, every edge with its reverse."""
     around = torch.arange(size)
     chords = around[::3]
-    pairs = torch.cat([torch.stack([around, (around + 1) % size]), torch.stack([chords, (chords + 2) % size])], dim=1)
+    pairs = torch.cat(
+        [torch.stack([around, (around + 1) % size]), torch.stack([chords, (chords + 2) % size])],
+        dim=1,
+    )
     return _directed(size, torch.cat([pairs, pairs.flip(0)], dim=1))

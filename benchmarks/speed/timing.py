@@ -80,7 +80,9 @@ class Timer:
         for repeat in range(self.repeats):
             times: dict[str, list[float]] = {name: [] for name in variants}
             for number in range(self.rounds):
-                self.report(f"repeat {repeat + 1} of {self.repeats}, round {number + 1} of {self.rounds}")
+                self.report(
+                    f"repeat {repeat + 1} of {self.repeats}, round {number + 1} of {self.rounds}"
+                )
                 for name, work in variants.items():
                     threads, own, start = of_threads(), time.thread_time(), time.perf_counter()
                     for _ in range(self.calls):
@@ -88,7 +90,13 @@ class Timer:
                     wall, own = (time.perf_counter() - start) / self.calls, time.thread_time() - own
                     times[name].append(wall)
                     if name not in kept or wall < kept[name].wall:
-                        busiest = max(own, *(ran - threads.get(thread, 0.0) for thread, ran in of_threads().items()))
+                        busiest = max(
+                            own,
+                            *(
+                                ran - threads.get(thread, 0.0)
+                                for thread, ran in of_threads().items()
+                            ),
+                        )
                         kept[name] = Time(name, wall, busiest / self.calls)
             for name, found in times.items():
                 best[name].append(min(found))
@@ -120,7 +128,11 @@ def rates(channels: int, rows: int = 1 << 15, repeats: int = 12) -> Rates:
     """Takes the best of several products and copies."""
     source = torch.randn(1 << 26)  # 256 MiB: far more than any cache
     target = torch.empty_like(source)
-    blocks, weight, out = source.view(-1, channels).split(rows), torch.randn(channels, channels), torch.empty(rows, channels)
+    blocks, weight, out = (
+        source.view(-1, channels).split(rows),
+        torch.randn(channels, channels),
+        torch.empty(rows, channels),
+    )
 
     def stream() -> None:
         for block in blocks:
@@ -129,7 +141,11 @@ def rates(channels: int, rows: int = 1 << 15, repeats: int = 12) -> Rates:
     product = min(_seconds(lambda: torch.mm(blocks[0], weight, out=out)) for _ in range(repeats))
     products = min(_seconds(stream) for _ in range(max(repeats // 4, 1)))
     copy = min(_seconds(lambda: target.copy_(source)) for _ in range(repeats))
-    return Rates(2 * rows * channels**2 / product, 2 * source.numel() * channels / products, 2 * 4 * source.numel() / copy)
+    return Rates(
+        2 * rows * channels**2 / product,
+        2 * source.numel() * channels / products,
+        2 * 4 * source.numel() / copy,
+    )
 
 
 def _seconds(work: Callable[[], object]) -> float:

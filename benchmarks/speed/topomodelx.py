@@ -41,7 +41,9 @@ def _against_scn2(bench: Bench, faces: int) -> Figure:
     """One layer each, with a ReLU as SCN2 has it, on one thread."""
     mesh = structures.shuffled(structures.triangle_mesh(faces))
     work = Work("i, {i j}, {i j k} -> i, {i j}, {i j k}", mesh, _CHANNELS)
-    peer = import_module("topomodelx.nn.simplicial.scn2").SCN2(_CHANNELS, _CHANNELS, _CHANNELS, n_layers=1)
+    peer = import_module("topomodelx.nn.simplicial.scn2").SCN2(
+        _CHANNELS, _CHANNELS, _CHANNELS, n_layers=1
+    )
     laplacians = hodge_laplacians(mesh)
 
     def ours() -> None:
@@ -52,7 +54,9 @@ def _against_scn2(bench: Bench, faces: int) -> Figure:
         peer.zero_grad()
 
     with one_thread():
-        times = bench.timer(f"{faces:,} faces", calls=10 if faces < 1000 else 1).run({"ours": ours, "SCN2": theirs})
+        times = bench.timer(f"{faces:,} faces", calls=10 if faces < 1000 else 1).run(
+            {"ours": ours, "SCN2": theirs}
+        )
     name = f"mesh layer (23 operations) over SCN2 (3), {faces:,} faces, K = {_CHANNELS}"
     return Figure(name, ratio(times, "ours", "SCN2"), bar=_BARS[faces])
 
@@ -60,11 +64,15 @@ def _against_scn2(bench: Bench, faces: int) -> Figure:
 def hodge_laplacians(mesh: Structure) -> list[Tensor]:
     """Those of nodes, edges and triangles, as sparse matrices, with the entries of each in the order of the mesh."""
     edges, faces = mesh["{i j}"].sort(0)[0], mesh["{i j k}"].sort(0)[0]
-    sides = torch.stack([mesh.locate("{i j}", faces[list(pair)]) for pair in ((1, 2), (0, 2), (0, 1))])
+    sides = torch.stack(
+        [mesh.locate("{i j}", faces[list(pair)]) for pair in ((1, 2), (0, 2), (0, 1))]
+    )
     down = _boundary(edges, [-1.0, 1.0], mesh.total_nodes)
     up = _boundary(sides, [1.0, -1.0, 1.0], edges.shape[1])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # products of sparse matrices say that they are in beta
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # products of sparse matrices say that they are in beta
         return [down @ down.t(), (down.t() @ down + up @ up.t()).coalesce(), up.t() @ up]
 
 
@@ -73,7 +81,9 @@ def _boundary(parts: Tensor, signs: list[float], rows: int) -> Tensor:
     cells = torch.arange(parts.shape[1]).expand(len(signs), -1)
     values = torch.tensor(signs)[:, None].expand(-1, parts.shape[1])
     index = torch.stack([parts.flatten(), cells.flatten()])
-    return torch.sparse_coo_tensor(index, values.flatten(), (rows, parts.shape[1]), check_invariants=True).coalesce()
+    return torch.sparse_coo_tensor(
+        index, values.flatten(), (rows, parts.shape[1]), check_invariants=True
+    ).coalesce()
 
 
 def environment() -> Path:
@@ -93,7 +103,9 @@ def _python(bench: Bench) -> Path:
     done = folder / "done"  # written last: an installation that was cut short is made anew
     if not done.exists():
         if not bench.may_install:
-            raise IncidenceError(f"TopoModelX has no environment yet; --make-environment installs it in {folder}, which takes minutes.")
+            raise IncidenceError(
+                f"TopoModelX has no environment yet; --make-environment installs it in {folder}, which takes minutes."
+            )
         bench.report("installing TopoModelX")
         _install(folder, python)
         done.touch()
@@ -106,11 +118,23 @@ def _install(folder: Path, python: Path) -> None:
     _run("the environment", sys.executable, "-m", "venv", "--clear", str(folder))
     constraints.write_text(f"torch=={_TORCH}\n")
     _run(f"torch {_TORCH}", str(python), "-m", "pip", "install", "-q", f"torch=={_TORCH}")
-    _run("TopoModelX", str(python), "-m", "pip", "install", "-q", "-c", str(constraints), f"topomodelx=={_VERSION}")
+    _run(
+        "TopoModelX",
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "-c",
+        str(constraints),
+        f"topomodelx=={_VERSION}",
+    )
 
 
 def _run(what: str, *words: str) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         told = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise IncidenceError(f"{what} could not be installed: {told[-1] if told else 'it did not say why'}")
+        raise IncidenceError(
+            f"{what} could not be installed: {told[-1] if told else 'it did not say why'}"
+        )

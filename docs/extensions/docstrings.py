@@ -39,7 +39,12 @@ def _marked(lines: list[str]) -> Iterator[tuple[bool, str]]:
             margin = -1
         is_example = line.lstrip().startswith(">>>") or (is_example and bool(line.strip()))
         is_kept = is_example or margin >= 0
-        if not is_kept and line.endswith(":") and not after.strip() and _indent(later) > _indent(line):
+        if (
+            not is_kept
+            and line.endswith(":")
+            and not after.strip()
+            and _indent(later) > _indent(line)
+        ):
             margin, line = _indent(line), f"{line}:"
         yield is_kept, line
 
@@ -50,7 +55,11 @@ def _indent(line: str) -> int:
 
 def _prose(text: str) -> str:
     text = _BLOCK.sub(_as_block, text)
-    return "\n".join(_with_gaps("\n\n".join(_MARKED.sub(_as_role, part) for part in text.split("\n\n")).split("\n")))
+    return "\n".join(
+        _with_gaps(
+            "\n\n".join(_MARKED.sub(_as_role, part) for part in text.split("\n\n")).split("\n")
+        )
+    )
 
 
 def _as_block(found: re.Match[str]) -> str:
@@ -81,7 +90,9 @@ def _with_gaps(lines: list[str]) -> Iterator[str]:
         yield line
 
 
-def _process(app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]) -> None:
+def _process(
+    app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
     lines[:] = to_rst(lines)
 
 

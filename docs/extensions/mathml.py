@@ -27,11 +27,15 @@ def _visit_inline(translator: Any, node: nodes.math) -> None:
 
 
 def _visit_block(translator: Any, node: nodes.math_block) -> None:
-    translator.body.append(f'<div class="formula">{to_mathml(node.astext(), is_block=True)}</div>\n')
+    translator.body.append(
+        f'<div class="formula">{to_mathml(node.astext(), is_block=True)}</div>\n'
+    )
     raise nodes.SkipNode
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Registers the renderer."""
-    app.add_html_math_renderer("mathml", inline_renderers=(_visit_inline, None), block_renderers=(_visit_block, None))
+    app.add_html_math_renderer(
+        "mathml", inline_renderers=(_visit_inline, None), block_renderers=(_visit_block, None)
+    )
     return {"parallel_read_safe": True, "parallel_write_safe": True}

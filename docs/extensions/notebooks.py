@@ -11,7 +11,9 @@ __all__ = ["setup"]
 
 def _offer(app: Sphinx, page: str, source: list[str]) -> None:
     if (Path(app.srcdir).parent / "examples" / f"{page}.ipynb").is_file():
-        source[0] += f"\n\nThis page as a notebook: {{download}}`{page}.ipynb <../examples/{page}.ipynb>`.\n"
+        source[0] += (
+            f"\n\nThis page as a notebook: {{download}}`{page}.ipynb <../examples/{page}.ipynb>`.\n"
+        )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -27,7 +27,13 @@ def dark_colours() -> dict[str, str]:
     places = [k / _STEPS for k in range(_STEPS + 1)]
     scales = [(LIGHT.sequence, DARK.sequence), (LIGHT.diverging, DARK.diverging)]
     found = {between(one, at): between(other, at) for one, other in scales for at in places}
-    found |= dict(zip([*_plain(LIGHT), LIGHT.face, *LIGHT.palette], [*_plain(DARK), DARK.face, *DARK.palette], strict=True))
+    found |= dict(
+        zip(
+            [*_plain(LIGHT), LIGHT.face, *LIGHT.palette],
+            [*_plain(DARK), DARK.face, *DARK.palette],
+            strict=True,
+        )
+    )
     return {one[1:]: other[1:] for one, other in found.items()}
 
 
@@ -58,10 +64,21 @@ def inlined(svg: str, words: str) -> str:
     svg = svg[svg.index("<svg") :]
     colours = set(_COLOUR.findall(svg))
     is_shaded = sum(_known(colour) is None for colour in colours) > _FEW
-    known = {colour: colour for colour in (c[1:] for c in _plain(LIGHT))} if is_shaded else {c: _known(c) for c in colours}
-    svg = _COLOUR.sub(lambda found: f'"var(--c{known[found[1]]},#{found[1]})"' if known.get(found[1]) else found[0], svg)
+    known = (
+        {colour: colour for colour in (c[1:] for c in _plain(LIGHT))}
+        if is_shaded
+        else {c: _known(c) for c in colours}
+    )
+    svg = _COLOUR.sub(
+        lambda found: (
+            f'"var(--c{known[found[1]]},#{found[1]})"' if known.get(found[1]) else found[0]
+        ),
+        svg,
+    )
     head, rest = svg.split(">", 1)
-    kind = "picture" if LIGHT.paper[1:] in colours or DARK.paper[1:] in colours else "picture on-white"
+    kind = (
+        "picture" if LIGHT.paper[1:] in colours or DARK.paper[1:] in colours else "picture on-white"
+    )
     head = re.sub(r' (role|aria-label)="[^"]*"', "", head)
     return f'<div class="{kind}">{head} role="img" aria-label="{escape(words)}" style="max-width:{_width(head):.0f}pt">{rest}</div>'
 

@@ -65,7 +65,11 @@ def all_names() -> list[PublicName]:
         module = import_module(package)
         for name in sorted(module.__all__, key=str.lower):
             value = getattr(module, name)
-            path = value.__name__ if isinstance(value, ModuleType) else first.setdefault(id(value), f"{package}.{name}")
+            path = (
+                value.__name__
+                if isinstance(value, ModuleType)
+                else first.setdefault(id(value), f"{package}.{name}")
+            )
             found.append(PublicName(f"{package}.{name}", path, kind_of(value)))
     return found
 

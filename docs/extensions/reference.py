@@ -51,11 +51,16 @@ def _words_about(path: str) -> list[str]:
     package, _, attribute = path.rpartition(".")
     value = getattr(import_module(package), attribute)
     for module_name, module in sorted(sys.modules.items()):
-        if module_name.startswith(package) and getattr(module, "__dict__", {}).get(attribute) is value:
+        if (
+            module_name.startswith(package)
+            and getattr(module, "__dict__", {}).get(attribute) is value
+        ):
             found = _attribute_docs(module_name).get(("", attribute))
             if found:
                 return found
-    raise ValueError(f"{path} is public and nothing says what it is: put a string below its definition.")
+    raise ValueError(
+        f"{path} is public and nothing says what it is: put a string below its definition."
+    )
 
 
 def _attribute_docs(module_name: str) -> dict[tuple[str, str], list[str]]:
@@ -75,19 +80,31 @@ class Public(SphinxDirective):
         """Parses what `entry` writes."""
         package = self.arguments[0]
         node = nodes.container()
-        self.state.nested_parse(StringList(list(self._lines(package)), source=package), self.content_offset, node)
+        self.state.nested_parse(
+            StringList(list(self._lines(package)), source=package), self.content_offset, node
+        )
         return node.children
 
     def _lines(self, package: str) -> Iterator[str]:
         names = names_of(package)
         here = [name for name in names if name.kind != "module" and name.path == name.documented]
-        elsewhere = [name for name in names if name.path != name.documented and name.kind != "module"]
+        elsewhere = [
+            name for name in names if name.path != name.documented and name.kind != "module"
+        ]
         modules = [name for name in names if name.kind == "module"]
         yield from [f".. py:module:: {package}", ""]
         if modules:
-            yield from ["Packages: " + ", ".join(f":py:mod:`{name.documented}`" for name in modules) + ".", ""]
+            yield from [
+                "Packages: " + ", ".join(f":py:mod:`{name.documented}`" for name in modules) + ".",
+                "",
+            ]
         if elsewhere:
-            yield from ["Also here: " + ", ".join(f":py:obj:`{name.documented}`" for name in elsewhere) + ".", ""]
+            yield from [
+                "Also here: "
+                + ", ".join(f":py:obj:`{name.documented}`" for name in elsewhere)
+                + ".",
+                "",
+            ]
         yield from _table(here)
         for name in here:
             yield from entry(name)
@@ -98,13 +115,20 @@ def _table(names: Sequence[PublicName]) -> Iterator[str]:
     yield from [".. list-table::", "   :widths: auto", "   :class: names", ""]
     for name in names:
         sentence = to_rst([_first_sentence(name)])[0]
-        yield from [f"   * - :py:obj:`{name.documented.rpartition('.')[2]} <{name.documented}>`", f"     - {sentence}"]
+        yield from [
+            f"   * - :py:obj:`{name.documented.rpartition('.')[2]} <{name.documented}>`",
+            f"     - {sentence}",
+        ]
     yield ""
 
 
 def _first_sentence(name: PublicName) -> str:
     package, _, attribute = name.documented.rpartition(".")
-    words = _words_about(name.documented) if name.kind == "data" else (getdoc(getattr(import_module(package), attribute)) or "").split("\n")
+    words = (
+        _words_about(name.documented)
+        if name.kind == "data"
+        else (getdoc(getattr(import_module(package), attribute)) or "").split("\n")
+    )
     paragraph = " ".join(takewhile(str.strip, words))
     return re.split(r"(?<=\.)\s+(?=[A-Z`])", paragraph, maxsplit=1)[0].rstrip(":")
 

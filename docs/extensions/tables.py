@@ -15,15 +15,24 @@ _WIDE = 4  # columns
 def label_cells(table: nodes.table) -> None:
     """Puts the head of its column before every cell that has something in it, for the style sheet to show or hide."""
     [group] = table.findall(nodes.tgroup)
-    heads = [entry.astext() for head in group.findall(nodes.thead) for entry in head.findall(nodes.entry)]
+    heads = [
+        entry.astext() for head in group.findall(nodes.thead) for entry in head.findall(nodes.entry)
+    ]
     if len(heads) < _WIDE:
         return
     table["classes"].append("wide")
     for body in group.findall(nodes.tbody):
         for row in body.findall(nodes.row):
             for head, entry in zip(heads, row.children, strict=True):
-                if head and (entry.astext().strip() or next(entry.findall(nodes.image), None) is not None):
-                    entry.insert(0, nodes.raw("", f'<span class="cell-head">{escape(head)}</span>', format="html"))
+                if head and (
+                    entry.astext().strip() or next(entry.findall(nodes.image), None) is not None
+                ):
+                    entry.insert(
+                        0,
+                        nodes.raw(
+                            "", f'<span class="cell-head">{escape(head)}</span>', format="html"
+                        ),
+                    )
 
 
 class LabelledTables(SphinxPostTransform):

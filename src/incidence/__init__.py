@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from incidence.errors import IncidenceError, PatternError, TooLargeError
     from incidence.kernels.memory import keep_memory
     from incidence.nn.functional import einsum, softmax
-    from incidence.structure import Example, Structure, carry, collate, from_faces, ones, pack, to_faces, uncollate
+    from incidence.structure import (
+        Example,
+        Structure,
+        carry,
+        collate,
+        from_faces,
+        ones,
+        pack,
+        to_faces,
+        uncollate,
+    )
     from incidence.symmetry import Group
     from incidence.train import load
 

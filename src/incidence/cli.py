@@ -87,10 +87,16 @@ def _main(argv: Sequence[str] | None) -> int:
         code = int(arguments.code)
     except IncidenceError as error:
         message = as_called(str(error))
-        print(f"{command()}: {message.lstrip()}" if "\n" not in message else f"{command()}:{message}", file=sys.stderr)
+        print(
+            f"{command()}: {message.lstrip()}" if "\n" not in message else f"{command()}:{message}",
+            file=sys.stderr,
+        )
         return 2
     except KeyboardInterrupt as stop:  # training says how to go on
-        print(f"\n{command()}: {as_called(str(stop))}" if str(stop) else f"\n{command()}: stopped", file=sys.stderr)
+        print(
+            f"\n{command()}: {as_called(str(stop))}" if str(stop) else f"\n{command()}: stopped",
+            file=sys.stderr,
+        )
         return 130
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -110,14 +116,23 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Says what is wrong, and ends."""
-        places = " ".join(str(action.metavar) for action in self._actions if not action.option_strings)
-        self.exit(2, f"usage: {' '.join(f'{self.prog} [options] {places}'.split())}\n{self.prog}: {message}\nMore: {self.prog} --help\n")
+        places = " ".join(
+            str(action.metavar) for action in self._actions if not action.option_strings
+        )
+        self.exit(
+            2,
+            f"usage: {' '.join(f'{self.prog} [options] {places}'.split())}\n{self.prog}: {message}\nMore: {self.prog} --help\n",
+        )
 
     def refuse(self, words: Sequence[str]) -> NoReturn:
         """Says which option there is not, and which may be meant."""
         word, known = words[0].partition("=")[0], self._options()
         if not word.startswith("-"):
-            hint = " Data is given with --data, and several targets are divided by commas: --target A,B." if "--target" in known else ""
+            hint = (
+                " Data is given with --data, and several targets are divided by commas: --target A,B."
+                if "--target" in known
+                else ""
+            )
             self.error(f"what {word!r} is for is not clear.{hint}")
         close = get_close_matches(word[2:], [option[2:] for option in known], n=1)
         meant = _MEANT[word] if _MEANT.get(word) in known else f"--{close[0]}" if close else None
@@ -126,10 +141,20 @@ class _Parser(argparse.ArgumentParser):
     def unknown(self, words: Sequence[str]) -> list[str]:
         """The words that look like options, and are none, nor the beginning of one."""
         known, words = self._options(), words[: words.index("--")] if "--" in words else words
-        return [w for w in words if w.startswith("--") and not any(option.startswith(w.partition("=")[0]) for option in known)]
+        return [
+            w
+            for w in words
+            if w.startswith("--")
+            and not any(option.startswith(w.partition("=")[0]) for option in known)
+        ]
 
     def _options(self) -> list[str]:
-        return [option for action in self._actions for option in action.option_strings if option.startswith("--")]
+        return [
+            option
+            for action in self._actions
+            for option in action.option_strings
+            if option.startswith("--")
+        ]
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
@@ -160,18 +185,35 @@ def _parsers(words: Sequence[str]) -> tuple[_Parser, dict[str, _Parser]]:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     found = {}
     for name, (about, add_flags) in _COMMANDS.items():
-        found[name] = commands.add_parser(name, help=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+        found[name] = commands.add_parser(
+            name, help=about, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
         if name in words[:1]:
             add_flags(found[name])
-            found[name].description, found[name].epilog = (as_called(text or "") for text in (found[name].description, found[name].epilog))
+            found[name].description, found[name].epilog = (
+                as_called(text or "") for text in (found[name].description, found[name].epilog)
+            )
     return parser, found
 
 
 def _explain_flags(command: argparse.ArgumentParser) -> None:
     command.description, command.epilog = _EXPLAIN, _EXAMPLES
     command.add_argument("map", metavar="MAP", help='the map, in quotes: "i j -> i j"')
-    command.add_argument("--nodes", nargs="+", type=_num_nodes, default=[], metavar="N", help="exact dimension at N nodes")
-    command.add_argument("--max-overlap", type=int, default=1, metavar="K", help="matched nodes in open faces (default 1)")
+    command.add_argument(
+        "--nodes",
+        nargs="+",
+        type=_num_nodes,
+        default=[],
+        metavar="N",
+        help="exact dimension at N nodes",
+    )
+    command.add_argument(
+        "--max-overlap",
+        type=int,
+        default=1,
+        metavar="K",
+        help="matched nodes in open faces (default 1)",
+    )
     command.add_argument("--all", action="store_true", help="list everything, however long")
     command.add_argument("--json", action="store_true", help="one JSON object for other programs")
     command.set_defaults(run=_explain)
@@ -198,18 +240,26 @@ def _num_nodes(text: str) -> int | dict[str, int]:
             return int(text)
         return {sort.strip(): int(n) for sort, n in (part.split("=") for part in text.split(","))}
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor like user=3,movie=2") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a number nor like user=3,movie=2"
+        ) from None
 
 
 def _explain(arguments: argparse.Namespace) -> str:
     found = explain(arguments.map, nodes=arguments.nodes, max_overlap=arguments.max_overlap)
-    return json.dumps(found.data(show_all=arguments.all), indent=1) if arguments.json else found.text(show_all=arguments.all)
+    return (
+        json.dumps(found.data(show_all=arguments.all), indent=1)
+        if arguments.json
+        else found.text(show_all=arguments.all)
+    )
 
 
 def _bench(words: Sequence[str]) -> int:
     """Hands the words on to what measures: it lies beside `src` in the project's folder, and is no part of the package."""
     if not (_ROOT / "benchmarks" / "__init__.py").is_file():
-        raise IncidenceError("benchmarks are in the folder of the project, and no part of the package: run them in a clone of it.")
+        raise IncidenceError(
+            "benchmarks are in the folder of the project, and no part of the package: run them in a clone of it."
+        )
     sys.path.insert(0, str(_ROOT))
     return int(import_module("benchmarks").main(words))
 
@@ -221,13 +271,19 @@ def _welcome(_: argparse.Namespace) -> str:
 # name: (one line of help, what adds its flags and says what it runs)
 _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "explain": ("what a map can do", _explain_flags),
-    "bench": ("how fast it is; what is learned on which data (in the project's folder)", lambda command: None),
+    "bench": (
+        "how fast it is; what is learned on which data (in the project's folder)",
+        lambda command: None,
+    ),
     "train": ("train a network", partial(_training, "train_flags")),
     "predict": ("predict with a trained network", partial(_training, "predict_flags")),
     "evaluate": ("metrics of a run", partial(_training, "evaluate_flags")),
     "compare": ("runs side by side", partial(_training, "compare_flags")),
     "sweep": ("a run for every combination of options", partial(_training, "sweep_flags")),
-    "export": ("a trained network for other programs: ONNX, torch.export", partial(_training, "export_flags")),
+    "export": (
+        "a trained network for other programs: ONNX, torch.export",
+        partial(_training, "export_flags"),
+    ),
     "plot": ("draw a map, a structure, a file or a run", _plotting),
     "welcome": ("a first look", lambda command: command.set_defaults(run=_welcome)),
 }

@@ -8,10 +8,24 @@ from importlib import import_module
 from reprlib import Repr
 from typing import Any
 
-__all__ = ["IncidenceError", "MissingExtraError", "PatternError", "TooLargeError", "as_called", "command", "need", "shown"]
+__all__ = [
+    "IncidenceError",
+    "MissingExtraError",
+    "PatternError",
+    "TooLargeError",
+    "as_called",
+    "command",
+    "need",
+    "shown",
+]
 
-_COMMAND = re.compile(r"(?<![\w./-])incidence ((?:bench|compare|evaluate|explain|export|predict|sweep|train|welcome)\b)")
-_PACKAGES = {"torchmetrics": "lightning", "yaml": "pyyaml"}  # what brings a module that has another name
+_COMMAND = re.compile(
+    r"(?<![\w./-])incidence ((?:bench|compare|evaluate|explain|export|predict|sweep|train|welcome)\b)"
+)
+_PACKAGES = {
+    "torchmetrics": "lightning",
+    "yaml": "pyyaml",
+}  # what brings a module that has another name
 _LONGEST = 2000  # characters of a message
 _WINDOW = 72  # characters of the text shown around the place of an error
 
@@ -42,7 +56,9 @@ class IncidenceError(ValueError):
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+    return (
+        text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+    )
 
 
 class TooLargeError(IncidenceError):
@@ -65,7 +81,9 @@ def need(module: str, purpose: str, extra: str) -> Any:
         missing = error.name or module
         name = missing if missing.startswith("incidence.") else missing.partition(".")[0]
         name = _PACKAGES.get(name, name)
-        raise MissingExtraError(f"{purpose} needs {name}, which is not installed: pip install 'incidence[{extra}]'.") from error
+        raise MissingExtraError(
+            f"{purpose} needs {name}, which is not installed: pip install 'incidence[{extra}]'."
+        ) from error
 
 
 class _Short(Repr):
@@ -75,7 +93,9 @@ class _Short(Repr):
 
     def repr_int(self, x: int, level: int) -> str:
         return (
-            super().repr_int(x, level) if x.bit_length() < 8 * _WINDOW else f"a number of about {x.bit_length() * 30103 // 100000:,} digits"
+            super().repr_int(x, level)
+            if x.bit_length() < 8 * _WINDOW
+            else f"a number of about {x.bit_length() * 30103 // 100000:,} digits"
         )
 
 

@@ -27,7 +27,9 @@ def as_path(path: Any) -> Path:
     try:
         return Path(path)
     except TypeError:
-        raise IncidenceError(f"a file is given by its path, as a text; got {shown(path)}.") from None
+        raise IncidenceError(
+            f"a file is given by its path, as a text; got {shown(path)}."
+        ) from None
 
 
 def regular_file(path: Any, what: str = "a file") -> Path:
@@ -46,7 +48,9 @@ def regular_file(path: Any, what: str = "a file") -> Path:
     if isdir(found):
         raise IncidenceError(f"{found} is a folder, not a file: give the path of {what}.")
     if exists(found):
-        raise IncidenceError(f"{found} is not a regular file, and may never end: give the path of {what}.")
+        raise IncidenceError(
+            f"{found} is not a regular file, and may never end: give the path of {what}."
+        )
     raise IncidenceError(f"there is no file {shown(str(found))}.")
 
 
@@ -73,7 +77,9 @@ def whole_file(path: Any) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)  # temporary files are private; this one is to be as any other
+        os.chmod(
+            name, 0o666 & ~umask
+        )  # temporary files are private; this one is to be as any other
         os.replace(name, path)
     except BaseException as error:
         Path(name).unlink(missing_ok=True)

@@ -11,7 +11,16 @@ from zipfile import ZipFile, ZipInfo
 
 from incidence.errors import IncidenceError, TooLargeError
 
-__all__ = ["MAX_GB", "assert_size", "assert_unpacked", "assert_unzipped", "max_bytes", "parse_json", "read_text", "reason"]
+__all__ = [
+    "MAX_GB",
+    "assert_size",
+    "assert_unpacked",
+    "assert_unzipped",
+    "max_bytes",
+    "parse_json",
+    "read_text",
+    "reason",
+]
 
 MAX_GB = "INCIDENCE_MAX_GB"
 """The variable of the environment that raises the limit."""
@@ -20,7 +29,9 @@ _DEFAULT = 2.0  # gigabytes
 _BYTES = 1 << 30  # of a gigabyte
 _DENSEST = 1032  # bytes that gzip packs into one, at most
 _CHUNK = 1 << 16  # bytes that are unpacked at once to be counted
-_TEXT = 16 << 20  # bytes of text that a packed file may always have: as objects of Python they take up to eighty times as many
+_TEXT = (
+    16 << 20
+)  # bytes of text that a packed file may always have: as objects of Python they take up to eighty times as many
 _RATIO = 100  # how many times its own size a packed text may have beyond that; ordinary tables have 3 to 20
 
 
@@ -40,7 +51,9 @@ def max_bytes() -> int:
     except ValueError:
         most = -1.0
     if not most > 0:
-        raise IncidenceError(f"the variable {MAX_GB} is a number of gigabytes, such as 8; got {text!r}.")
+        raise IncidenceError(
+            f"the variable {MAX_GB} is a number of gigabytes, such as 8; got {text!r}."
+        )
     return int(min(most, 1e9) * _BYTES)
 
 
@@ -95,7 +108,9 @@ def assert_unzipped(archive: ZipFile, path: Path) -> None:
     Raises:
         TooLargeError: They do.
     """
-    size = sum(member.file_size for member in archive.infolist())  # no more than that is ever unpacked
+    size = sum(
+        member.file_size for member in archive.infolist()
+    )  # no more than that is ever unpacked
     if size > path.stat().st_size:
         assert_size(size, f"{path}, unpacked,")
 
@@ -121,7 +136,9 @@ def reason(error: ValueError) -> str:
         ...     reason(error)
         'a number has thousands of digits'
     """
-    return "a number has thousands of digits" if "set_int_max_str_digits" in str(error) else str(error)
+    return (
+        "a number has thousands of digits" if "set_int_max_str_digits" in str(error) else str(error)
+    )
 
 
 def parse_json(text: str | bytes, name: str, what: str = "JSON") -> Any:
@@ -135,4 +152,6 @@ def parse_json(text: str | bytes, name: str, what: str = "JSON") -> Any:
     except ValueError as error:
         raise IncidenceError(f"{name} is no {what}: {reason(error)}.") from None
     except RecursionError:
-        raise IncidenceError(f"{name} is no {what}: its lists or objects lie too deep in each other.") from None
+        raise IncidenceError(
+            f"{name} is no {what}: its lists or objects lie too deep in each other."
+        ) from None

@@ -70,7 +70,9 @@ def generators(num_nodes: dict[str, int]) -> list[dict[Node, Node]]:
 
 
 def relabelled(entry: tuple, pattern: RawPattern, g: dict[Node, Node]) -> tuple:
-    return tuple(_face([g[v] for v in nodes], f.kind) for f, nodes in zip(pattern, entry, strict=True))
+    return tuple(
+        _face([g[v] for v in nodes], f.kind) for f, nodes in zip(pattern, entry, strict=True)
+    )
 
 
 def sign(nodes: Sequence[Node]) -> int:
@@ -80,10 +82,16 @@ def sign(nodes: Sequence[Node]) -> int:
 
 def reversal(entry: tuple, pattern: RawPattern, g: dict[Node, Node]) -> int:
     """By which sign a relabelling brings the reference orientation of an entry to that of the relabelled one."""
-    return prod(sign([g[v] for v in nodes]) for f, nodes in zip(pattern, entry, strict=True) if f.kind == "<")
+    return prod(
+        sign([g[v] for v in nodes])
+        for f, nodes in zip(pattern, entry, strict=True)
+        if f.kind == "<"
+    )
 
 
-def num_orbits_on_pairs(source: RawPattern, target: RawPattern, sorts: dict[str, str], num_nodes: dict[str, int]) -> int:
+def num_orbits_on_pairs(
+    source: RawPattern, target: RawPattern, sorts: dict[str, str], num_nodes: dict[str, int]
+) -> int:
     """The number of orbits of the relabellings on pairs of an input and an output entry that carry a function with the right signs.
 
     The signs are followed along generators; where they come back to a pair reversed, the function is 0 on its orbit.

@@ -16,7 +16,10 @@ def choices(x: Sets, y: Sets, a: Matrix) -> Iterator[list[list[tuple[Node, ...]]
     for i, one in enumerate(x):
         for j, other in enumerate(y):
             found = [
-                [[*row[:j], nodes, *row[j + 1 :]] if k == i else row for k, row in enumerate(chosen)]
+                [
+                    [*row[:j], nodes, *row[j + 1 :]] if k == i else row
+                    for k, row in enumerate(chosen)
+                ]
                 for chosen in found
                 for nodes in combinations(sorted(one & other), a[i][j])
             ]
@@ -34,11 +37,15 @@ def value(x: Sets, y: Sets, odd: Sequence[bool], odd_too: Sequence[bool], a: Mat
     total = 0
     for v in choices(x, y, a):
         pooling = prod(rest_first(one, v[i]) for i, one in enumerate(x) if odd[i])
-        total += pooling * prod(rest_first(other, [row[j] for row in v]) for j, other in enumerate(y) if odd_too[j])
+        total += pooling * prod(
+            rest_first(other, [row[j] for row in v]) for j, other in enumerate(y) if odd_too[j]
+        )
     return total
 
 
 def indicator(x: Sets, y: Sets, odd: Sequence[bool], odd_too: Sequence[bool], c: Matrix) -> int:
     """O_C(y, x): B_C where the overlaps are exactly C, else 0."""
-    is_exact = all(len(one & other) == c[i][j] for i, one in enumerate(x) for j, other in enumerate(y))
+    is_exact = all(
+        len(one & other) == c[i][j] for i, one in enumerate(x) for j, other in enumerate(y)
+    )
     return value(x, y, odd, odd_too, c) if is_exact else 0

@@ -62,7 +62,12 @@ def class_sets(pattern: str, entry: tuple) -> dict[tuple, frozenset]:
     return {key: frozenset(nodes) for key, nodes in sets.items()}
 
 
-def matrix_of(m: EquivariantMap, operation: Operation, num_nodes: dict[str, int], value: Callable = definition.value) -> dict[tuple, int]:
+def matrix_of(
+    m: EquivariantMap,
+    operation: Operation,
+    num_nodes: dict[str, int],
+    value: Callable = definition.value,
+) -> dict[tuple, int]:
     """B_A(y, x) from the definition of pooling and broadcasting; values belong to class sets in ascending order."""
     texts = str(m.inputs[operation.source.tensor]), str(m.outputs[operation.target.tensor])
     sides, odd = [], []
@@ -77,7 +82,9 @@ def matrix_of(m: EquivariantMap, operation: Operation, num_nodes: dict[str, int]
                 found.append((entry, [sets[key] for key in keys]))
         sides.append(found)
         odd.append([sum(raw[d].kind == "<" for d, _ in faces) % 2 == 1 for faces, _ in keys])
-    values = {(y, x): value(xs, ys, *odd, operation.overlap) for (x, xs), (y, ys) in product(*sides)}
+    values = {
+        (y, x): value(xs, ys, *odd, operation.overlap) for (x, xs), (y, ys) in product(*sides)
+    }
     return {place: value for place, value in values.items() if value}
 
 
@@ -85,11 +92,15 @@ def matrix_of(m: EquivariantMap, operation: Operation, num_nodes: dict[str, int]
 def test_operations_are_the_combinations_of_orbit_indicators_that_the_change_of_basis_says(text):
     m = EquivariantMap(text)
     num_nodes = dict.fromkeys(m.sorts, 4)
-    indicators = [matrix_of(m, operation, num_nodes, definition.indicator) for operation in m.operations]
+    indicators = [
+        matrix_of(m, operation, num_nodes, definition.indicator) for operation in m.operations
+    ]
     for k, operation in enumerate(m.operations):
         total: dict[tuple, int] = {}
         for c, factor in pool_to_orbit(m, k).items():
-            total |= {place: factor * value for place, value in indicators[c].items()}  # their supports are disjoint
+            total |= {
+                place: factor * value for place, value in indicators[c].items()
+            }  # their supports are disjoint
         assert total == matrix_of(m, operation, num_nodes)
 
 
@@ -98,7 +109,10 @@ def test_the_operations_of_the_map_back_are_the_transposed_ones(text):
     m = EquivariantMap(text)
     back = EquivariantMap(" -> ".join(reversed(text.split(" -> "))))
     num_nodes = dict.fromkeys(m.sorts, 3)
-    transposed = {(o.target.number, o.source.number, tuple(zip(*o.overlap, strict=True))): o for o in back.operations}
+    transposed = {
+        (o.target.number, o.source.number, tuple(zip(*o.overlap, strict=True))): o
+        for o in back.operations
+    }
     for operation in m.operations:
         other = transposed[operation.source.number, operation.target.number, operation.overlap]
         expected = {(x, y): value for (y, x), value in matrix_of(m, operation, num_nodes).items()}
@@ -127,7 +141,11 @@ def multiply(second: dict[tuple, int], first: dict[tuple, int]) -> dict[tuple, i
         ("{i:a j:a k:b} -> {i:a k:b}", "{i:a k:b} -> i:a", {"a": 3, "b": 2}),
         ("i -> ", " -> i", {"node": 3}),
         ("{i j k} -> {i j k}", "{i j k} -> {i j}", {"node": 3}),
-        ("i, <i j>, <i j k> -> i, <i j>, <i j k>", "i, <i j>, <i j k> -> i, <i j>, <i j k>", {"node": 5}),
+        (
+            "i, <i j>, <i j k> -> i, <i j>, <i j k>",
+            "i, <i j>, <i j k> -> i, <i j>, <i j k>",
+            {"node": 5},
+        ),
         ("i j -> <i j>", "<i j> -> i j", {"node": 4}),
         ("{i j} -> <i j>", "<i j> -> {i j}", {"node": 4}),
         ("<i j k> -> {i j} <i j k>", "{i j} <i j k> -> <i j>", {"node": 4}),
@@ -172,10 +190,14 @@ def test_undirected_products_follow_the_multiplication_rule(m, middle, n):
 
 def test_products_of_large_faces_take_no_time():
     quadruples = EquivariantMap("(i j k l) -> (i j k l)")
-    assert {c: str(p) for c, p in quadruples.compose(quadruples)[0, 0].items()} == {0: "N^4 - 6 N^3 + 11 N^2 - 6 N"}
+    assert {c: str(p) for c, p in quadruples.compose(quadruples)[0, 0].items()} == {
+        0: "N^4 - 6 N^3 + 11 N^2 - 6 N"
+    }
     assert {c: str(p) for c, p in quadruples.compose(quadruples)[208, 208].items()} == {208: "1"}
     twenty = "{" + " ".join(f"i{n}" for n in range(20)) + "}"
-    assert len(EquivariantMap(f"{twenty} -> {twenty}").compose(f"{twenty} -> {twenty}")[10, 10]) == 11
+    assert (
+        len(EquivariantMap(f"{twenty} -> {twenty}").compose(f"{twenty} -> {twenty}")[10, 10]) == 11
+    )
 
 
 def test_a_scalar_product_is_a_number_at_any_number_of_nodes():
@@ -207,6 +229,9 @@ def test_maps_that_do_not_fit_or_are_open_are_refused():
         pool_to_orbit(EquivariantMap("{i ...} -> i"), 0)
 
 
-@pytest.mark.parametrize(("n", "parts", "ways"), [(4, [2, 1], 12), (3, [], 1), (0, [0], 1), (2, [3], 0), (2, [2, 1], 0), (3, [2, -1], 0)])
+@pytest.mark.parametrize(
+    ("n", "parts", "ways"),
+    [(4, [2, 1], 12), (3, [], 1), (0, [0], 1), (2, [3], 0), (2, [2, 1], 0), (3, [2, -1], 0)],
+)
 def test_disjoint_sets_of_impossible_sizes_are_chosen_in_no_way(n, parts, ways):
     assert compose._multinomial(n, parts) == ways

@@ -75,7 +75,9 @@ def test_a_choice_for_one_map_is_carried_to_others_by_the_tensors_they_share():
     head = EquivariantMap("{i j}, ring={i ...} -> ring={i ...}, i j", max_overlap=2)
     kept = [o for o in head.operations if carried(["y[{i j ...}] = x[{i j}]"], RINGS, head)(o)]
     assert [read(o).formula for o in kept if o.target.tensor == 0] == ["y[{i j ...}] = x[{i j}]"]
-    assert sum(o.target.tensor == 1 for o in kept) == sum(o.target.tensor == 1 for o in head.operations)  # not known to the other map
+    assert sum(o.target.tensor == 1 for o in kept) == sum(
+        o.target.tensor == 1 for o in head.operations
+    )  # not known to the other map
     words = [o for o in head.operations if carried("boundary", RINGS, head)(o)]
     assert all(map(WORDS["boundary"], words))
     assert any(o.target.tensor == 1 for o in words)

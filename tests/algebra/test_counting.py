@@ -6,7 +6,11 @@ from incidence.algebra import EquivariantMap, counting, overlap
 from incidence.errors import IncidenceError, TooLargeError
 from tests.exact_numbers import load_cases, map_text
 
-CASES = [pytest.param(c, id=f"{c['id']}-{map_text(c)}") for c in load_cases("patterns.json") if c["paper"]]
+CASES = [
+    pytest.param(c, id=f"{c['id']}-{map_text(c)}")
+    for c in load_cases("patterns.json")
+    if c["paper"]
+]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -15,7 +19,9 @@ def test_the_papers_counts_are_those_of_the_vectors(case):
     found = counting.paper_count(map_text(case))
     assert (found.tau, found.tau_symm) == (paper["tau"], paper["tau_symm"])
     assert found.tau_is_exact == paper["tau_equals_exact"]
-    assert (None if found.tau_symm is None else found.tau_symm_is_exact) == paper["tau_symm_equals_exact"]
+    assert (None if found.tau_symm is None else found.tau_symm_is_exact) == paper[
+        "tau_symm_equals_exact"
+    ]
     assert found.is_exact == (found.exact in (found.tau, found.tau_symm))
     assert list(found.reasons) == paper["why_tau_differs"]
 
@@ -28,7 +34,10 @@ def test_multiplicities_count_partitions_as_in_the_theorem(case):
         assert found == case["paper"][expected]
 
 
-@pytest.mark.parametrize(("sizes", "expected"), {(1, 1): 2, (1, 2): 3, (2, 2): 7, (1, 3): 4, (2, 3): 13, (3, 3): 34}.items())
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    {(1, 1): 2, (1, 2): 3, (2, 2): 7, (1, 3): 4, (2, 3): 13, (3, 3): 34}.items(),
+)
 def test_tau_is_that_of_the_paper_and_of_directed_faces(sizes, expected):
     def face(size: int) -> str:
         return "(" + " ".join("ijk"[:size]) + ")"
@@ -46,7 +55,11 @@ def test_tau_symm_is_that_of_undirected_faces():
 @pytest.mark.parametrize(("order", "expected"), [(1, 2), (2, 9), (3, 23), (4, 46)])
 def test_the_formula_for_symmetric_tensors_counts_collections_of_undirected_faces(order, expected):
     faces = ", ".join("{" + " ".join("ijkl"[:size]) + "}" for size in range(1, order + 1))
-    assert counting.symmetric_total(order) == EquivariantMap(f"{faces} -> {faces}").dimension == expected
+    assert (
+        counting.symmetric_total(order)
+        == EquivariantMap(f"{faces} -> {faces}").dimension
+        == expected
+    )
 
 
 def test_stirling_numbers_sum_to_bell_numbers():
@@ -57,7 +70,9 @@ def test_stirling_numbers_sum_to_bell_numbers():
         assert sum(counting.stirling(n, m) for m in range(n + 1)) == counting.bell(n)
 
 
-@pytest.mark.parametrize(("text", "reason"), [("i:a -> j:b", "one sort"), ("{i ...} -> i", "open faces")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [("i:a -> j:b", "one sort"), ("{i ...} -> i", "open faces")]
+)
 def test_what_the_paper_does_not_treat_is_said(text, reason):
     found = counting.paper_count(text)
     assert found.tau is None

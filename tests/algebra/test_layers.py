@@ -8,7 +8,13 @@ import torch
 import incidence as inc
 from incidence.errors import IncidenceError
 
-LAYER = inc.nn.Linear("i, (i j) -> i, (i j)", {"i": 8, "(i j)": 4}, 16, aggr=["mean", "max"], operations=lambda o: any(map(any, o.overlap)))
+LAYER = inc.nn.Linear(
+    "i, (i j) -> i, (i j)",
+    {"i": 8, "(i j)": 4},
+    16,
+    aggr=["mean", "max"],
+    operations=lambda o: any(map(any, o.overlap)),
+)
 
 
 class TwoLayers(torch.nn.Module):
@@ -25,7 +31,9 @@ def said(what: object) -> str:
 
 def test_a_layer_says_its_operations_aggregations_channels_and_parameters():
     text = said(LAYER)
-    assert text.startswith("i, (i j) -> i, (i j) Linear, 11 of 15 operations; pools by mean, max; channels i: 8, (i j): 4 -> 16; ")
+    assert text.startswith(
+        "i, (i j) -> i, (i j) Linear, 11 of 15 operations; pools by mean, max; channels i: 8, (i j): 4 -> 16; "
+    )
     assert f"; {sum(p.numel() for p in LAYER.parameters()):,} parameters." in text
 
 
@@ -33,7 +41,9 @@ def test_only_the_operations_that_a_layer_keeps_are_shown():
     lines = str(inc.explain(LAYER)).splitlines()
     numbers = [int(line.split()[0]) for line in lines if line[:5].strip().isdigit()]
     assert numbers == [1, 3, 4, 6, 7, *range(9, 15)]
-    assert [line for line in lines if line.startswith("(i j)  (i j)")] == ["(i j)  (i j)           6"]
+    assert [line for line in lines if line.startswith("(i j)  (i j)")] == [
+        "(i j)  (i j)           6"
+    ]
     data = inc.explain(LAYER).data()
     assert [o["number"] for pair in data["blocks"] for o in pair["operations"]] == numbers
     assert data["layer"]["num_operations"] == 11
@@ -72,20 +82,33 @@ def test_a_network_is_explained_layer_by_layer_with_totals():
 def test_the_parts_of_a_network_add_up_to_its_parameters():
     cycle = inc.Structure(4, {"(i j)": [[0, 1, 2, 3], [1, 2, 3, 0]]})
     shared = torch.nn.Linear(3, 4)
-    parts = [LAYER, inc.nn.Exchangeable(2, 3, 4), inc.nn.MaskedLinear("i j -> i j", 2, 3), shared, shared]
+    parts = [
+        LAYER,
+        inc.nn.Exchangeable(2, 3, 4),
+        inc.nn.MaskedLinear("i j -> i j", 2, 3),
+        shared,
+        shared,
+    ]
     network = torch.nn.ModuleList([*parts, inc.nn.AutomorphismLinear(cycle, "i -> i", 2, 3)])
     data = inc.explain(network).data()
     assert [layer["name"] for layer in data["layers"]] == ["0", "1.linear", "2.linear", "5"]
     assert data["num_parameters"] == sum(p.numel() for p in network.parameters())
-    assert sum(layer["num_parameters"] for layer in data["layers"]) + sum(data["others"].values()) == data["num_parameters"]
+    assert (
+        sum(layer["num_parameters"] for layer in data["layers"]) + sum(data["others"].values())
+        == data["num_parameters"]
+    )
     assert json.loads(json.dumps(data)) == data
-    assert "AutomorphismLinear, 'i -> i', 2, 3, bias=True, orbits=4, group of order 4." in said(network)
+    assert "AutomorphismLinear, 'i -> i', 2, 3, bias=True, orbits=4, group of order 4." in said(
+        network
+    )
 
 
 def test_a_parameter_that_two_modules_share_is_counted_once():
     one, other = torch.nn.Linear(3, 4), torch.nn.Linear(3, 4)
     other.weight = one.weight
-    assert inc.explain(torch.nn.ModuleList([LAYER, one, other])).data()["others"] == {"Linear": 12 + 4 + 4}
+    assert inc.explain(torch.nn.ModuleList([LAYER, one, other])).data()["others"] == {
+        "Linear": 12 + 4 + 4
+    }
 
 
 def test_networks_and_layers_render_in_notebooks():
@@ -100,7 +123,9 @@ def test_a_network_without_layers_says_that_it_has_none():
 
 
 def test_what_cannot_be_explained_is_refused():
-    with pytest.raises(IncidenceError, match="explain takes a map, its text, a layer or a network; got int"):
+    with pytest.raises(
+        IncidenceError, match="explain takes a map, its text, a layer or a network; got int"
+    ):
         inc.explain(3)
     with pytest.raises(IncidenceError, match="got type"):
         inc.explain(torch.nn.ReLU)

@@ -18,9 +18,13 @@ from tests.algebra import brute_force
 from tests.algebra.random_patterns import raw_patterns
 from tests.exact_numbers import VECTORS, load_cases, map_text, with_sorts
 
-CASES = [pytest.param(case, id=f"{case['id']}-{map_text(case)}") for case in load_cases("patterns.json")]
+CASES = [
+    pytest.param(case, id=f"{case['id']}-{map_text(case)}") for case in load_cases("patterns.json")
+]
 OPEN_CASES = [
-    pytest.param(case["input"], case["output"], int(k), n, id=f"{case['input']} -> {case['output']}, k={k}")
+    pytest.param(
+        case["input"], case["output"], int(k), n, id=f"{case['input']} -> {case['output']}, k={k}"
+    )
     for case in load_cases("open_faces.json")
     for k, n in case["params"].items()
 ]
@@ -119,7 +123,9 @@ def test_tensors_with_a_sort_for_each_letter_have_powers_of_two(order):
     assert m.dimension == len(list(m.operations)) == 2**order
 
 
-@pytest.mark.parametrize(("letters", "expected"), [("i", 2), ("i j", 9), ("i j k", 31), ("i j k l", 109)])
+@pytest.mark.parametrize(
+    ("letters", "expected"), [("i", 2), ("i j", 9), ("i j k", 31), ("i j k l", 109)]
+)
 def test_symmetric_tensors_have_2_9_31_109_operations(letters, expected):
     m = EquivariantMap(f"[{letters}] -> [{letters}]")
     assert len(list(m.operations)) == m.dimension == expected
@@ -163,10 +169,14 @@ def test_counting_equals_listing_and_the_transpose(source, target):
     left, right = (brute_force.write(*side) for side in (source, target))
     m = EquivariantMap(f"{left} -> {right}")
     assert m.dimension == len(list(m.operations)) == EquivariantMap(f"{right} -> {left}").dimension
-    assert [num_orbits(p) for p in (Pattern(left), Pattern(right))] == [len(Pattern(p).orbits) for p in (left, right)]
+    assert [num_orbits(p) for p in (Pattern(left), Pattern(right))] == [
+        len(Pattern(p).orbits) for p in (left, right)
+    ]
 
 
-@pytest.mark.parametrize("text", ["i {j ...} -> i {j ...}", "{i:a ...} {j:b ...} k:a -> {i:a ...}", "i j {k ...} -> i"])
+@pytest.mark.parametrize(
+    "text", ["i {j ...} -> i {j ...}", "{i:a ...} {j:b ...} k:a -> {i:a ...}", "i j {k ...} -> i"]
+)
 @pytest.mark.parametrize("k", [0, 1, 2, 3])
 def test_counting_equals_listing_for_open_faces(text, k):
     m = EquivariantMap(text, max_overlap=k)
@@ -180,23 +190,43 @@ def test_the_bound_on_open_overlap_leaves_fixed_faces_alone():
 def test_one_node_of_open_faces_is_matched_at_most_if_nothing_is_said():
     [family] = Pattern("{i ...}").orbits
     assert list(overlaps(family.classes, family.classes)) == [((0,),), ((1,),)]
-    assert num_overlaps(family.classes, family.classes) == EquivariantMap("{i ...} -> {i ...}").dimension == 2
+    assert (
+        num_overlaps(family.classes, family.classes)
+        == EquivariantMap("{i ...} -> {i ...}").dimension
+        == 2
+    )
 
 
 def test_operations_come_in_the_documented_order():
     m = EquivariantMap("i j, {i j} -> i, i j")
-    keys = [(o.source.tensor, o.target.tensor, o.source.orbit.order_key, o.target.orbit.order_key, o.overlap) for o in m.operations]
+    keys = [
+        (
+            o.source.tensor,
+            o.target.tensor,
+            o.source.orbit.order_key,
+            o.target.orbit.order_key,
+            o.overlap,
+        )
+        for o in m.operations
+    ]
     assert keys == sorted(keys)
 
 
 def golden_text() -> str:
-    maps = ["i j -> i j k", "{i j} {i k} -> i {i j}", "u:user m:movie, u:user -> m:movie u:user", "[i j k] -> (i j)"]
+    maps = [
+        "i j -> i j k",
+        "{i j} {i k} -> i {i j}",
+        "u:user m:movie, u:user -> m:movie u:user",
+        "[i j k] -> (i j)",
+    ]
     lines = []
     for text in maps:
         lines.append(text)
         for k, o in enumerate(EquivariantMap(text).operations):
             places = f"{o.source.tensor}.{o.source.number} {o.target.tensor}.{o.target.number}"
-            lines.append(f"{k} {places} {o.source.orbit} -> {o.target.orbit} {[list(row) for row in o.overlap]}")
+            lines.append(
+                f"{k} {places} {o.source.orbit} -> {o.target.orbit} {[list(row) for row in o.overlap]}"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -253,7 +283,9 @@ def sets(count: int, size: int) -> str:
     return " ".join("{" + " ".join(f"{c}{n}" for n in range(size)) + "}" for c in "abcdefg"[:count])
 
 
-@pytest.mark.parametrize("side", [sets(7, 9), sets(3, 8), sets(4, 4), "[" + " ".join(f"i{n}" for n in range(60)) + "]"])
+@pytest.mark.parametrize(
+    "side", [sets(7, 9), sets(3, 8), sets(4, 4), "[" + " ".join(f"i{n}" for n in range(60)) + "]"]
+)
 def test_hostile_sizes_are_refused_and_do_not_hang(side):
     with pytest.raises(TooLargeError, match=r"too many|more than"):
         _ = EquivariantMap(f"{side} -> {side}").dimension
@@ -262,20 +294,30 @@ def test_hostile_sizes_are_refused_and_do_not_hang(side):
 def test_any_operation_of_a_huge_block_is_found_by_counting():
     m = EquivariantMap("(a b c d e f g h j k l m) -> (a b c d e f g h j k l m)")
     assert m.dimension == 53_334_454_417
-    assert m.operations[-1].overlap == tuple(tuple(int(i == j) for j in range(12)) for i in range(12))
+    assert m.operations[-1].overlap == tuple(
+        tuple(int(i == j) for j in range(12)) for i in range(12)
+    )
     assert len(m.operations[-3:]) == 3
     assert m.operations[10**8 : 10**8 + 1] == [m.operations[10**8]]
 
 
 @pytest.mark.parametrize(
     "text",
-    ["(i j k) -> (i j k)", "{i j k} {i l} -> {i j}", "i {j ...} -> {i ...}", "i:a {j:a k:b} -> {j:a k:b}", "<i j k> {k l} -> <i j> k"],
+    [
+        "(i j k) -> (i j k)",
+        "{i j k} {i l} -> {i j}",
+        "i {j ...} -> {i ...}",
+        "i:a {j:a k:b} -> {j:a k:b}",
+        "<i j k> {k l} -> <i j> k",
+    ],
 )
 def test_operations_found_by_counting_are_those_listed(text):
     m = EquivariantMap(text, max_overlap=2)
     for pair in m.pairs:
         classes = pair.source.orbit.classes, pair.target.orbit.classes
-        assert [overlap_at(*classes, 2, k) for k in range(pair.count)] == list(overlaps(*classes, 2))
+        assert [overlap_at(*classes, 2, k) for k in range(pair.count)] == list(
+            overlaps(*classes, 2)
+        )
 
 
 def test_more_operations_than_len_can_say_are_counted_still():
@@ -315,7 +357,9 @@ def test_dimension_at_refuses_open_faces_and_bad_counts():
         EquivariantMap("i:a -> j:b").dimension_at({"a": 3})
     with pytest.raises(IncidenceError, match="at least 0; got -1"):
         EquivariantMap("i -> i").dimension_at(-1)
-    with pytest.raises(IncidenceError, match=r"an integer, or a mapping from sort to integer; got 3\.0"):
+    with pytest.raises(
+        IncidenceError, match=r"an integer, or a mapping from sort to integer; got 3\.0"
+    ):
         EquivariantMap("i -> i").dimension_at(3.0)
     with pytest.raises(IncidenceError, match="has no sort 'typo'"):
         EquivariantMap("i -> i").dimension_at({"node": 3, "typo": 4})

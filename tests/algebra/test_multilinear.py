@@ -18,7 +18,11 @@ from incidence.cli import main
 from incidence.errors import IncidenceError, PatternError
 
 MATH = (Path(__file__).parents[2] / "docs" / "math.md").read_text(encoding="utf-8")
-TABLE = re.findall(r"^\| (`.*`) → (`.*`) \| (\d+) \| (\d+).* \| (\d+).* \|$", MATH[MATH.index("## 17.") :], flags=re.MULTILINE)
+TABLE = re.findall(
+    r"^\| (`.*`) → (`.*`) \| (\d+) \| (\d+).* \| (\d+).* \|$",
+    MATH[MATH.index("## 17.") :],
+    flags=re.MULTILINE,
+)
 
 
 @pytest.mark.parametrize("row", TABLE, ids=[f"{row[0]} -> {row[1]}" for row in TABLE])
@@ -40,10 +44,15 @@ def entries(pattern: str, n: int) -> list[tuple]:
         return list(product(range(n), repeat=len(p.letters)))
     [face] = p.faces
     tuples = permutations(range(n), len(face.letters))
-    return list(tuples) if face.kind.is_ordered else sorted({frozenset(t) for t in tuples}, key=sorted)
+    return (
+        list(tuples) if face.kind.is_ordered else sorted({frozenset(t) for t in tuples}, key=sorted)
+    )
 
 
-@pytest.mark.parametrize("text", ["i * i -> i", "i j * i -> i", "(i j) * i -> (i j)", "{i j} * {i j} -> i", "{i j} * (i j) -> "])
+@pytest.mark.parametrize(
+    "text",
+    ["i * i -> i", "i j * i -> i", "(i j) * i -> (i j)", "{i j} * {i j} -> i", "{i j} * (i j) -> "],
+)
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_there_are_as_many_products_as_orbits_of_tuples_of_entries(text, n):
     m = MultilinearMap(text)
@@ -55,19 +64,30 @@ def test_there_are_as_many_products_as_orbits_of_tuples_of_entries(text, n):
 
     orbits = {
         min(tuple(moved(e, g) for e in tuples) for g in moves)
-        for tuples in product(*(entries(str(p), n) if p.faces else [()] for p in (*m.operands, m.output)))
+        for tuples in product(
+            *(entries(str(p), n) if p.faces else [()] for p in (*m.operands, m.output))
+        )
     }
     assert m.dimension_at(n) == len(orbits)
 
 
 def test_products_of_matrices_are_counted_by_bell_numbers():
-    assert [MultilinearMap(" * ".join(["i j"] * n) + " -> i j").dimension for n in (1, 2, 3)] == [bell(4), bell(6), bell(8)]
+    assert [MultilinearMap(" * ".join(["i j"] * n) + " -> i j").dimension for n in (1, 2, 3)] == [
+        bell(4),
+        bell(6),
+        bell(8),
+    ]
 
 
 def test_the_eight_products_that_need_a_join_are_those_of_matrices_and_transposes():
     found = [p for p in MultilinearMap("i j * i j -> i j").products if needs_join(p)]
     assert len(found) == 8
-    assert set(found) == {ProductText(f"{x}, {y} -> {z}") for x in ("i j", "j i") for y in ("j k", "k j") for z in ("i k", "k i")}
+    assert set(found) == {
+        ProductText(f"{x}, {y} -> {z}")
+        for x in ("i j", "j i")
+        for y in ("j k", "k j")
+        for z in ("i k", "k i")
+    }
     assert all(not is_entrywise(p) and len(p.letters) == 3 and len(p.summed) == 1 for p in found)
 
 
@@ -110,7 +130,10 @@ def test_what_is_no_multilinear_map_is_refused(text, error, message):
 
 
 def test_numbers_of_nodes_are_given_for_every_sort():
-    with pytest.raises(IncidenceError, match=r"give a number of nodes for each sort of .*, which are: a, node; got {'a': 2}"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"give a number of nodes for each sort of .*, which are: a, node; got {'a': 2}",
+    ):
         MultilinearMap("i * u:a -> i").dimension_at({"a": 2})
 
 
@@ -128,7 +151,9 @@ def test_a_product_reads_as_a_formula_and_words(text, reading):
 
 def test_products_are_explained_at_the_door_and_on_the_command_line(capsys):
     told = explain("i j * i j -> i j", nodes=[2, 6])
-    assert str(told).startswith("i j * i j -> i j\n203 products, for 6 nodes or more.\n78 of them sum over a node that two operands share;")
+    assert str(told).startswith(
+        "i j * i j -> i j\n203 products, for 6 nodes or more.\n78 of them sum over a node that two operands share;"
+    )
     assert "1 of them sums over a node" in str(ProductExplanation(MultilinearMap("i * i -> i")))
     assert "8 need a join.\nExact dimension: 32 at 2 nodes; 203 at 6 nodes." in str(told)
     assert "... and 143 more (--all or text(show_all=True) shows them)." in str(told)
@@ -137,9 +162,16 @@ def test_products_are_explained_at_the_door_and_on_the_command_line(capsys):
     assert "<code>y[i i] = x1[i i] x2[i i]</code>" in told._repr_html_()
     assert main(["explain", "i * u:a -> i", "--nodes", "node=3,a=1", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert (data["dimension"], data["dimension_at"], data["is_complete"]) == (2, [{"num_nodes": {"node": 3, "a": 1}, "dimension": 2}], True)
+    assert (data["dimension"], data["dimension_at"], data["is_complete"]) == (
+        2,
+        [{"num_nodes": {"node": 3, "a": 1}, "dimension": 2}],
+        True,
+    )
     assert data["products"][0]["formula"] == "y[i] = sum_j x1[i] x2[j:a]"
-    assert str(explain(MultilinearMap("i * i -> "))).splitlines()[1] == "2 products, for 2 nodes or more."
+    assert (
+        str(explain(MultilinearMap("i * i -> "))).splitlines()[1]
+        == "2 products, for 2 nodes or more."
+    )
 
 
 def test_a_product_that_is_too_long_for_a_line_goes_on_below_its_formula():
@@ -149,7 +181,10 @@ def test_a_product_that_is_too_long_for_a_line_goes_on_below_its_formula():
     assert lines[place + 1] == "         l, m"
 
 
-@pytest.mark.parametrize(("text", "place"), [("i * j -> i, j", 10), ("i * j -> i,", 10), ("i * j -> i*", 10), ("i * j -> i * j, k", 11)])
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("i * j -> i, j", 10), ("i * j -> i,", 10), ("i * j -> i*", 10), ("i * j -> i * j, k", 11)],
+)
 def test_a_second_output_is_shown_where_it_begins(text, place):
     with pytest.raises(PatternError, match="a second output") as caught:
         MultilinearMap(text)

@@ -13,7 +13,9 @@ CASES = [
     pytest.param(pattern, case["sorts"], orbits, id=f"{case['id']}-{side}-{pattern}")
     for case in load_cases("patterns.json")
     for side in ("input", "output")
-    for pattern, orbits in zip(case[side], case["orbits_in" if side == "input" else "orbits_out"], strict=True)
+    for pattern, orbits in zip(
+        case[side], case["orbits_in" if side == "input" else "orbits_out"], strict=True
+    )
 ]
 
 
@@ -26,7 +28,16 @@ def as_data(orbit: Any) -> tuple:
 def test_orbits_have_the_sizes_symmetries_and_classes_of_the_vectors(pattern, sorts, expected):
     found = sorted(as_data(orbit) for orbit in Pattern(with_sorts(pattern, sorts)).orbits)
     wanted = sorted(
-        (o["m"], o["H"], tuple(sorted((c["sort"], c["size"], tuple(map(tuple, sorted(c["faces"])))) for c in o["classes"])))
+        (
+            o["m"],
+            o["H"],
+            tuple(
+                sorted(
+                    (c["sort"], c["size"], tuple(map(tuple, sorted(c["faces"]))))
+                    for c in o["classes"]
+                )
+            ),
+        )
         for o in expected
     )
     assert found == wanted
@@ -72,7 +83,10 @@ def test_open_faces_have_one_family_for_each_way_to_meet_the_fixed_faces(text, f
 
 def test_an_open_class_has_no_size_and_a_fixed_one_keeps_it():
     [family] = Pattern("i {i ...}").orbits
-    assert [(c.faces, c.size) for c in family.classes] == [(((0, 0), (1, -1)), 1), (((1, -1),), None)]
+    assert [(c.faces, c.size) for c in family.classes] == [
+        (((0, 0), (1, -1)), 1),
+        (((1, -1),), None),
+    ]
     assert family.size == 1
     assert family.is_open
 
@@ -90,7 +104,11 @@ def test_orbits_come_by_size_then_classes():
 
 def test_orbits_print_as_patterns_with_the_letters_of_their_pattern():
     assert [str(o) for o in Pattern("u:user v:user m:movie").orbits] == ["u u m", "u v m"]
-    assert [str(o) for o in Pattern("{i j} {k l}").orbits] == ["{i j} {i j}", "{i j} {i k}", "{i j} {k l}"]
+    assert [str(o) for o in Pattern("{i j} {k l}").orbits] == [
+        "{i j} {i j}",
+        "{i j} {i k}",
+        "{i j} {k l}",
+    ]
 
 
 def test_too_many_orbits_are_refused_with_a_count():

@@ -33,9 +33,15 @@ def test_texts_that_are_no_patterns_are_refused(text):
 @pytest.mark.parametrize("case", MAPS)
 def test_dimensions_and_biases_are_those_of_the_vectors(case):
     m = EquivariantMap(map_text(case))
-    assert (m.dimension, m.num_biases, dict(m.enough_nodes)) == (case["params"], case["bias"], case["N_large"])
+    assert (m.dimension, m.num_biases, dict(m.enough_nodes)) == (
+        case["params"],
+        case["bias"],
+        case["N_large"],
+    )
     for small in case["small_N"]:
-        assert m.dimension_at({sort: small["N"].get(sort, 0) for sort in m.sorts}) == small["params"]
+        assert (
+            m.dimension_at({sort: small["N"].get(sort, 0) for sort in m.sorts}) == small["params"]
+        )
 
 
 @pytest.mark.parametrize("case", MAPS)
@@ -64,7 +70,13 @@ def test_orbits_are_those_of_the_vectors_with_odd_classes_and_biases(case):
                     "H": orbit.symmetry,
                     "bias": orbit.has_bias,
                     "classes": [
-                        {"sort": c.sort, "size": c.size, "faces": [list(f) for f in c.faces], "odd": c.is_odd} for c in orbit.classes
+                        {
+                            "sort": c.sort,
+                            "size": c.size,
+                            "faces": [list(f) for f in c.faces],
+                            "odd": c.is_odd,
+                        }
+                        for c in orbit.classes
                     ],
                 }
                 for orbit in Pattern(with_sorts(pattern, case["sorts"])).orbits
@@ -72,12 +84,16 @@ def test_orbits_are_those_of_the_vectors_with_odd_classes_and_biases(case):
             assert found == expected
 
 
-@pytest.mark.parametrize("text", ["<i j>->i", "<i j>->", "->i <i j>", "<i j>,i-><i j>", "flow=<i j>->flow=<a b>"])
+@pytest.mark.parametrize(
+    "text", ["<i j>->i", "<i j>->", "->i <i j>", "<i j>,i-><i j>", "flow=<i j>->flow=<a b>"]
+)
 def test_an_arrow_may_follow_a_face_that_is_closed_by_its_bracket(text):
     assert EquivariantMap(str(EquivariantMap(text))) == EquivariantMap(text)
 
 
-@pytest.mark.parametrize("text", ["i <i j>", "i <j i>", "<i:a j:b> i:a", "flow=<i j> <j k>", "<i j> <j i>"])
+@pytest.mark.parametrize(
+    "text", ["i <i j>", "i <j i>", "<i:a j:b> i:a", "flow=<i j> <j k>", "<i j> <j i>"]
+)
 def test_the_sign_survives_renaming_and_unnaming(text):
     pattern = Pattern(text)
     renamed = pattern.rename(dict(zip(pattern.letters, "zyx", strict=False)))
@@ -99,7 +115,11 @@ def test_operations_and_orbits_do_not_depend_on_the_sign():
 
 
 def test_a_matrix_is_its_diagonal_and_its_symmetric_and_antisymmetric_parts():
-    assert EquivariantMap("i, {i j}, <i j> -> i, {i j}, <i j>").dimension == EquivariantMap("i j -> i j").dimension == 15
+    assert (
+        EquivariantMap("i, {i j}, <i j> -> i, {i j}, <i j>").dimension
+        == EquivariantMap("i j -> i j").dimension
+        == 15
+    )
 
 
 def faces(size: int) -> str:
@@ -115,7 +135,9 @@ def test_faces_of_two_sizes_have_two_one_or_no_operations(size, other):
 def test_an_odd_class_that_nothing_matches_has_no_operation():
     assert list(overlaps((), Pattern("<i j>").orbits[0].classes)) == []
     assert "y[" not in str(explain(" -> <i j>"))
-    assert [len(pair["operations"]) for pair in explain("i:a, -> <k:b j:b>, i:a").data()["blocks"]] == [0, 2, 0, 1]
+    assert [
+        len(pair["operations"]) for pair in explain("i:a, -> <k:b j:b>, i:a").data()["blocks"]
+    ] == [0, 2, 0, 1]
 
 
 def test_many_beginnings_that_lead_nowhere_do_not_hang():
@@ -127,7 +149,12 @@ def test_many_beginnings_that_lead_nowhere_do_not_hang():
 
 def sign_of_entry(classes, sets, key):
     """The sign with which an entry writes to a key: the rank in its class of each node that is left out."""
-    return prod((-1) ** sorted(nodes).index(v) for c, nodes in zip(classes, sets, strict=True) if c.is_odd for v in nodes - key)
+    return prod(
+        (-1) ** sorted(nodes).index(v)
+        for c, nodes in zip(classes, sets, strict=True)
+        if c.is_odd
+        for v in nodes - key
+    )
 
 
 def by_words(source, target, x, y, a):
@@ -141,7 +168,11 @@ def by_words(source, target, x, y, a):
             level = tuple(sorted(node[0] for node in key))
             is_word = u in words(source, level, 1) and w in words(target, level, 1)
             if is_word and overlap_of(u, w, len(source), len(target)) == a:
-                total += sign_of(source, target, u, w) * sign_of_entry(source, x, set(key)) * sign_of_entry(target, y, set(key))
+                total += (
+                    sign_of(source, target, u, w)
+                    * sign_of_entry(source, x, set(key))
+                    * sign_of_entry(target, y, set(key))
+                )
     return total
 
 
@@ -171,12 +202,16 @@ def test_words_on_keys_with_their_signs_are_the_operations(text):
         odd = [[c.is_odd for c in side] for side in (source, target)]
         for one, other in product(orders, repeat=2):
             x, y = class_sets(source, one), class_sets(target, other)
-            assert by_words(source, target, x, y, operation.overlap) == definition.value(x, y, *odd, operation.overlap)
+            assert by_words(source, target, x, y, operation.overlap) == definition.value(
+                x, y, *odd, operation.overlap
+            )
 
 
 def test_keys_leave_out_at_most_one_node_of_an_odd_class():
     [orbit] = Pattern("<i j k> {l:b m:b}").orbits
-    assert set(levels(orbit.classes, 1)) == {("b",) * b + ("node",) * n for b in (0, 1, 2) for n in (2, 3)}
+    assert set(levels(orbit.classes, 1)) == {
+        ("b",) * b + ("node",) * n for b in (0, 1, 2) for n in (2, 3)
+    }
     assert words(orbit.classes, ("node",), 1) == ()
 
 

@@ -89,7 +89,9 @@ def test_letters_of_open_faces_alone_are_not_fixed():
 
 def test_patterns_are_immutable_values():
     pattern = Pattern("bond=i {i j:node}")
-    assert pickle.loads(pickle.dumps(pattern)) == copy.deepcopy(pattern) == pattern == Pattern(pattern)
+    assert (
+        pickle.loads(pickle.dumps(pattern)) == copy.deepcopy(pattern) == pattern == Pattern(pattern)
+    )
     assert repr(pattern) == "Pattern('bond=i {i j}')"
     assert pattern.unnamed() == Pattern("i {i j}")
     assert pattern != "bond=i {i j}"
@@ -108,7 +110,9 @@ def test_sorts_and_signatures_are_those_of_the_text():
 
 
 def test_kinds_of_faces_are_one_table():
-    assert {k: (kind.is_ordered, kind.is_distinct, kind.is_oriented) for k, kind in KINDS.items()} == {
+    assert {
+        k: (kind.is_ordered, kind.is_distinct, kind.is_oriented) for k, kind in KINDS.items()
+    } == {
         "": (True, True, False),
         "(": (True, True, False),
         "{": (False, True, False),
@@ -123,7 +127,12 @@ BAD_PATTERNS = [
     ("(i j", 0, "this `(` is never closed", "add `)`"),
     ("i j)", 3, "this `)` closes nothing", "open it with `(`"),
     ("i j>", 3, "this `>` closes nothing", "open it with `<`, or remove it; the arrow is `->`"),
-    ("<i ...>", 3, "`...` in an oriented face", "write a tensor for each size, `i, <i j>, <i j k>`"),
+    (
+        "<i ...>",
+        3,
+        "`...` in an oriented face",
+        "write a tensor for each size, `i, <i j>, <i j k>`",
+    ),
     ("[<i j>]", 1, "brackets inside brackets", "there is no oriented face with repeats"),
     ("<[i j]>", 1, "brackets inside brackets", "there is no oriented face with repeats"),
     ("<{i j}>", 1, "brackets inside brackets", "side by side"),
@@ -136,7 +145,12 @@ BAD_PATTERNS = [
     ("{i j i}", 5, "`i` twice in one face", "a letter stands once in a face"),
     ("[i i]", 3, "`i` twice in one face", "a letter stands once in a face"),
     ("i:a {i:b j}", 5, "`i` has the sort `a` elsewhere and `b` here", "use another letter"),
-    ("i:a {i j:a}", 5, "`i` is written with the sort `a` in one place and without", "write `i:a` in every place"),
+    (
+        "i:a {i j:a}",
+        5,
+        "`i` is written with the sort `a` in one place and without",
+        "write `i:a` in every place",
+    ),
     ("i ...", 2, "a stray `...`", "`{i ...}`"),
     ("{...}", 1, "`...` without a letter", "starts with a letter"),
     ("{i ... j}", 7, "`j` after `...`", "stands last"),
@@ -166,7 +180,12 @@ BAD_PATTERNS = [
     ("i\x00j", 1, "unexpected character `'\\x00'`", "letters are a-z"),
     ("i * j", 2, "unexpected character `*`", "letters are a-z"),
     ("i" + " i" * 6000, 10_000, "the text has 12,001 characters", "at most 10,000"),
-    ("(" + " ".join(f"i{n}" for n in range(80)) + ")", 0, "80 letters in one pattern", "at most 64"),
+    (
+        "(" + " ".join(f"i{n}" for n in range(80)) + ")",
+        0,
+        "80 letters in one pattern",
+        "at most 64",
+    ),
     ("{" * 5000, 1, "brackets inside brackets", "close the `{` first"),
 ]
 
@@ -174,9 +193,24 @@ BAD_MAPS = [
     ("i j", 3, "a map needs an arrow", "`tensors -> tensors`"),
     ("", 0, "a map needs an arrow", "`tensors -> tensors`"),
     ("i -> j -> k", 7, "a second `->`", "compose"),
-    ("bond={i j}, bond={i j} -> i", 12, "the name `bond` is used twice on this side", "another one"),
-    ("bond={i j} -> bond=i", 14, "the name `bond` means `{i j}` left of the arrow", "one support throughout"),
-    ("u:user -> u", 10, "`u` is written with the sort `user` in one place and without", "write `u:user`"),
+    (
+        "bond={i j}, bond={i j} -> i",
+        12,
+        "the name `bond` is used twice on this side",
+        "another one",
+    ),
+    (
+        "bond={i j} -> bond=i",
+        14,
+        "the name `bond` means `{i j}` left of the arrow",
+        "one support throughout",
+    ),
+    (
+        "u:user -> u",
+        10,
+        "`u` is written with the sort `user` in one place and without",
+        "write `u:user`",
+    ),
     ("i:a -> i:b", 7, "`i` has the sort `a` elsewhere and `b` here", "throughout a map"),
     ("i, {i j -> i", 3, "this `{` is never closed", "add `}`"),
     ("i > j", 2, "this `>` closes nothing", "the arrow is `->`"),
@@ -195,7 +229,9 @@ BAD_MAPS = [
 ]
 
 
-def assert_points_at(error: PatternError, text: str, position: int, problem: str, hint: str) -> None:
+def assert_points_at(
+    error: PatternError, text: str, position: int, problem: str, hint: str
+) -> None:
     assert problem in error.problem
     assert hint in error.hint
     assert error.position == position
@@ -208,14 +244,20 @@ def assert_points_at(error: PatternError, text: str, position: int, problem: str
     assert "Hint: " in str(error)
 
 
-@pytest.mark.parametrize(("text", "position", "problem", "hint"), BAD_PATTERNS, ids=[repr(b[0][:24]) for b in BAD_PATTERNS])
+@pytest.mark.parametrize(
+    ("text", "position", "problem", "hint"),
+    BAD_PATTERNS,
+    ids=[repr(b[0][:24]) for b in BAD_PATTERNS],
+)
 def test_a_bad_pattern_gets_a_caret_under_the_place_and_a_hint(text, position, problem, hint):
     with pytest.raises(PatternError, match=r"\^ ") as caught:
         Pattern(text)
     assert_points_at(caught.value, text, position, problem, hint)
 
 
-@pytest.mark.parametrize(("text", "position", "problem", "hint"), BAD_MAPS, ids=[repr(b[0][:24]) for b in BAD_MAPS])
+@pytest.mark.parametrize(
+    ("text", "position", "problem", "hint"), BAD_MAPS, ids=[repr(b[0][:24]) for b in BAD_MAPS]
+)
 def test_a_bad_map_gets_a_caret_under_the_place_and_a_hint(text, position, problem, hint):
     with pytest.raises(PatternError, match=r"\^ ") as caught:
         EquivariantMap(text)

@@ -35,7 +35,11 @@ def test_letters_are_exchangeable_iff_they_share_all_faces_and_these_are_unorder
 
 def test_letters_of_the_output_alone_are_copied_and_those_it_lacks_are_summed():
     product = ProductText("i j, j k -> i l")
-    assert (product.letters, product.summed, product.copied) == (("i", "j", "k", "l"), ("j", "k"), ("l",))
+    assert (product.letters, product.summed, product.copied) == (
+        ("i", "j", "k", "l"),
+        ("j", "k"),
+        ("l",),
+    )
 
 
 def test_products_are_equal_where_letters_alone_differ():
@@ -81,9 +85,20 @@ def test_a_text_that_is_no_product_is_refused_at_its_place(text, message):
         ProductText(text)
 
 
-@pytest.mark.parametrize("text", ["<i j> -> ", "{i j} -> <i j>", "<i j>, {i j} -> ", "<i j>, <i j>, <i j> -> {i j}", "<i j k> -> i"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<i j> -> ",
+        "{i j} -> <i j>",
+        "<i j>, {i j} -> ",
+        "<i j>, <i j>, <i j> -> {i j}",
+        "<i j k> -> i",
+    ],
+)
 def test_a_product_that_is_always_zero_is_refused(text):
-    with pytest.raises(IncidenceError, match=r"is always 0: exchanging . and . changes nothing but its sign"):
+    with pytest.raises(
+        IncidenceError, match=r"is always 0: exchanging . and . changes nothing but its sign"
+    ):
         ProductText(text)
 
 
@@ -163,7 +178,9 @@ def test_letters_of_one_table_are_summed_first_then_small_tables_go_into_larger_
     ],
 )
 def test_the_key_of_an_entry_is_what_is_left_without_the_letters(pattern, over, key):
-    assert [" ".join(letter.name for letter in face.letters) for face in key_faces(pattern, over)] == key
+    assert [
+        " ".join(letter.name for letter in face.letters) for face in key_faces(pattern, over)
+    ] == key
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,11 @@ def test_every_small_change_of_code_is_a_mutant_and_none_of_words():
 
 def test_a_mutant_differs_from_its_source_where_it_says():
     for mutant in mutants_of("a.py", SOURCE):
-        assert mutant.applied(SOURCE) == SOURCE[: mutant.start] + mutant.new.encode() + SOURCE[mutant.stop :] != SOURCE
+        assert (
+            mutant.applied(SOURCE)
+            == SOURCE[: mutant.start] + mutant.new.encode() + SOURCE[mutant.stop :]
+            != SOURCE
+        )
         compile(mutant.applied(SOURCE), "a.py", "exec")
 
 
@@ -61,7 +65,10 @@ def test_every_mutant_of_the_code_compiles_and_has_a_name_of_its_own():
 
 def test_operators_and_numbers_of_c_are_mutants_and_comments_are_not():
     source = b"/* a + b */\n#define N 1\nint f(int a) { return a + 1; } // 1 + 1\n"
-    assert [(m.old, m.new, m.line) for m in mutants_of("a.c", source)] == [("+", "-", 3), ("1", "2", 3)]
+    assert [(m.old, m.new, m.line) for m in mutants_of("a.c", source)] == [
+        ("+", "-", 3),
+        ("1", "2", 3),
+    ]
 
 
 CALLED = """
@@ -81,7 +88,9 @@ def calls(tmp_path):
     return Calls(tmp_path / "calls.jsonl")
 
 
-def test_tests_named_after_a_module_that_call_the_function_are_asked_first_then_others_that_do_then_those_of_the_file(calls):
+def test_tests_named_after_a_module_that_call_the_function_are_asked_first_then_others_that_do_then_those_of_the_file(
+    calls,
+):
     source = b"def f():\n    pass\ndef g():\n    return 1\n"
     [mutant] = [m for m in mutants_of("src/incidence/algebra/orbit.py", source) if m.line == 4]
     assert [[call.test.partition("::")[2] for call in stage] for stage in stages(mutant, calls, source)] == [
@@ -89,9 +98,13 @@ def test_tests_named_after_a_module_that_call_the_function_are_asked_first_then_
     ]  # fmt: skip
 
 
-def test_what_lies_outside_of_functions_is_shown_to_all_tests_of_the_file_and_c_to_those_that_call_it(calls):
+def test_what_lies_outside_of_functions_is_shown_to_all_tests_of_the_file_and_c_to_those_that_call_it(
+    calls,
+):
     assert len(calls.of("src/incidence/algebra/orbit.py", b"x = 1\ndef f():\n    pass\n", 1)) == 5
-    assert [call.test for call in calls.of("src/incidence/kernels/native.c", b"", 1)] == ["tests/kernels/test_native.py::compiled"]
+    assert [call.test for call in calls.of("src/incidence/kernels/native.c", b"", 1)] == [
+        "tests/kernels/test_native.py::compiled"
+    ]
     assert calls.watched == {"tests/nn/test_linear.py": "abc"}
 
 
@@ -117,18 +130,25 @@ def test_what_a_test_calls_is_written_down_while_it_runs(tmp_path):
         watch(path, ["test_a.py"], tmp_path, tests)
         assert path.read_bytes() == written  # nothing has changed, so nothing is run again
         (tmp_path / "test_b.py").write_text("def test_no():\n    assert False\n")
-        with pytest.raises(SystemExit, match=r"tests fail before anything is broken \(FAILED test_b\.py::test_no\)"):
+        with pytest.raises(
+            SystemExit, match=r"tests fail before anything is broken \(FAILED test_b\.py::test_no\)"
+        ):
             watch(path, ["test_b.py"], tmp_path, tests)
     found = Calls(path)
-    assert [call.test for call in found.of("src/own/__init__.py", b"def f():\n    return 1\n\n\ndef g():\n    return 2\n", 2)] == [
-        "test_a.py::test_f"
-    ]
+    assert [
+        call.test
+        for call in found.of(
+            "src/own/__init__.py", b"def f():\n    return 1\n\n\ndef g():\n    return 2\n", 2
+        )
+    ] == ["test_a.py::test_f"]
     assert len(found) == 3
 
 
 @pytest.mark.slow
 def test_tests_without_end_are_ended_and_a_server_that_is_killed_is_started_again(tmp_path):
-    (tmp_path / "test_a.py").write_text("def test_one():\n    assert True\n\ndef test_two():\n    assert False\n")
+    (tmp_path / "test_a.py").write_text(
+        "def test_one():\n    assert True\n\ndef test_two():\n    assert False\n"
+    )
     (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
     with WarmTests(tmp_path) as tests:
         assert tests.run(["test_a.py::test_one"], 60) == (False, "exit code 0")
@@ -139,9 +159,11 @@ def test_tests_without_end_are_ended_and_a_server_that_is_killed_is_started_agai
 
 
 def test_the_tests_of_a_package_and_of_layers_are_asked_about_it():
-    assert {"src/incidence/plans/plan.py", "tests/plans/test_plan.py", "tests/nn/test_linear.py"} <= set(
-        found := files_of_tests("plans", ROOT)
-    )
+    assert {
+        "src/incidence/plans/plan.py",
+        "tests/plans/test_plan.py",
+        "tests/nn/test_linear.py",
+    } <= set(found := files_of_tests("plans", ROOT))
     assert not any(name.startswith("tests/algebra") for name in found)
     assert all((ROOT / name).is_file() for name in found)
 
@@ -151,7 +173,9 @@ def test_mutants_stay_drawn_when_code_changes_elsewhere():
     before = mutants_of("a.py", source)
     after = mutants_of("a.py", b"y = 7\n\n" + source)
     kept = [mutant.key for mutant in draw(before, 4, 0)]
-    assert [mutant.key for mutant in draw(after, 5, 0) if "y" not in mutant.old and mutant.key in kept] == kept
+    assert [
+        mutant.key for mutant in draw(after, 5, 0) if "y" not in mutant.old and mutant.key in kept
+    ] == kept
     assert kept != [mutant.key for mutant in draw(before, 4, 1)]
 
 

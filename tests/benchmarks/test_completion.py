@@ -15,7 +15,12 @@ def folder(tmp_path):
     pairs = np.array(every, dtype=np.int16)
     values = np.array([(u * m) % 5 + 1 for u, m in every], dtype=np.float32)
     edges = np.array([[0, 1], [1, 0], [2, 5], [5, 2]], dtype=np.int16)
-    parts = {"train": pairs[:-4], "test": pairs[-4:], "train_rating": values[:-4], "test_rating": values[-4:]}
+    parts = {
+        "train": pairs[:-4],
+        "test": pairs[-4:],
+        "train_rating": values[:-4],
+        "test_rating": values[-4:],
+    }
     np.savez(tmp_path / "douban.npz", shape=np.array([8, 6]), W_users=edges, **parts)
     return tmp_path
 
@@ -31,9 +36,26 @@ def test_arrays_of_ratings_become_tables_with_the_same_parts(folder, tmp_path):
 
 
 def test_the_benchmark_prints_an_object_for_each_set(folder, tmp_path, capsys):
-    words = ["douban", "--folder", str(folder), "--seeds", "1", "--out", str(tmp_path / "out"), "--set", "epochs=1", "hidden=4", "depth=1"]
+    words = [
+        "douban",
+        "--folder",
+        str(folder),
+        "--seeds",
+        "1",
+        "--out",
+        str(tmp_path / "out"),
+        "--set",
+        "epochs=1",
+        "hidden=4",
+        "depth=1",
+    ]
     assert ratings.main(words) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["set"], told["part"], len(told["values"]), told["published"]["IGMC"]) == ("douban", "test", 1, 0.721)
+    assert (told["set"], told["part"], len(told["values"]), told["published"]["IGMC"]) == (
+        "douban",
+        "test",
+        1,
+        0.721,
+    )
     with pytest.raises(SystemExit, match="2"):
         ratings.main(["nothing"])

@@ -12,7 +12,9 @@ from incidence.cli import main
 ROOT = Path(__file__).parents[2]
 
 
-def test_outside_the_project_one_sentence_says_where_the_benchmarks_are(tmp_path, monkeypatch, capsys):
+def test_outside_the_project_one_sentence_says_where_the_benchmarks_are(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr("incidence.cli._ROOT", tmp_path)
     assert main(["bench", "limits"]) == 2
     assert capsys.readouterr().err == (
@@ -20,23 +22,46 @@ def test_outside_the_project_one_sentence_says_where_the_benchmarks_are(tmp_path
     )
 
 
-def test_training_knows_the_data_sets_of_the_literature_behind_the_door_alone(tmp_path, monkeypatch, capsys):
+def test_training_knows_the_data_sets_of_the_literature_behind_the_door_alone(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.delenv("INCIDENCE_COMMAND", raising=False)
     assert main(["train", "--data", "csl", "--folder", str(tmp_path)]) == 2
-    assert "'csl' is no data set and no file or folder. Data sets: solubility" in capsys.readouterr().err
+    assert (
+        "'csl' is no data set and no file or folder. Data sets: solubility"
+        in capsys.readouterr().err
+    )
     assert main(["bench", "train", "--data", "csl", "--folder", str(tmp_path)]) == 2
     assert "the data set 'csl' needs the file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["learn", "--help"], ["scale", "--help"], ["ratings", "--help"], ["links", "--help"], ["--help"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["learn", "--help"],
+        ["scale", "--help"],
+        ["ratings", "--help"],
+        ["links", "--help"],
+        ["--help"],
+    ],
+)
 def test_what_measures_has_a_help(words, capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["bench", *words])
-    assert f"usage: incidence bench {words[0] if len(words) > 1 else ''}".rstrip() in capsys.readouterr().out
+    assert (
+        f"usage: incidence bench {words[0] if len(words) > 1 else ''}".rstrip()
+        in capsys.readouterr().out
+    )
 
 
 def test_the_folder_is_a_program_too():
-    done = subprocess.run([sys.executable, "-m", "benchmarks", "nothing"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "nothing"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert "no benchmark 'nothing'; there are: limits, pool" in done.stderr
 

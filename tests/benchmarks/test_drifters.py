@@ -3,7 +3,15 @@
 import pytest
 import torch
 
-from benchmarks.drifters import MODELS, SCoNe, accuracies, flows_preset, read_drifters, split, without_steps_back
+from benchmarks.drifters import (
+    MODELS,
+    SCoNe,
+    accuracies,
+    flows_preset,
+    read_drifters,
+    split,
+    without_steps_back,
+)
 from incidence.testing import assert_equivariant
 from tests.data_folder import data_folder
 
@@ -19,7 +27,9 @@ def test_flows_are_paths_from_their_start_to_their_last_node():
     s = data.structure
     assert (s.num_nodes, s.num_entries("<i j>"), s.num_entries("<i j k>")) == (133, 320, 186)
     one, other = s["<i j>"]
-    for flow, last, target in zip(data.flows, data.last.tolist(), data.target.tolist(), strict=True):
+    for flow, last, target in zip(
+        data.flows, data.last.tolist(), data.target.tolist(), strict=True
+    ):
         net = torch.zeros(133).index_add_(0, other, flow).index_add_(0, one, -flow)
         assert net[last] in (0, 1)  # a path that ends where it began has none
         assert int(net.abs().sum()) in (0, 2)
@@ -33,7 +43,14 @@ def test_a_model_of_flows_respects_orientations(name):
     data = read_drifters(data_folder("ocean_drifters"))
     x = {"i": torch.zeros(133, 1), "<i j>": data.flows[0][:, None], "<i j k>": torch.zeros(186, 1)}
     model = {"SCoNe, as operations": SCoNe, "preset flows": flows_preset}[name]().double().eval()
-    assert_equivariant(model, {key: value.double() for key, value in x.items()}, data.structure, outputs="i", trials=1, rtol=1e-6)
+    assert_equivariant(
+        model,
+        {key: value.double() for key, value in x.items()},
+        data.structure,
+        outputs="i",
+        trials=1,
+        rtol=1e-6,
+    )
 
 
 def test_training_learns_more_than_chance():

@@ -29,7 +29,11 @@ TU = {
     "imdb-m": (1500, [500, 500, 500], 2, 13.00, 89, 65.94),
 }
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == "nci1" else name for name in TU]
-TESTED = {"mutag": 180, "ptc": 340, "proteins": 1110}  # of the others all graphs are in some test part
+TESTED = {
+    "mutag": 180,
+    "ptc": 340,
+    "proteins": 1110,
+}  # of the others all graphs are in some test part
 
 
 @cache
@@ -54,7 +58,9 @@ def assert_ready(data):
     """Features are finite floats with a row for each entry, in canonical order; targets suit the task."""
     batch = whole(data)
     assert set(batch.features) == {"i", "{i j}"}
-    assert all(x.dtype == torch.float32 and bool(x.isfinite().all()) for x in batch.features.values())
+    assert all(
+        x.dtype == torch.float32 and bool(x.isfinite().all()) for x in batch.features.values()
+    )
     assert batch == batch.canonical()
     for split in data.splits:
         rows = torch.cat(list(split))
@@ -103,9 +109,14 @@ def test_validation_takes_a_share_of_every_class_from_training():
     plain = load_cached("mutag")
     data, again, other = (plain.with_parts(0.1, seed) for seed in (3, 3, 4))
     for split, before in zip(data.splits, plain.splits, strict=True):
-        assert torch.equal(torch.cat([split.train, split.validation]).sort().values, before.train.sort().values)
+        assert torch.equal(
+            torch.cat([split.train, split.validation]).sort().values, before.train.sort().values
+        )
         assert torch.equal(split.test, before.test)
-        counts = [Counter(int(data.examples[k].target) for k in rows.tolist()) for rows in (split.validation, before.train)]
+        counts = [
+            Counter(int(data.examples[k].target) for k in rows.tolist())
+            for rows in (split.validation, before.train)
+        ]
         assert all(abs(counts[0][label] - 0.1 * count) <= 1 for label, count in counts[1].items())
     assert torch.equal(again.splits[0].validation, data.splits[0].validation)
     assert not torch.equal(other.splits[0].validation, data.splits[0].validation)
@@ -121,25 +132,43 @@ def test_csl_has_ten_classes_of_regular_graphs():
     data = load_cached("csl")
     assert_ready(data)
     batch = whole(data)
-    assert (len(batch), batch.structure.num_nodes, batch.structure.num_entries("{i j}")) == (150, 150 * 41, 150 * 82)
+    assert (len(batch), batch.structure.num_nodes, batch.structure.num_entries("{i j}")) == (
+        150,
+        150 * 41,
+        150 * 82,
+    )
     assert batch.target.bincount().tolist() == [15] * 10
     assert bool((torch.bincount(batch.structure["{i j}"].flatten()) == 4).all())
     for split in data.splits:
-        assert [batch.target[part].bincount().tolist() for part in split] == [[9] * 10, [3] * 10, [3] * 10]
-    assert torch.equal(torch.cat([split.test for split in data.splits]).sort().values, torch.arange(150))
+        assert [batch.target[part].bincount().tolist() for part in split] == [
+            [9] * 10,
+            [3] * 10,
+            [3] * 10,
+        ]
+    assert torch.equal(
+        torch.cat([split.test for split in data.splits]).sort().values, torch.arange(150)
+    )
 
 
-@pytest.mark.parametrize(("name", "nodes", "edges"), [("exp", 58442, 72530), ("cexp", 66938, 83736)])
+@pytest.mark.parametrize(
+    ("name", "nodes", "edges"), [("exp", 58442, 72530), ("cexp", 66938, 83736)]
+)
 def test_exp_keeps_pairs_together(name, nodes, edges):
     data = load_cached(name)
     assert_ready(data)
     batch = whole(data)
-    assert (len(batch), batch.structure.num_nodes, batch.structure.num_entries("{i j}")) == (1200, nodes, edges)
+    assert (len(batch), batch.structure.num_nodes, batch.structure.num_entries("{i j}")) == (
+        1200,
+        nodes,
+        edges,
+    )
     assert bool((batch.target[::2] != batch.target[1::2]).all())
     for split in data.splits:
         assert [len(part) for part in split] == [1080, 0, 120]
         assert all(sorted(part.tolist()) == sorted((part ^ 1).tolist()) for part in split)
-    assert torch.equal(torch.cat([split.test for split in data.splits]).sort().values, torch.arange(1200))
+    assert torch.equal(
+        torch.cat([split.test for split in data.splits]).sort().values, torch.arange(1200)
+    )
 
 
 @pytest.mark.parametrize(
@@ -197,7 +226,11 @@ def test_brec_has_its_pairs(group, pairs, nodes, edges):
 def test_counting_has_its_graphs_and_targets(target, variance):
     data = load_cached("counting", target=target)
     batch = whole(data)
-    assert (len(batch), batch.structure.num_nodes, batch.structure.num_entries("{i j}")) == (5000, 50000, 67485)
+    assert (len(batch), batch.structure.num_nodes, batch.structure.num_entries("{i j}")) == (
+        5000,
+        50000,
+        67485,
+    )
     assert batch.target.shape == (5000, 1)
     assert float(batch.target.double().var(correction=0)) == pytest.approx(variance, rel=1e-3)
     assert [len(part) for part in data.splits[0]] == [1500, 1000, 2500]
@@ -268,7 +301,9 @@ def test_damaged_neighbour_lists_are_refused(tmp_path, text, problem):
 # ---- missing and damaged files
 
 
-@pytest.mark.parametrize("name", ["mutag", "csl", "exp", "sr", "brec", "counting", "cora-cocitation"])
+@pytest.mark.parametrize(
+    "name", ["mutag", "csl", "exp", "sr", "brec", "counting", "cora-cocitation"]
+)
 def test_a_data_set_needs_its_folder(name, tmp_path):
     with pytest.raises(IncidenceError, match="with --folder"):
         load(name)
@@ -277,7 +312,9 @@ def test_a_data_set_needs_its_folder(name, tmp_path):
 
 
 def test_unknown_choices_are_refused(tmp_path):
-    with pytest.raises(IncidenceError, match=r"family of the data set 'sr' is one of sr16622, .*; got 'sr1'"):
+    with pytest.raises(
+        IncidenceError, match=r"family of the data set 'sr' is one of sr16622, .*; got 'sr1'"
+    ):
         load("sr", tmp_path, family="sr1")
     with pytest.raises(IncidenceError, match="group of the data set 'brec'"):
         load("brec", tmp_path, group="hard")
@@ -302,7 +339,9 @@ def test_classes_are_renumbered(tmp_path):
 def test_damaged_sets_are_refused(tmp_path):
     with pytest.raises(IncidenceError, match="it has 1 classes, not 2"):
         load("mutag", mutag(tmp_path, "1\n1 0\n0 0\n"))
-    with pytest.raises(IncidenceError, match=r"train_idx-1.txt is damaged \(examples are numbered from 0 to 1\)"):
+    with pytest.raises(
+        IncidenceError, match=r"train_idx-1.txt is damaged \(examples are numbered from 0 to 1\)"
+    ):
         load("mutag", mutag(tmp_path, train="7\n"))
     (tmp_path / "tu_graphs/MUTAG/MUTAG.txt.gz").write_bytes(b"no gzip")
     with pytest.raises(IncidenceError, match=r"MUTAG.txt.gz is damaged"):
@@ -313,10 +352,18 @@ def test_damaged_sets_are_refused(tmp_path):
 
 
 def test_damaged_hard_sets_are_refused(tmp_path):
-    np.savez(tmp_path / "csl.npz", edges=np.zeros((2, 1, 2), dtype=np.int8), labels=np.zeros(3, dtype=np.int8))
+    np.savez(
+        tmp_path / "csl.npz",
+        edges=np.zeros((2, 1, 2), dtype=np.int8),
+        labels=np.zeros(3, dtype=np.int8),
+    )
     with pytest.raises(IncidenceError, match="edges and labels do not fit"):
         load("csl", tmp_path)
-    np.savez(tmp_path / "csl.npz", edges=np.array([[[0, 1]]], dtype=np.int8), labels=np.zeros(1, dtype=np.int8))
+    np.savez(
+        tmp_path / "csl.npz",
+        edges=np.array([[[0, 1]]], dtype=np.int8),
+        labels=np.zeros(1, dtype=np.int8),
+    )
     write(tmp_path, "CSL_train.txt", "0\n")
     with pytest.raises(IncidenceError, match="it has 1 lines, not one for each of the 5 folds"):
         load("csl", tmp_path)
@@ -355,7 +402,9 @@ def test_the_reader_makes_the_features_of_the_tu_sets(tmp_path):
 
 
 @pytest.mark.parametrize(("nodes", "count", "equal"), [(5, 21, 0), (6, 112, 3), (7, 853, 17)])
-def test_small_graphs_have_the_known_counts_and_as_many_pairs_that_colour_refinement_leaves(nodes, count, equal):
+def test_small_graphs_have_the_known_counts_and_as_many_pairs_that_colour_refinement_leaves(
+    nodes, count, equal
+):
     data = load_cached("small-graphs", nodes=nodes)
     assert_ready(data)
     assert len(data.examples) == count
@@ -372,7 +421,10 @@ def _refined(edges):
 
 
 def test_small_graphs_have_2_to_8_nodes():
-    with pytest.raises(IncidenceError, match="the option nodes of the data set 'small-graphs' is one of 2, 3, 4, 5, 6, 7, 8; got '9'"):
+    with pytest.raises(
+        IncidenceError,
+        match="the option nodes of the data set 'small-graphs' is one of 2, 3, 4, 5, 6, 7, 8; got '9'",
+    ):
         load_cached("small-graphs", nodes=9)
 
 
@@ -389,5 +441,8 @@ def test_cycles_have_the_published_splits_and_deviations(target, deviation):
 
 
 def test_cycles_of_other_lengths_are_refused():
-    with pytest.raises(IncidenceError, match=r"the option target of the data set 'cycles' is one of cycle3, .*; got 'cycle7'"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"the option target of the data set 'cycles' is one of cycle3, .*; got 'cycle7'",
+    ):
         load_cached("cycles", target="cycle7")

@@ -30,17 +30,25 @@ def test_citation_hypergraphs_have_the_published_counts(name):
     assert set(x.unique().tolist()) == {0, 1}
     assert example.structure.num_entries("{i ...}") == different
     assert round(float(h[:, 1].double().exp().sum())) == listed
-    assert example.target["i"].unique().tolist() == list(range(classes)) == list(range(len(data.task.names)))
+    assert (
+        example.target["i"].unique().tolist()
+        == list(range(classes))
+        == list(range(len(data.task.names)))
+    )
     assert example == example.canonical()
     assert len(data.splits) == 10
-    assert all([len(part) for part in split] == [trained, 0, nodes - trained] for split in data.splits)
+    assert all(
+        [len(part) for part in split] == [trained, 0, nodes - trained] for split in data.splits
+    )
 
 
 def test_features_of_hyperedges_are_log_size_and_log_number():
     data = load("cora-coauthorship", data_folder("citation_hypergraphs"))
     [example] = data.examples
     with np.load(data_folder("citation_hypergraphs") / "cora_coauthorship.npz") as file:
-        sets = Counter(tuple(sorted(own)) for own in np.split(file["edge_nodes"], file["edge_ptr"][1:-1]))
+        sets = Counter(
+            tuple(sorted(own)) for own in np.split(file["edge_nodes"], file["edge_ptr"][1:-1])
+        )
     nodes, numbers = example.structure["{i ...}"]
     for number in range(0, len(sets), 50):
         own = tuple(sorted(nodes[numbers == number].tolist()))
@@ -62,11 +70,24 @@ def test_the_parts_have_the_target_of_their_nodes_alone():
 
 
 def test_arrays_that_do_not_fit_are_refused(tmp_path):
-    parts = {"num_nodes": 2, "edge_ptr": [0, 2], "edge_nodes": [0, 5], "labels": [0, 1], "feat_indptr": [0, 1, 1], "feat_indices": [0]}
+    parts = {
+        "num_nodes": 2,
+        "edge_ptr": [0, 2],
+        "edge_nodes": [0, 5],
+        "labels": [0, 1],
+        "feat_indptr": [0, 1, 1],
+        "feat_indices": [0],
+    }
     arrays = {**parts, "feat_shape": [2, 1], **{f"train_{k}": [0] for k in range(1, 11)}}
-    np.savez(tmp_path / "cora_cocitation.npz", **{key: np.array(value) for key, value in arrays.items()})
-    with pytest.raises(IncidenceError, match=r"cora_cocitation.npz is damaged \(its arrays do not fit together\)"):
+    np.savez(
+        tmp_path / "cora_cocitation.npz", **{key: np.array(value) for key, value in arrays.items()}
+    )
+    with pytest.raises(
+        IncidenceError, match=r"cora_cocitation.npz is damaged \(its arrays do not fit together\)"
+    ):
         load("cora-cocitation", tmp_path)
     arrays["edge_nodes"] = [0, 1]
-    np.savez(tmp_path / "cora_cocitation.npz", **{key: np.array(value) for key, value in arrays.items()})
+    np.savez(
+        tmp_path / "cora_cocitation.npz", **{key: np.array(value) for key, value in arrays.items()}
+    )
     assert load("cora-cocitation", tmp_path).examples[0].structure.num_entries("{i ...}") == 1

@@ -30,7 +30,12 @@ def write_zip(path: Path, files: Mapping[str, str]) -> Path:
 
 
 def shrec_files() -> dict[str, str]:
-    return {f"shrec_16/{c}/{p}/T{k}.obj": TETRAHEDRON for c in ("cat", "ant") for p, n in (("train", 9), ("test", 3)) for k in range(n)}
+    return {
+        f"shrec_16/{c}/{p}/T{k}.obj": TETRAHEDRON
+        for c in ("cat", "ant")
+        for p, n in (("train", 9), ("test", 3))
+        for k in range(n)
+    }
 
 
 def coseg_files(**changes: str) -> dict[str, str]:
@@ -60,7 +65,9 @@ def test_classes_and_parts_come_from_the_folders_of_the_archive(tmp_path: Path) 
 
 def test_the_data_is_found_in_the_folder_or_the_one_above(tmp_path: Path) -> None:
     inside = write_zip(tmp_path / "shrec11_meshes" / "shrec_16.zip", shrec_files())
-    assert len(load("shrec11", inside).examples) == len(load("shrec11", inside.parent).examples) == 24
+    assert (
+        len(load("shrec11", inside).examples) == len(load("shrec11", inside.parent).examples) == 24
+    )
 
 
 def test_split_10_draws_ten_of_every_class_by_the_seed(tmp_path: Path) -> None:
@@ -75,7 +82,10 @@ def test_split_10_draws_ten_of_every_class_by_the_seed(tmp_path: Path) -> None:
 
 
 def test_another_split_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IncidenceError, match="the option split of the data set 'shrec11' is one of 16, 10; got '12'"):
+    with pytest.raises(
+        IncidenceError,
+        match="the option split of the data set 'shrec11' is one of 16, 10; got '12'",
+    ):
         load("shrec11", tmp_path, split="12")
 
 
@@ -84,7 +94,9 @@ def test_labels_number_the_edges_as_they_are_met(tmp_path: Path) -> None:
     path.write_text(TETRAHEDRON)
     mesh = read_mesh(path)
     rows = numbered_edges(mesh)
-    assert [tuple(pair) for pair in mesh.structure["{i j}"][:, rows].T.tolist()] == [tuple(sorted(pair)) for pair in MET]
+    assert [tuple(pair) for pair in mesh.structure["{i j}"][:, rows].T.tolist()] == [
+        tuple(sorted(pair)) for pair in MET
+    ]
     data = load("coseg-vases", write_zip(tmp_path / "coseg_vases.zip", coseg_files()))
     assert data.task.at == "{i j}"
     assert data.task.out_channels == 4
@@ -104,25 +116,35 @@ def test_soft_labels_stand_in_the_order_of_the_edges(tmp_path: Path) -> None:
 def test_soft_accuracy_counts_the_area_of_edges_with_a_positive_weight() -> None:
     mesh = features_of(cube())
     shares = edge_areas(mesh)
-    diagonal = mesh.features["{i j}"][:, 0] > 0.5  # a third of two faces each, as all other edges have
+    diagonal = (
+        mesh.features["{i j}"][:, 0] > 0.5
+    )  # a third of two faces each, as all other edges have
     assert float(shares.sum()) == pytest.approx(1)
     soft = torch.zeros(18, 2)
     soft[:, 0] = diagonal.float() / 4
     soft[:, 1] = 0.75
-    assert soft_accuracy([torch.zeros(18, dtype=torch.long)], [mesh], [soft]) == pytest.approx(float(shares[diagonal].sum()))
-    assert soft_accuracy([torch.ones(18, dtype=torch.long)] * 2, [mesh] * 2, [soft] * 2) == pytest.approx(1)
+    assert soft_accuracy([torch.zeros(18, dtype=torch.long)], [mesh], [soft]) == pytest.approx(
+        float(shares[diagonal].sum())
+    )
+    assert soft_accuracy(
+        [torch.ones(18, dtype=torch.long)] * 2, [mesh] * 2, [soft] * 2
+    ) == pytest.approx(1)
 
 
 # ---- what is refused
 
 
 def test_no_folder_is_refused_with_what_to_give() -> None:
-    with pytest.raises(IncidenceError, match="give the folder that holds `shrec11_meshes` with --folder"):
+    with pytest.raises(
+        IncidenceError, match="give the folder that holds `shrec11_meshes` with --folder"
+    ):
         load("shrec11")
 
 
 def test_a_folder_without_the_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IncidenceError, match=r"needs the file .*coseg_aliens\.zip, which is not there"):
+    with pytest.raises(
+        IncidenceError, match=r"needs the file .*coseg_aliens\.zip, which is not there"
+    ):
         load("coseg-aliens", tmp_path)
 
 
@@ -136,9 +158,15 @@ def test_a_file_that_is_no_zip_is_refused(tmp_path: Path) -> None:
     ("files", "message"),
     [
         pytest.param({"readme.txt": "x"}, r"has no files \*\.obj", id="no meshes"),
-        pytest.param({"cat/T1.obj": TETRAHEDRON}, r"meshes belong into \.\.\./train", id="no class"),
+        pytest.param(
+            {"cat/T1.obj": TETRAHEDRON}, r"meshes belong into \.\.\./train", id="no class"
+        ),
         pytest.param({"s/cat/train/T1.obj": SQUARE}, "faces other than triangles", id="squares"),
-        pytest.param({"s/cat/train/T1.obj": "v 0 0\n"}, r"T1\.obj.*The file is cut off or damaged", id="cut off"),
+        pytest.param(
+            {"s/cat/train/T1.obj": "v 0 0\n"},
+            r"T1\.obj.*The file is cut off or damaged",
+            id="cut off",
+        ),
     ],
 )
 def test_a_damaged_archive_is_refused(tmp_path: Path, files: dict[str, str], message: str) -> None:
@@ -150,8 +178,16 @@ def test_a_damaged_archive_is_refused(tmp_path: Path, files: dict[str, str], mes
     ("changes", "message"),
     [
         pytest.param({"seg/2.eseg": ""}, r"lacks coseg_vases/seg/2\.eseg", id="missing"),
-        pytest.param({"seg/2.eseg": "1 2 3"}, r"seg/2\.eseg has 3 numbers, and its mesh needs 6", id="too few"),
-        pytest.param({"seg/2.eseg": "1 2 3 4 x 2"}, r"seg/2\.eseg has something other than numbers", id="a letter"),
+        pytest.param(
+            {"seg/2.eseg": "1 2 3"},
+            r"seg/2\.eseg has 3 numbers, and its mesh needs 6",
+            id="too few",
+        ),
+        pytest.param(
+            {"seg/2.eseg": "1 2 3 4 x 2"},
+            r"seg/2\.eseg has something other than numbers",
+            id="a letter",
+        ),
         pytest.param({"seg/2.eseg": "1 2 3 4 5 2"}, "are not all from 1 to 4", id="a fifth part"),
         pytest.param({"seg/2.eseg": "1 2 3 4 nan 2"}, "has 6 numbers, not all finite", id="nan"),
     ],
@@ -176,8 +212,14 @@ def test_shrec11_has_the_published_counts() -> None:
     tables = {key: torch.cat([e.features[key] for e in data.examples]) for key in COLUMNS}
     assert all(x.isfinite().all() for x in tables.values())
     assert int(tables["{i j}"][:, 2:4].sum()) == 0  # every edge is in two faces
-    defects = torch.stack([e.features["i"][:, 0].double().sum() for e in data.examples]) / (2 * torch.pi)
-    assert defects.round().long().bincount().tolist() == [12, 0, 588]  # Euler characteristics 0 and 2
+    defects = torch.stack([e.features["i"][:, 0].double().sum() for e in data.examples]) / (
+        2 * torch.pi
+    )
+    assert defects.round().long().bincount().tolist() == [
+        12,
+        0,
+        588,
+    ]  # Euler characteristics 0 and 2
     torch.testing.assert_close(defects, defects.round(), atol=1e-4, rtol=0)
 
 
@@ -189,7 +231,9 @@ def test_shrec11_has_the_published_counts() -> None:
         ("coseg-vases", [252, 0, 45], (1500, 1500), [74179, 76448, 241807, 53066]),
     ],
 )
-def test_coseg_has_the_published_counts(name: str, sizes: list[int], edges: tuple[int, int], labels: list[int]) -> None:
+def test_coseg_has_the_published_counts(
+    name: str, sizes: list[int], edges: tuple[int, int], labels: list[int]
+) -> None:
     folder = data_folder("coseg_meshes")
     data, soft = load(name, folder), soft_labels(name, folder)
     assert [len(part) for part in data.splits[0]] == sizes
@@ -198,4 +242,6 @@ def test_coseg_has_the_published_counts(name: str, sizes: list[int], edges: tupl
     hard = [e.target["{i j}"] for e in data.examples if isinstance(e.target, dict)]
     assert torch.cat(hard).bincount().tolist() == labels
     assert all(x.isfinite().all() for e in data.examples for x in e.features.values())
-    assert soft_accuracy(hard, data.examples, soft) > 0.999  # a wrong numbering of edges would break this
+    assert (
+        soft_accuracy(hard, data.examples, soft) > 0.999
+    )  # a wrong numbering of edges would break this

@@ -33,14 +33,20 @@ def test_freesolv_is_whole_and_split_at_random():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "count", "floor"), [("esol", 1128, 2.17), ("lipophilicity", 4200, 1.22)])
+@pytest.mark.parametrize(
+    ("name", "count", "floor"), [("esol", 1128, 2.17), ("lipophilicity", 4200, 1.22)]
+)
 def test_moleculenet_has_its_counts_and_floors(name, count, floor):
     pytest.importorskip("rdkit")
     data = load(name, data_folder("moleculenet").parent)
     assert len(data.examples) == count
-    assert all(bool(x.isfinite().all()) for example in data.examples for x in example.features.values())
+    assert all(
+        bool(x.isfinite().all()) for example in data.examples for x in example.features.values()
+    )
     y, position = targets(data)[:, 0], torch.arange(count) % 10
-    assert float((y[position == 9] - y[position < 8].mean()).square().mean().sqrt()) == pytest.approx(floor, abs=0.006)
+    assert float(
+        (y[position == 9] - y[position < 8].mean()).square().mean().sqrt()
+    ) == pytest.approx(floor, abs=0.006)
 
 
 def write_freesolv(folder: Path, text: str) -> Path:
@@ -52,7 +58,10 @@ def write_freesolv(folder: Path, text: str) -> Path:
 
 def test_blanks_lone_atoms_and_salts_are_molecules_and_other_columns_count_for_nothing(tmp_path):
     pytest.importorskip("rdkit")
-    folder = write_freesolv(tmp_path, 'iupac,SMILES,expt,calc\n"a,b",C ,1.5,9\nsalt,[Na+].[Cl-],-2,9\n,c1ccccc1C,0,9\n\n')
+    folder = write_freesolv(
+        tmp_path,
+        'iupac,SMILES,expt,calc\n"a,b",C ,1.5,9\nsalt,[Na+].[Cl-],-2,9\n,c1ccccc1C,0,9\n\n',
+    )
     data = load("freesolv", folder)
     assert targets(data)[:, 0].tolist() == [1.5, -2, 0]
     assert [example.structure.num_nodes for example in data.examples] == [1, 2, 7]
@@ -63,7 +72,10 @@ def test_blanks_lone_atoms_and_salts_are_molecules_and_other_columns_count_for_n
     ("text", "message"),
     [
         ("iupac,smiles,calc\nx,C,1\n", "it has no column 'expt', but iupac, smiles, calc"),
-        ("iupac,smiles,expt,calc\nx,C,high,1\n", "the value to predict of row 1 is a number, not 'high'"),
+        (
+            "iupac,smiles,expt,calc\nx,C,high,1\n",
+            "the value to predict of row 1 is a number, not 'high'",
+        ),
         ("iupac,smiles,expt,calc\nx,C\n", "the value to predict of row 1 is a number, not ''"),
         ("iupac,smiles,expt,calc\nx,C(,1,1\n", "RDKit cannot read the SMILES"),
         ("iupac,smiles,expt,calc\n", "it has no molecules"),
@@ -93,7 +105,13 @@ def test_a_damaged_file_is_named(tmp_path):
 
 # ---- QM7 and QM9
 
-METHANE = [[0, 0, 0], [0.63, 0.63, 0.63], [-0.63, -0.63, 0.63], [-0.63, 0.63, -0.63], [0.63, -0.63, -0.63]]
+METHANE = [
+    [0, 0, 0],
+    [0.63, 0.63, 0.63],
+    [-0.63, -0.63, 0.63],
+    [-0.63, 0.63, -0.63],
+    [0.63, -0.63, -0.63],
+]
 WATER = [[0, 0, 0], [0.96, 0, 0], [-0.24, 0.93, 0]]
 
 
@@ -116,8 +134,12 @@ def write_qm(folder: Path, copies: int = 10, **changes: np.ndarray) -> Path:
 def test_bonds_are_found_from_distances_and_hydrogens_stay(tmp_path):
     data = load("qm9", write_qm(tmp_path))
     assert [example.structure.num_entries("{i j}") for example in data.examples[:2]] == [4, 2]
-    assert data.examples[1].features["{i j}"][:, -1].tolist() == pytest.approx([0.96, 0.9605], abs=1e-3)
-    assert torch.equal(data.examples[0].features["pos=i"], torch.tensor(METHANE, dtype=torch.float32))
+    assert data.examples[1].features["{i j}"][:, -1].tolist() == pytest.approx(
+        [0.96, 0.9605], abs=1e-3
+    )
+    assert torch.equal(
+        data.examples[0].features["pos=i"], torch.tensor(METHANE, dtype=torch.float32)
+    )
     assert targets(data)[:2, 0].tolist() == pytest.approx([0, 1.85])
     assert (data.task.names, data.task.unit, data.metric) == (("Dipole_debye",), "D", "mae")
     assert [part.tolist() for part in data.splits[0]][1:] == [[8, 18], [9, 19]]
@@ -151,7 +173,10 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path, changes, message):
 
 
 def test_an_unknown_property_is_refused(tmp_path):
-    with pytest.raises(IncidenceError, match="target of the data set 'qm9' is one of HOMO_au, Dipole_debye; got 'Mass'"):
+    with pytest.raises(
+        IncidenceError,
+        match="target of the data set 'qm9' is one of HOMO_au, Dipole_debye; got 'Mass'",
+    ):
         load("qm9", write_qm(tmp_path), target="Mass")
 
 
@@ -168,7 +193,9 @@ def test_an_unknown_property_is_refused(tmp_path):
 def test_quantum_sets_have_their_floors(name, folder, options, floor):
     data = load(name, data_folder(folder).parent, **options)
     y = targets(data)[:, 0]
-    assert float((y[data.splits[0].test] - y[data.splits[0].train].mean()).abs().mean()) == pytest.approx(floor, rel=2e-3)
+    assert float(
+        (y[data.splits[0].test] - y[data.splits[0].train].mean()).abs().mean()
+    ) == pytest.approx(floor, rel=2e-3)
 
 
 @pytest.mark.slow
@@ -177,6 +204,11 @@ def test_bonds_from_distances_are_those_of_the_smiles_of_qm9():
     folder = data_folder("qm9_subset")
     data = load("qm9", folder)
     with np.load(folder / "qm9_every10th.npz", allow_pickle=False) as arrays:
-        wanted = [chem.AddHs(chem.MolFromSmiles(text)).GetNumBonds() for text in arrays["smiles"].tolist()]
-    differ = [e.structure.num_entries("{i j}") != count for e, count in zip(data.examples, wanted, strict=True)]
+        wanted = [
+            chem.AddHs(chem.MolFromSmiles(text)).GetNumBonds() for text in arrays["smiles"].tolist()
+        ]
+    differ = [
+        e.structure.num_entries("{i j}") != count
+        for e, count in zip(data.examples, wanted, strict=True)
+    ]
     assert sum(differ) <= 5

@@ -29,8 +29,12 @@ def test_the_authors_way_computes_the_same_map_with_matched_weights():
     count = matrix.num_entries("i j")
     layer, theirs = Linear("i j -> i j", 3, 3, dtype=torch.float64), FifteenOperations(3).double()
     eye = SparseMatrix.of(matrix["i j"], torch.eye(count, dtype=torch.float64))
-    their_operators = torch.stack([broadcast(eye, pool(eye)).flatten() for pool, broadcast in OPERATIONS], dim=1)
-    our_operators = torch.stack([layer.operator(k, matrix).to_dense().flatten() for k in range(15)], dim=1)
+    their_operators = torch.stack(
+        [broadcast(eye, pool(eye)).flatten() for pool, broadcast in OPERATIONS], dim=1
+    )
+    our_operators = torch.stack(
+        [layer.operator(k, matrix).to_dense().flatten() for k in range(15)], dim=1
+    )
     change = torch.linalg.lstsq(our_operators, their_operators).solution
     assert torch.linalg.matrix_rank(change) == 15  # nothing is there twice, or left out
     with torch.no_grad():
@@ -54,7 +58,10 @@ def _modules(net, kind):
 def test_peers_have_the_layers_the_width_and_the_dropout_of_the_preset(has_edges):
     examples = random_molecules(2)
     graph = steps._graph(examples[0], has_edges)
-    peer, preset = steps.Peer(graph, settings_of("graph", {})), make("graph", {"i": 9, "{i j}": 1}, 2)
+    peer, preset = (
+        steps.Peer(graph, settings_of("graph", {})),
+        make("graph", {"i": 9, "{i j}": 1}, 2),
+    )
     assert len(peer.convolutions) == 1 + len(preset.blocks)  # the encoder is a layer, too
     assert peer.head[1].weight.shape[0] == preset.heads[0][2].weight.shape[0] == 32
     dropouts = [module.p for kind in (Dropout, nn.Dropout) for module in _modules(preset, kind)]
@@ -65,20 +72,35 @@ def test_graphs_of_peers_have_every_edge_in_both_directions_and_only_what_is_rea
     example = random_molecules(1)[0]
     edges = example.structure["{i j}"]
     gin, gine = steps._graph(example, False), steps._graph(example, True)
-    assert {*map(tuple, gin.edge_index.T.tolist())} == {*map(tuple, edges.T.tolist()), *map(tuple, edges.flip(0).T.tolist())}
-    assert (sorted(gin.keys()), sorted(gine.keys())) == (["edge_index", "x", "y"], ["edge_attr", "edge_index", "x", "y"])
+    assert {*map(tuple, gin.edge_index.T.tolist())} == {
+        *map(tuple, edges.T.tolist()),
+        *map(tuple, edges.flip(0).T.tolist()),
+    }
+    assert (sorted(gin.keys()), sorted(gine.keys())) == (
+        ["edge_index", "x", "y"],
+        ["edge_attr", "edge_index", "x", "y"],
+    )
     assert torch.equal(gine.edge_attr[: edges.shape[1]], gine.edge_attr[edges.shape[1] :])
 
 
 def test_steps_measure_presets_as_users_get_them(monkeypatch):
     made = []
-    monkeypatch.setattr(steps, "make", lambda *words, **settings: made.append((words, settings)) or make(*words, **settings))
+    monkeypatch.setattr(
+        steps,
+        "make",
+        lambda *words, **settings: made.append((words, settings)) or make(*words, **settings),
+    )
     bench = Bench(is_quick=True)
     figures = steps.steps(bench)
     assert [words[0] for words, _ in made] == ["graph", "rings", "matrix"]
     assert not any(settings for _, settings in made)
-    assert [(figure.bar, figure.is_least) for figure in figures if "`graph`" in figure.name] == [(0.7, True), (0.9, True)]
-    assert [time.name for time in bench.times] == [f"a step: {name}" for name in ("graph", "rings", "matrix", "GIN", "GINE")]
+    assert [(figure.bar, figure.is_least) for figure in figures if "`graph`" in figure.name] == [
+        (0.7, True),
+        (0.9, True),
+    ]
+    assert [time.name for time in bench.times] == [
+        f"a step: {name}" for name in ("graph", "rings", "matrix", "GIN", "GINE")
+    ]
 
 
 def test_a_step_trains():
@@ -102,7 +124,9 @@ def test_random_data_takes_the_place_of_what_is_not_there_and_that_is_said(tmp_p
 
 def test_random_data_has_the_size_of_what_it_stands_for():
     examples = random_molecules()
-    nodes, edges = (sum(e.structure.num_entries(p) for e in examples) / len(examples) for p in ("i", "{i j}"))
+    nodes, edges = (
+        sum(e.structure.num_entries(p) for e in examples) / len(examples) for p in ("i", "{i j}")
+    )
     assert (len(examples), round(nodes), round(edges)) == (188, 18, 20)
     assert {key: x.shape[1] for key, x in examples[0].features.items()} == {"i": 9, "{i j}": 1}
     graph = random_hypergraph()
@@ -129,7 +153,9 @@ def test_without_an_environment_one_sentence_says_how_to_get_one(tmp_path, monke
     bench = Bench(is_quick=True)
     assert topomodelx.topomodelx(bench) == []
     (note,) = bench.notes
-    assert note.startswith("not measured: TopoModelX has no environment yet; --make-environment installs it in")
+    assert note.startswith(
+        "not measured: TopoModelX has no environment yet; --make-environment installs it in"
+    )
     assert not any(tmp_path.iterdir())
 
 
@@ -138,21 +164,31 @@ def test_an_installation_that_fails_is_told_in_one_sentence(tmp_path, monkeypatc
     monkeypatch.setattr(topomodelx.sys, "executable", "false")  # which cannot make an environment
     bench = Bench(is_quick=True, may_install=True)
     assert topomodelx.topomodelx(bench) == []
-    assert bench.notes == ["not measured: the environment could not be installed: it did not say why"]
+    assert bench.notes == [
+        "not measured: the environment could not be installed: it did not say why"
+    ]
     assert not (topomodelx.environment() / "done").exists()
 
 
 def test_what_cannot_be_installed_is_told_by_the_last_line_of_the_installer():
     with pytest.raises(IncidenceError, match=r"^torch could not be installed: no such version$"):
-        topomodelx._run("torch", sys.executable, "-c", "import sys; sys.exit('looking\\nno such version')")
+        topomodelx._run(
+            "torch", sys.executable, "-c", "import sys; sys.exit('looking\\nno such version')"
+        )
 
 
 def test_an_environment_is_made_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = []
-    monkeypatch.setattr(topomodelx, "_install", lambda folder, python: made.append(folder.mkdir(parents=True)))
+    monkeypatch.setattr(
+        topomodelx, "_install", lambda folder, python: made.append(folder.mkdir(parents=True))
+    )
     bench = Bench(may_install=True)
-    assert topomodelx._python(bench) == topomodelx._python(bench) == topomodelx.environment() / "bin" / "python"
+    assert (
+        topomodelx._python(bench)
+        == topomodelx._python(bench)
+        == topomodelx.environment() / "bin" / "python"
+    )
     assert len(made) == 1
 
 
@@ -168,5 +204,9 @@ def test_the_usual_way_to_multiply_sparse_matrices_gives_our_product():
 
 def test_the_support_of_products_has_as_many_arrows_at_every_node_and_is_closed():
     s = lattice(200)
-    assert torch.bincount(s["(i j)"][0]).tolist() == torch.bincount(s["(i j)"][1]).tolist() == [10] * 20
+    assert (
+        torch.bincount(s["(i j)"][0]).tolist()
+        == torch.bincount(s["(i j)"][1]).tolist()
+        == [10] * 20
+    )
     assert len(SparseProduct(500).targets) > 2500

@@ -14,7 +14,8 @@ from incidence.geometry.lifting import khop
 def plain(graph: nx.Graph) -> inc.Example:
     edges = torch.tensor(sorted(map(sorted, nx.convert_node_labels_to_integers(graph).edges))).T
     return inc.Example(
-        inc.Structure(len(graph), {"{i j}": edges}), {"i": torch.ones(len(graph), 1), "{i j}": torch.ones(edges.shape[1], 1)}
+        inc.Structure(len(graph), {"{i j}": edges}),
+        {"i": torch.ones(len(graph), 1), "{i j}": torch.ones(edges.shape[1], 1)},
     )
 
 
@@ -31,7 +32,9 @@ def test_pairs_are_told_apart_by_products_alone_and_copies_by_nothing():
 
 
 def test_a_network_with_large_weights_and_waves_tells_pairs_apart_and_keeps_copies_together():
-    hashed = Contestant("ppgn", PPGN.lifts, {"hidden": 4, "depth": 2, "activation": "sin"}, gain=4.0)
+    hashed = Contestant(
+        "ppgn", PPGN.lifts, {"hidden": 4, "depth": 2, "activation": "sin"}, gain=4.0
+    )
     assert pairs_told_apart([HEXAGON, TRIANGLES, HEXAGON, TURNED], hashed) == [True, False]
 
 
@@ -40,7 +43,11 @@ def test_a_gain_multiplies_the_weights_of_blocks_and_no_bias():
     nets = []
     for gain in (1.0, 4.0):
         torch.manual_seed(0)
-        nets.append(Contestant("ppgn", PPGN.lifts, {"hidden": 4, "depth": 1}, gain).network(batch_of([example])))
+        nets.append(
+            Contestant("ppgn", PPGN.lifts, {"hidden": 4, "depth": 1}, gain).network(
+                batch_of([example])
+            )
+        )
     for (name, one), other in zip(nets[0].named_parameters(), nets[1].parameters(), strict=True):
         factor = 4.0 if name.startswith("blocks.") and one.ndim > 1 else 1.0
         torch.testing.assert_close(other, factor * one)
@@ -54,7 +61,10 @@ def test_all_pairs_of_a_set_are_counted():
 def test_the_product_of_a_cycle_counts_those_of_the_complete_graph_on_six_nodes(length, count):
     s = khop(plain(nx.complete_graph(6)).structure, 3, name="apart", edges="{i j}")
     text = cycle_text(length)
-    operands = [inc.ones(s, "apart" if "apart" in word else "{i j}") for word in text.removesuffix(" -> ").split(", ")]
+    operands = [
+        inc.ones(s, "apart" if "apart" in word else "{i j}")
+        for word in text.removesuffix(" -> ").split(", ")
+    ]
     assert inc.einsum(text, *operands, s).item() == 2 * length * count
 
 
@@ -71,7 +81,10 @@ def test_the_statistic_is_the_mean_difference_by_its_own_covariance():
 def test_copies_come_in_turns_with_other_labels():
     found = copies(HEXAGON, TRIANGLES, torch.Generator().manual_seed(0))
     assert len(found) == 64
-    assert all(nx.is_connected(nx.Graph(e.structure["{i j}"].T.tolist())) == (k % 2 == 0) for k, e in enumerate(found))
+    assert all(
+        nx.is_connected(nx.Graph(e.structure["{i j}"].T.tolist())) == (k % 2 == 0)
+        for k, e in enumerate(found)
+    )
     assert found[0] != found[2]
 
 

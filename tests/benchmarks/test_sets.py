@@ -10,7 +10,10 @@ from incidence.train import Config
 
 @pytest.mark.parametrize("name", SETS)
 def test_every_data_set_has_a_loader_that_asks_for_a_folder(name):
-    with pytest.raises(IncidenceError, match=f"the data set '{name}' is read from files: give the folder that holds `.*` with --folder"):
+    with pytest.raises(
+        IncidenceError,
+        match=f"the data set '{name}' is read from files: give the folder that holds `.*` with --folder",
+    ):
         load(name)
 
 

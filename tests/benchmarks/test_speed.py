@@ -82,11 +82,16 @@ def test_only_edges_with_a_reverse_need_flops_for_it():
     edges = graph["(i j)"]
     both = int((graph.locate("(i j)", edges.flip(0)) >= 0).sum())
     assert 0 < both < edges.shape[1]
-    assert Composition(Linear("(i j) -> (i j)", 2, 2), graph).flops == 2 * (edges.shape[1] + both + 4 * graph.num_nodes + 1)
+    assert Composition(Linear("(i j) -> (i j)", 2, 2), graph).flops == 2 * (
+        edges.shape[1] + both + 4 * graph.num_nodes + 1
+    )
 
 
 def test_the_lower_bound_adds_flops_and_traffic(monkeypatch):
-    monkeypatch.setattr("benchmarks.speed.bench.rates", lambda channels: Rates(cached=10.0, cold=5.0, bandwidth=100.0))
+    monkeypatch.setattr(
+        "benchmarks.speed.bench.rates",
+        lambda channels: Rates(cached=10.0, cold=5.0, bandwidth=100.0),
+    )
     work = Work("(i j) -> i", structures.random_graph(60), 3)
     num_in, num_out = 3 * work.structure.num_entries("(i j)"), 3 * work.structure.num_nodes
     products, traffic = 3 * 9 * work.composition.flops, 4 * (3 * num_in + 2 * num_out) / 100
@@ -101,7 +106,9 @@ def test_a_row_meets_its_bar_by_its_median():
 
 def test_variants_take_turns_and_ratios_go_repeat_by_repeat():
     turns: list[str] = []
-    times = Timer(rounds=2, repeats=2).run({"a": lambda: turns.append("a"), "b": lambda: turns.append("b")})
+    times = Timer(rounds=2, repeats=2).run(
+        {"a": lambda: turns.append("a"), "b": lambda: turns.append("b")}
+    )
     assert turns == ["a", "a", "b", "b", *["a", "b"] * 4]
     assert len(ratio(times, "a", "b")) == 2
 
@@ -109,7 +116,9 @@ def test_variants_take_turns_and_ratios_go_repeat_by_repeat():
 def test_times_are_of_one_call_by_the_clock_and_of_the_busiest_thread():
     kept: list[Time] = []
     numbers = torch.randn(300, 300)
-    times = Timer(rounds=3, repeats=2, calls=4, keep=kept.append).run({"sleep": lambda: sleep(0.02), "work": lambda: numbers @ numbers})
+    times = Timer(rounds=3, repeats=2, calls=4, keep=kept.append).run(
+        {"sleep": lambda: sleep(0.02), "work": lambda: numbers @ numbers}
+    )
     asleep, awake = kept
     assert (asleep.name, awake.name) == ("sleep", "work")
     assert 0.02 <= asleep.wall == min(times["sleep"])
@@ -119,26 +128,35 @@ def test_times_are_of_one_call_by_the_clock_and_of_the_busiest_thread():
 
 def test_processes_that_were_waited_for_count_as_a_thread():
     kept: list[Time] = []
-    Timer(rounds=1, repeats=1, keep=kept.append).run({"child": lambda: subprocess.run(SPIN, check=True)})
+    Timer(rounds=1, repeats=1, keep=kept.append).run(
+        {"child": lambda: subprocess.run(SPIN, check=True)}
+    )
     assert kept[0].busiest > 0.15
 
 
 def test_the_start_is_measured_with_every_import_in_a_process_of_its_own(monkeypatch):
     typed = []
-    monkeypatch.setattr("benchmarks.speed.start.subprocess.run", lambda words, check, env: typed.append((words[-1], env)))
+    monkeypatch.setattr(
+        "benchmarks.speed.start.subprocess.run",
+        lambda words, check, env: typed.append((words[-1], env)),
+    )
     monkeypatch.setattr("benchmarks.speed.start._first_layer", lambda bench: [])
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     (figure,) = start(Bench(is_quick=True))
     assert figure.bar == 1.1
     assert [words for words, _ in typed[-2:]] == ["import incidence.nn", "import torch"]  # in turns
-    assert not any("PYTHONDONTWRITEBYTECODE" in environment for _, environment in typed)  # compiled modules are kept
+    assert not any(
+        "PYTHONDONTWRITEBYTECODE" in environment for _, environment in typed
+    )  # compiled modules are kept
 
 
 def test_the_first_layer_of_a_process_is_measured_beside_the_tenth(monkeypatch):
     monkeypatch.setattr("benchmarks.speed.start._importing", lambda name: lambda: None)
     _, first, tenth = start(Bench(is_quick=True))
     assert (first.unit, tenth.unit) == ("ms", "ms")
-    assert first.values[0] > tenth.values[0] > 0  # whatever is found out once for a text is found out by the first
+    assert (
+        first.values[0] > tenth.values[0] > 0
+    )  # whatever is found out once for a text is found out by the first
 
 
 def test_a_bench_keeps_the_times_of_its_timers():
@@ -150,20 +168,30 @@ def test_a_bench_keeps_the_times_of_its_timers():
 def test_figures_are_charted_by_how_far_they_are_over_the_bar():
     least, most = Figure("speed", [4.0], bar=2.0, is_least=True), Figure("time", [4.0], bar=2.0)
     assert (least.over_bar(4.0), most.over_bar(4.0)) == (2.0, 0.5)
-    _, _, *lines = chart({"a": Result([least, Figure("without", [1.0])]), "b": Result([most])}, width=4).split("\n")
-    assert [line.split(maxsplit=2) for line in lines] == [["a:", "speed", "====|==== 2.00"], ["b:", "time", "==  | 0.50"]]
+    _, _, *lines = chart(
+        {"a": Result([least, Figure("without", [1.0])]), "b": Result([most])}, width=4
+    ).split("\n")
+    assert [line.split(maxsplit=2) for line in lines] == [
+        ["a:", "speed", "====|==== 2.00"],
+        ["b:", "time", "==  | 0.50"],
+    ]
     assert chart({"a": Result([Figure("without", [1.0])])}) == ""
 
 
 def test_figures_become_a_table_and_data():
     times = [Time("K = 3: ours", 0.002, 0.001)]
-    result = Result([Figure("one", [1.0, 3.0, 2.0], bar=2.5), Figure("two", [5.0], "us")], times, ["a note"])
+    result = Result(
+        [Figure("one", [1.0, 3.0, 2.0], bar=2.5), Figure("two", [5.0], "us")], times, ["a note"]
+    )
     told = text("layer", result)
     assert "\n  a note\n" in told
     assert "2 x    (1 to 3)  bar <= 2.5: met" in told
     assert told.split()[-4:] == ["3:", "ours", "2", "1"]
     data = json.loads(json.dumps(as_data({"layer": result})))
-    assert (data["results"]["layer"][0]["median"], data["results"]["layer"][0]["is_met"]) == (2.0, True)
+    assert (data["results"]["layer"][0]["median"], data["results"]["layer"][0]["is_met"]) == (
+        2.0,
+        True,
+    )
     assert data["notes"]["layer"] == ["a note"]
     assert data["times"]["layer"] == [{"name": "K = 3: ours", "wall": 0.002, "busiest": 0.001}]
     assert "malloc" in data["machine"]
@@ -193,7 +221,10 @@ def test_the_help_says_what_every_benchmark_measures_in_80_columns(capsys, monke
     [
         (["--threads", "0"], "--threads is 1 to"),
         (["--threads", "100000"], "--threads is 1 to"),
-        (["--plot", "no folder/x.png"], "--plot writes to a folder that is there; 'no folder' is not"),
+        (
+            ["--plot", "no folder/x.png"],
+            "--plot writes to a folder that is there; 'no folder' is not",
+        ),
         (["--plot", "x.foo"], "--plot writes .png, .svg or .pdf; got 'x.foo'"),
     ],
 )
@@ -245,7 +276,14 @@ def test_processes_that_this_one_started_are_its_own():
 def test_the_report_says_on_which_kind_of_machine(monkeypatch):
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
     told = machine(is_kept=True)
-    for part in ("torch", "cores", "threads", "family", "AVX", "malloc set by the environment, memory kept between steps"):
+    for part in (
+        "torch",
+        "cores",
+        "threads",
+        "family",
+        "AVX",
+        "malloc set by the environment, memory kept between steps",
+    ):
         assert part in told
 
 
@@ -259,19 +297,34 @@ def test_the_composition_has_one_product_for_each_operation():
 
 
 def test_growth_is_measured_with_memory_kept_too(monkeypatch):
-    monkeypatch.setattr("benchmarks.speed.large._fourfold", lambda bench, n: [Figure(f"time, n = {n}", [4.0], bar=4.3)])
-    monkeypatch.setattr(Bench, "in_fresh_process", lambda bench, *words: [Figure(" ".join(words), [4.0], bar=4.3)])
+    monkeypatch.setattr(
+        "benchmarks.speed.large._fourfold",
+        lambda bench, n: [Figure(f"time, n = {n}", [4.0], bar=4.3)],
+    )
+    monkeypatch.setattr(
+        Bench, "in_fresh_process", lambda bench, *words: [Figure(" ".join(words), [4.0], bar=4.3)]
+    )
     *_, last = growth(Bench(is_quick=True))
     assert (last.name, last.bar) == ("growth --keep-memory, memory kept", None)
 
 
 def test_memory_is_kept_only_where_it_can_be(monkeypatch, capsys):
-    monkeypatch.setitem(BENCHMARKS, "limits", lambda bench: [Figure("kept" if bench.is_kept else "stock", [1.0])])
+    monkeypatch.setitem(
+        BENCHMARKS, "limits", lambda bench: [Figure("kept" if bench.is_kept else "stock", [1.0])]
+    )
     monkeypatch.setattr(incidence, "keep_memory", lambda: False, raising=False)
     assert main(["bench", "limits", "--quick", "--keep-memory"]) == 2
-    assert "--keep-memory needs a system on which `incidence.keep_memory` works" in capsys.readouterr().err
+    assert (
+        "--keep-memory needs a system on which `incidence.keep_memory` works"
+        in capsys.readouterr().err
+    )
     monkeypatch.setattr(incidence, "keep_memory", lambda: True)
-    assert main(["bench", "limits", "--quick", "--keep-memory", f"--threads={torch.get_num_threads()}"]) == 0
+    assert (
+        main(
+            ["bench", "limits", "--quick", "--keep-memory", f"--threads={torch.get_num_threads()}"]
+        )
+        == 0
+    )
     assert "memory kept between steps" in capsys.readouterr().out
 
 
@@ -305,7 +358,9 @@ def test_large_layers_are_measured_in_the_order_of_the_user(monkeypatch):
 
 
 def test_the_command_line_prints_one_json_object(capsys, monkeypatch):
-    monkeypatch.setitem(BENCHMARKS, "limits", lambda bench: [Figure("quick" if bench.is_quick else "slow", [1.0])])
+    monkeypatch.setitem(
+        BENCHMARKS, "limits", lambda bench: [Figure("quick" if bench.is_quick else "slow", [1.0])]
+    )
     threads = torch.get_num_threads()
     try:
         assert main(["bench", "limits", "--quick", "--json", "--threads", "1"]) == 0

@@ -26,10 +26,14 @@ def find_chromium() -> str | None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright: ./run browser installs it")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="the browser tests need playwright: ./run browser installs it"
+    )
     program = find_chromium()
     if program is None:
-        pytest.skip("the browser tests need Chromium: apt-get install chromium, or set CHROMIUM=/path/to/it")
+        pytest.skip(
+            "the browser tests need Chromium: apt-get install chromium, or set CHROMIUM=/path/to/it"
+        )
     with playwright.sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield opened
@@ -50,7 +54,9 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def built(folder: Path, *flags: str) -> Path:
-    subprocess.run([sys.executable, PROJECT / "scripts" / "build_explorer.py", folder, *flags], check=True)
+    subprocess.run(
+        [sys.executable, PROJECT / "scripts" / "build_explorer.py", folder, *flags], check=True
+    )
     return folder
 
 

@@ -17,14 +17,70 @@ from incidence.plot.weights import Sharing
 pytestmark = pytest.mark.browser
 
 MAPS = [
-    *("i -> i", "i -> ", " -> i", "i j -> i j", "i j -> i", "i j -> ", "i -> i j", "i j -> i j k", "i j k -> i j", "i j k -> i j k"),
-    *("(i j) -> i", "(i j) -> (i j)", "{i j} -> {i j}", "{i j} -> i", "[i j] -> [i j]", "i [i j] -> i", "i {i j} -> i {i j}"),
-    *("{i j} {i k} -> {i j} {i k}", "(i j) (j k) -> (i k)", "{i j k} -> {i j}", "{i j k} -> {i j k}", "(i j k) -> (i j k)"),
-    *("i, {i j} -> i, {i j}", "i, {i j}, {i j k} -> i, {i j}, {i j k}", "bond={i j}, contact={i j} -> i", "old={i j} -> new={i j}"),
-    *("i, (i j) -> ", "{i j} i -> i j", "(i j) {j k} -> i", "<i j> -> i", "<i j> -> <i j>", "<i j k> -> <i j>", "i -> <i j>"),
-    *("<i j> -> i, <i j>, <i j k>", "<i j> -> {i j}", "(i j) -> <i j>", "i <i j> -> <i j>", "u:user m:movie -> u:user m:movie"),
-    *("u:user m:movie -> u:user", "u:user v:user m:movie -> m:movie", "v e:edge -> v", "{i:a j:a} k:b -> k:b", "{i ...} -> i"),
-    *("{i ...} -> {i ...}", "i {i ...} -> {i ...}", "i, {i ...} -> i, {i ...}", "i * i -> i", "{i j} * i -> i"),
+    *(
+        "i -> i",
+        "i -> ",
+        " -> i",
+        "i j -> i j",
+        "i j -> i",
+        "i j -> ",
+        "i -> i j",
+        "i j -> i j k",
+        "i j k -> i j",
+        "i j k -> i j k",
+    ),
+    *(
+        "(i j) -> i",
+        "(i j) -> (i j)",
+        "{i j} -> {i j}",
+        "{i j} -> i",
+        "[i j] -> [i j]",
+        "i [i j] -> i",
+        "i {i j} -> i {i j}",
+    ),
+    *(
+        "{i j} {i k} -> {i j} {i k}",
+        "(i j) (j k) -> (i k)",
+        "{i j k} -> {i j}",
+        "{i j k} -> {i j k}",
+        "(i j k) -> (i j k)",
+    ),
+    *(
+        "i, {i j} -> i, {i j}",
+        "i, {i j}, {i j k} -> i, {i j}, {i j k}",
+        "bond={i j}, contact={i j} -> i",
+        "old={i j} -> new={i j}",
+    ),
+    *(
+        "i, (i j) -> ",
+        "{i j} i -> i j",
+        "(i j) {j k} -> i",
+        "<i j> -> i",
+        "<i j> -> <i j>",
+        "<i j k> -> <i j>",
+        "i -> <i j>",
+    ),
+    *(
+        "<i j> -> i, <i j>, <i j k>",
+        "<i j> -> {i j}",
+        "(i j) -> <i j>",
+        "i <i j> -> <i j>",
+        "u:user m:movie -> u:user m:movie",
+    ),
+    *(
+        "u:user m:movie -> u:user",
+        "u:user v:user m:movie -> m:movie",
+        "v e:edge -> v",
+        "{i:a j:a} k:b -> k:b",
+        "{i ...} -> i",
+    ),
+    *(
+        "{i ...} -> {i ...}",
+        "i {i ...} -> {i ...}",
+        "i, {i ...} -> i, {i ...}",
+        "i * i -> i",
+        "{i j} * i -> i",
+    ),
     *("(i j) * (i j) -> (i j)", "<i j> * i -> i", "u:user m:movie * m:movie -> u:user"),
 ]
 THOUSAND = "i j k, i j -> i j k l"
@@ -37,7 +93,9 @@ def page(browser, address):
     opened.problems = []
     opened.asked = []
     opened.on("pageerror", lambda error: opened.problems.append(str(error)))
-    opened.on("console", lambda message: message.type == "error" and opened.problems.append(message.text))
+    opened.on(
+        "console", lambda message: message.type == "error" and opened.problems.append(message.text)
+    )
     opened.context.on("request", lambda request: opened.asked.append(request.url))
     opened.goto(address)
     opened.wait_for_selector("html[data-engine=ready]", timeout=120_000)
@@ -61,7 +119,9 @@ def opens(page, address: str, text: str, **state: int) -> None:
 
 def formulas(page) -> dict[int, str]:
     """The formulas on the page, by number, nearly as the library writes them."""
-    pairs = page.locator(".operation").evaluate_all("all => all.map(one => [one.dataset.number, one.querySelector('.formula').innerText])")
+    pairs = page.locator(".operation").evaluate_all(
+        "all => all.map(one => [one.dataset.number, one.querySelector('.formula').innerText])"
+    )
     return {int(number): " ".join(text.split()) for number, text in pairs}
 
 
@@ -70,11 +130,21 @@ def as_shown(formula: str) -> str:
 
 
 def lit(page) -> set[int]:
-    return {int(n) for n in page.locator("svg.matrix.lit .weight.on").evaluate_all("all => all.map(one => one.dataset.weight)")}
+    return {
+        int(n)
+        for n in page.locator("svg.matrix.lit .weight.on").evaluate_all(
+            "all => all.map(one => one.dataset.weight)"
+        )
+    }
 
 
 def strong(page, part: str) -> set[int]:
-    return {int(n) for n in page.locator(f"#structure .strong.{part}").evaluate_all("all => all.map(one => one.dataset.entry)")}
+    return {
+        int(n)
+        for n in page.locator(f"#structure .strong.{part}").evaluate_all(
+            "all => all.map(one => one.dataset.entry)"
+        )
+    }
 
 
 def test_the_maps_of_these_tests_are_fifty():
@@ -84,8 +154,15 @@ def test_the_maps_of_these_tests_are_fifty():
 def test_typing_a_map_shows_its_dimension_orbits_operations_and_code(page):
     types(page, "{i j} {i k} -> i")
     assert page.inner_text("#count") == "6 operations and 1 bias"
-    assert page.locator("#orbits figcaption code").all_inner_texts() == ["{i j} {i j}", "{i j} {i k}", "i"]
-    assert page.inner_text("#code-python").splitlines()[-1] == 'layer = inc.nn.Linear("{i j} {i k} -> i", in_channels=8, out_channels=16)'
+    assert page.locator("#orbits figcaption code").all_inner_texts() == [
+        "{i j} {i j}",
+        "{i j} {i k}",
+        "i",
+    ]
+    assert (
+        page.inner_text("#code-python").splitlines()[-1]
+        == 'layer = inc.nn.Linear("{i j} {i k} -> i", in_channels=8, out_channels=16)'
+    )
     assert page.inner_text("#code-shell") == 'incidence explain "{i j} {i k} -> i"'
 
 
@@ -120,7 +197,9 @@ def test_a_link_leads_to_the_same_map_nodes_operation_and_entry(browser, page, a
     other.close()
 
 
-@pytest.mark.parametrize("text", ["i {i j -> i", "i j", "i ij -> i", "{i i} -> i", "i j * i, j -> i", "u:user -> u"])
+@pytest.mark.parametrize(
+    "text", ["i {i j -> i", "i j", "i ij -> i", "{i i} -> i", "i j * i, j -> i", "u:user -> u"]
+)
 def test_a_text_that_is_refused_shows_the_message_with_its_caret(page, address, text):
     opens(page, address, "i -> i")
     page.fill("#map", text)
@@ -137,10 +216,21 @@ def test_fifty_maps_have_the_dimension_and_the_formulas_of_the_library(page, add
     for text in MAPS:
         types(page, text)
         told = inc.explain(text).data()
-        biases = f" and {told['num_biases']} bias{'es' * (told['num_biases'] != 1)}" if "num_biases" in told else ""
+        biases = (
+            f" and {told['num_biases']} bias{'es' * (told['num_biases'] != 1)}"
+            if "num_biases" in told
+            else ""
+        )
         kind = "operation" if biases else "product"
-        assert page.inner_text("#count") == f"{told['dimension']} {kind}{'s' * (told['dimension'] != 1)}{biases}", text
-        listed = told["products"] if "products" in told else [o for block in told["blocks"] for o in block["operations"]]
+        assert (
+            page.inner_text("#count")
+            == f"{told['dimension']} {kind}{'s' * (told['dimension'] != 1)}{biases}"
+        ), text
+        listed = (
+            told["products"]
+            if "products" in told
+            else [o for block in told["blocks"] for o in block["operations"]]
+        )
         found = formulas(page)
         assert 0 in found, text  # of long lists those near the window are on the page
         assert found == {number: as_shown(listed[number]["formula"]) for number in found}, text
@@ -152,11 +242,18 @@ def test_fifty_maps_have_the_same_answers_in_the_browser_as_in_the_library(page,
     ask = "async (request) => (await import('./state.js')).answers.ask(...request)"
     for text in MAPS:
         last = (inc.explain(text).map.dimension - 1) // PAGE
-        for request in (["summary", text, 1], ["operations", text, 1, 0], ["operations", text, 1, last]):
+        for request in (
+            ["summary", text, 1],
+            ["operations", text, 1, 0],
+            ["operations", text, 1, last],
+        ):
             assert page.evaluate(ask, request) == json.loads(reply(json.dumps(request))), request
 
 
-@pytest.mark.parametrize("text", ["i j -> i j", "<i j> -> i, <i j>, <i j k>", "u:user m:movie -> u:user", "{i j} * i -> i"])
+@pytest.mark.parametrize(
+    "text",
+    ["i j -> i j", "<i j> -> i, <i j>, <i j k>", "u:user m:movie -> u:user", "{i j} * i -> i"],
+)
 def test_at_few_nodes_the_dimension_is_the_exact_one(page, address, text):
     opens(page, address, text)
     m = inc.explain(text).map
@@ -170,7 +267,12 @@ def test_pointing_at_a_place_lights_up_its_weight_everywhere(page, address):
     page.wait_for_selector("svg.matrix")
     sharing = Sharing.of(inc.EquivariantMap("(i j) -> i j"), 4)
     page.focus("svg.matrix")
-    for row, column, key in [(0, 0, None), (1, 0, "ArrowDown"), (1, 1, "ArrowRight"), (2, 1, "ArrowDown")]:
+    for row, column, key in [
+        (0, 0, None),
+        (1, 0, "ArrowDown"),
+        (1, 1, "ArrowRight"),
+        (2, 1, "ArrowDown"),
+    ]:
         if key is not None:
             page.keyboard.press(key)
         assert lit(page) == {sharing.at(row, column).number}
@@ -179,18 +281,30 @@ def test_pointing_at_a_place_lights_up_its_weight_everywhere(page, address):
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("i j -> i j", 9), ("{i j} -> {i j}", 1), ("<i j> -> i, <i j>, <i j k>", 1), ("i, {i j} -> i", 2)]
+    ("text", "number"),
+    [
+        ("i j -> i j", 9),
+        ("{i j} -> {i j}", 1),
+        ("<i j> -> i, <i j>, <i j k>", 1),
+        ("i, {i j} -> i", 2),
+    ],
 )
-def test_an_operation_lights_up_the_places_it_reaches_and_the_entries_it_reads(page, address, text, number):
+def test_an_operation_lights_up_the_places_it_reaches_and_the_entries_it_reads(
+    page, address, text, number
+):
     opens(page, address, text, op=number)
     page.wait_for_selector("svg.matrix.lit")
     m = inc.EquivariantMap(text)
     factors = pool_to_orbit(m, number)
     sharing = Sharing.of(m, 4)
-    weights = [[sharing.at(r, c) for c in range(len(sharing.columns))] for r in range(len(sharing.rows))]
+    weights = [
+        [sharing.at(r, c) for c in range(len(sharing.columns))] for r in range(len(sharing.rows))
+    ]
     assert lit(page) == set(factors) & {w.number for row in weights for w in row if w}
     [row] = strong(page, "writes")
-    assert strong(page, "reads") == {c for c, weight in enumerate(weights[row]) if weight and weight.number in factors}
+    assert strong(page, "reads") == {
+        c for c, weight in enumerate(weights[row]) if weight and weight.number in factors
+    }
 
 
 def test_a_product_lights_up_the_entries_of_its_operands(page, address):
@@ -201,7 +315,11 @@ def test_a_product_lights_up_the_entries_of_its_operands(page, address):
     page.wait_for_selector("#structure .strong.reads", state="attached")
     graphs = page.locator("#structure figure")
     assert graphs.locator("figcaption").all_inner_texts() == ["x1[(i j)]", "x2[i]", "y[i]"]
-    assert [graphs.nth(k).locator(".strong").count() for k in range(3)] == [3, 3, 1]  # node 0 has three others
+    assert [graphs.nth(k).locator(".strong").count() for k in range(3)] == [
+        3,
+        3,
+        1,
+    ]  # node 0 has three others
     assert page.is_hidden("#matrix-panel")
     page.click("#fewer")
     page.wait_for_selector("#structure .node text:text-is('3')", state="detached")
@@ -228,7 +346,9 @@ def test_a_thousand_operations_are_there_and_few_of_them_are_on_the_page(page, a
     assert page.locator(".operation").count() < 300
     with capsys.disabled():
         worst = page.evaluate("Math.max(...window.gaps)")
-        print(f"\n{dimension:,} operations: from typing to result {took:.0f} ms; longest pause of the page {worst:.0f} ms")
+        print(
+            f"\n{dimension:,} operations: from typing to result {took:.0f} ms; longest pause of the page {worst:.0f} ms"
+        )
 
 
 def test_typing_on_while_python_thinks_shows_what_was_typed_last(page, address):
@@ -237,10 +357,14 @@ def test_typing_on_while_python_thinks_shows_what_was_typed_last(page, address):
     page.wait_for_selector("html[data-engine=busy]")
     for text in ("i j k l -> i j k l", "i j k -> i j", "(i j) -> (i j) j"):
         page.fill("#map", text)
-    page.wait_for_selector("html[data-engine=loading]")  # nobody waits for what was typed first: its worker is left behind
+    page.wait_for_selector(
+        "html[data-engine=loading]"
+    )  # nobody waits for what was typed first: its worker is left behind
     page.wait_for_selector("html[data-engine=ready]", timeout=120_000)
     shown(page, "(i j) -> (i j) j")
-    assert page.inner_text("#count").startswith(f"{inc.EquivariantMap('(i j) -> (i j) j').dimension} operations")
+    assert page.inner_text("#count").startswith(
+        f"{inc.EquivariantMap('(i j) -> (i j) j').dimension} operations"
+    )
 
 
 def test_open_faces_have_a_bound_that_can_be_set(page, address):
@@ -260,7 +384,11 @@ def test_all_that_can_be_used_can_be_reached_by_tab_and_has_a_name(page, address
     met = []
     for _ in range(60):
         page.keyboard.press("Tab")
-        met.append(page.evaluate("(() => { const one = document.activeElement; return one.id || one.classList[0] || one.tagName })()"))
+        met.append(
+            page.evaluate(
+                "(() => { const one = document.activeElement; return one.id || one.classList[0] || one.tagName })()"
+            )
+        )
         if met[-1] == "BODY":
             break
     for wanted in ("link", "example", "fewer", "more", "matrix", "operation"):
@@ -284,7 +412,13 @@ def test_arrow_keys_go_from_operation_to_operation(page, address):
 
 
 @pytest.mark.parametrize(
-    "text", ["i j -> i j", "i, {i j}, {i j k} -> i, {i j}, {i j k}", "i j * i j -> i j", "u:user m:movie -> u:user m:movie"]
+    "text",
+    [
+        "i j -> i j",
+        "i, {i j}, {i j k} -> i, {i j}, {i j k}",
+        "i j * i j -> i j",
+        "u:user m:movie -> u:user m:movie",
+    ],
 )
 def test_nothing_is_wider_than_a_phone(browser, bare_address, text):
     phone = browser.new_page(viewport={"width": 400, "height": 800}, has_touch=True, is_mobile=True)
@@ -299,7 +433,9 @@ def test_nothing_is_wider_than_a_phone(browser, bare_address, text):
     phone.close()
 
 
-@pytest.mark.parametrize(("scheme", "theme", "other"), [("light", LIGHT, DARK), ("dark", DARK, LIGHT)])
+@pytest.mark.parametrize(
+    ("scheme", "theme", "other"), [("light", LIGHT, DARK), ("dark", DARK, LIGHT)]
+)
 def test_the_colours_follow_the_system_and_the_switch(browser, bare_address, scheme, theme, other):
     context = browser.new_context(color_scheme=scheme)
     opened = context.new_page()

@@ -45,10 +45,24 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from incidence.train.report import tell
 
     folder = tmp_path_factory.mktemp("report")
-    names = ["Neoplasms benign, malignant and unspecified", "CT_TOX_of_a_name_without_blanks", "Eye disorders"]
+    names = [
+        "Neoplasms benign, malignant and unspecified",
+        "CT_TOX_of_a_name_without_blanks",
+        "Eye disorders",
+    ]
     rows = [f"{SMILES[k % 4]},{k % 2},{k // 2 % 2},{k // 4 % 2}" for k in range(80)]
-    (folder / "labels.csv").write_text("\n".join([f'smiles,"{names[0]}",{names[1]},{names[2]}', *rows]) + "\n")
-    run = train({"data": str(folder / "labels.csv"), "out": str(folder / "run"), "epochs": 1, "hidden": 4, "depth": 1})
+    (folder / "labels.csv").write_text(
+        "\n".join([f'smiles,"{names[0]}",{names[1]},{names[2]}', *rows]) + "\n"
+    )
+    run = train(
+        {
+            "data": str(folder / "labels.csv"),
+            "out": str(folder / "run"),
+            "epochs": 1,
+            "hidden": 4,
+            "depth": 1,
+        }
+    )
     assert run is not None
     tell(run)
     return run.folder.report
@@ -63,7 +77,9 @@ def test_a_report_fits_a_phone_and_all_numbers_are_seen_at_once(browser: Any, re
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_molecules_are_seen_in_the_light_and_in_the_dark(scheme: str, browser: Any, report: Path) -> None:
+def test_molecules_are_seen_in_the_light_and_in_the_dark(
+    scheme: str, browser: Any, report: Path
+) -> None:
     page = browser.new_page(color_scheme=scheme)
     page.goto(report.as_uri())
     assert 1.9 < page.evaluate(CONTRAST) < 99  # phosphorus and sulphur are the palest

@@ -33,8 +33,12 @@ TOO_WIDE = """() => {
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built."""
     folder = tmp_path_factory.mktemp("site")
-    pytest.importorskip("furo", reason="the site is built by Sphinx and furo: ./run test installs them")
-    subprocess.run([sys.executable, "-m", "sphinx", "-q", "-b", "html", PROJECT / "docs", folder], check=True)
+    pytest.importorskip(
+        "furo", reason="the site is built by Sphinx and furo: ./run test installs them"
+    )
+    subprocess.run(
+        [sys.executable, "-m", "sphinx", "-q", "-b", "html", PROJECT / "docs", folder], check=True
+    )
     return folder
 
 
@@ -76,12 +80,16 @@ def test_no_page_asks_for_anything_outside_of_the_site(site: Path, phone: Any) -
 
 def test_formulas_are_drawn_by_the_browser(site: Path, phone: Any) -> None:
     phone.goto((site / "reference" / "nn.html").as_uri())
-    sizes = phone.evaluate("[...document.querySelectorAll('math')].map(m => m.getBoundingClientRect().height)")
+    sizes = phone.evaluate(
+        "[...document.querySelectorAll('math')].map(m => m.getBoundingClientRect().height)"
+    )
     assert len(sizes) > 10
     assert min(sizes) > 5
 
 
-def test_heads_of_tables_are_seen_and_those_of_wide_ones_are_beside_the_cells_on_a_phone(site: Path, phone: Any, dark: Any) -> None:
+def test_heads_of_tables_are_seen_and_those_of_wide_ones_are_beside_the_cells_on_a_phone(
+    site: Path, phone: Any, dark: Any
+) -> None:
     seen = "selector => document.querySelector(selector).getBoundingClientRect().height > 5"
     for page, head, beside in ((dark, True, False), (phone, False, True)):
         page.goto((site / "learning.html").as_uri())

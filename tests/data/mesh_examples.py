@@ -9,7 +9,10 @@ from incidence.structure.example import Example
 CUBE_POINTS = [[float(x), float(y), float(z)] for x in (0, 1) for y in (0, 1) for z in (0, 1)]
 CUBE_QUADS = [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
 CUBE_FACES = [[q[0], q[k], q[k + 1]] for q in CUBE_QUADS for k in (1, 2)]
-TETRAHEDRON = ([[1.0, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]], [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])
+TETRAHEDRON = (
+    [[1.0, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]],
+    [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]],
+)
 GOLDEN = (1 + 5**0.5) / 2
 
 
@@ -27,10 +30,18 @@ def tetrahedron() -> Example:
 
 
 def icosahedron() -> Example:
-    points = torch.tensor([[0, a, b * GOLDEN] for a in (1, -1) for b in (1, -1)], dtype=torch.float64)
+    points = torch.tensor(
+        [[0, a, b * GOLDEN] for a in (1, -1) for b in (1, -1)], dtype=torch.float64
+    )
     points = torch.cat([points.roll(k, 1) for k in range(3)])
     near = (torch.cdist(points, points) - 2).abs() < 1e-6
-    faces = [[i, j, k] for i in range(12) for j in range(i) for k in range(j) if near[i, j] and near[j, k] and near[i, k]]
+    faces = [
+        [i, j, k]
+        for i in range(12)
+        for j in range(i)
+        for k in range(j)
+        if near[i, j] and near[j, k] and near[i, k]
+    ]
     return example_of(points, faces)
 
 
@@ -46,11 +57,18 @@ def grid_faces(rows: int, columns: int, is_closed: bool = False) -> list[list[in
 
 
 def grid(size: int = 4) -> Example:
-    return example_of([[float(r), float(c), 0.0] for r in range(size) for c in range(size)], grid_faces(size, size))
+    return example_of(
+        [[float(r), float(c), 0.0] for r in range(size) for c in range(size)],
+        grid_faces(size, size),
+    )
 
 
 def torus(rows: int = 6, columns: int = 9) -> Example:
-    r, c = torch.meshgrid(torch.arange(rows) * 2 * torch.pi / rows, torch.arange(columns) * 2 * torch.pi / columns, indexing="ij")
+    r, c = torch.meshgrid(
+        torch.arange(rows) * 2 * torch.pi / rows,
+        torch.arange(columns) * 2 * torch.pi / columns,
+        indexing="ij",
+    )
     out = 3 + r.cos()
     points = torch.stack([out * c.cos(), out * c.sin(), r.sin()], -1).view(-1, 3).double()
     return example_of(points, grid_faces(rows, columns, is_closed=True))

@@ -16,7 +16,10 @@ from incidence.structure import Structure
 
 
 def examples(targets: list[Tensor]) -> list[inc.Example]:
-    return [inc.Example(Structure(2, {}), {"i": torch.full((2, 1), float(k))}, t) for k, t in enumerate(targets)]
+    return [
+        inc.Example(Structure(2, {}), {"i": torch.full((2, 1), float(k))}, t)
+        for k, t in enumerate(targets)
+    ]
 
 
 def numbers(*values: int) -> Tensor:
@@ -46,15 +49,22 @@ def test_every_class_is_represented_in_what_is_drawn():
 
 def test_the_draw_depends_on_its_seed_alone():
     data = classes()
-    assert torch.equal(data.with_parts(0.2, 1).split().validation, data.with_parts(0.2, 1).split().validation)
-    assert not torch.equal(data.with_parts(0.2, 1).split().validation, data.with_parts(0.2, 2).split().validation)
+    assert torch.equal(
+        data.with_parts(0.2, 1).split().validation, data.with_parts(0.2, 1).split().validation
+    )
+    assert not torch.equal(
+        data.with_parts(0.2, 1).split().validation, data.with_parts(0.2, 2).split().validation
+    )
 
 
 def test_a_validation_part_that_is_there_is_not_drawn_anew():
     data = classes()
     split = Split(numbers(0, 1, 2), numbers(3), numbers(4))
     fixed = DataSet("mine", data.examples, data.task, (split,), "example")
-    with pytest.raises(IncidenceError, match="'mine' has a validation part of its own, so none is drawn: leave out --validation"):
+    with pytest.raises(
+        IncidenceError,
+        match="'mine' has a validation part of its own, so none is drawn: leave out --validation",
+    ):
         fixed.with_parts(0.5)
     assert fixed.with_parts().splits == (split,)
 
@@ -63,7 +73,9 @@ def test_at_least_one_is_drawn():
     assert len(classes().with_parts(0.001).split().validation) == 1
 
 
-@pytest.mark.parametrize(("number", "message"), [(1, r"the data set 'mine' has splits 0 to 0; got 1"), (-1, "got -1")])
+@pytest.mark.parametrize(
+    ("number", "message"), [(1, r"the data set 'mine' has splits 0 to 0; got 1"), (-1, "got -1")]
+)
 def test_a_split_that_is_not_there_is_refused(number, message):
     with pytest.raises(IncidenceError, match=message):
         classes().split(number)
@@ -85,8 +97,17 @@ def test_parts_are_the_examples_of_a_split():
 def test_parts_of_one_structure_have_targets_of_some_entries_alone(is_classes):
     target = numbers(1, 0, 1, 0) if is_classes else torch.tensor([[1.0], [2], [3], [4]])
     example = inc.Example(Structure(4, {}), {"i": torch.ones(4, 1)}, {"i": target})
-    task = Task("classification", ("a", "b"), "i") if is_classes else Task("regression", ("y",), "i")
-    data = DataSet("one", [example], task, (Split(numbers(0, 3), numbers(), numbers(2)),), "example", is_transductive=True)
+    task = (
+        Task("classification", ("a", "b"), "i") if is_classes else Task("regression", ("y",), "i")
+    )
+    data = DataSet(
+        "one",
+        [example],
+        task,
+        (Split(numbers(0, 3), numbers(), numbers(2)),),
+        "example",
+        is_transductive=True,
+    )
     train, validation, test = data.parts(data.splits[0])
     assert validation == []
     known = [(e.target["i"] >= 0).flatten().tolist() for e in (train[0], test[0])]
@@ -112,7 +133,10 @@ def test_every_reader_reads_files_with_some_suffix(name):
 
 
 def test_unknown_names_are_refused_and_the_known_ones_listed():
-    with pytest.raises(IncidenceError, match=r"'mnist' is no data set and no file or folder\. Data sets: solubility, and `pyg:CLASS/NAME`"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"'mnist' is no data set and no file or folder\. Data sets: solubility, and `pyg:CLASS/NAME`",
+    ):
         load("mnist")
     with pytest.raises(IncidenceError, match="no reader 'jpeg'; there are: example, graph"):
         reader("jpeg")
@@ -127,7 +151,9 @@ def test_names_are_loaded_on_first_use():
         "print('train' in dir(t), 'Config' in dir(t)); "
         "t.Config; print('Config' in vars(t), 'resume' in vars(t), 'torch' in sys.modules)"
     )
-    said = subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], check=True, capture_output=True, text=True
+    ).stdout
     assert said.splitlines() == ["False False", "True True", "True False False"]
 
 
@@ -144,7 +170,10 @@ def test_a_data_set_prints_as_a_line():
         "DataSet('solubility': 1282 examples; train 923, validation 102, test 257; regression of solubility; features i: ["
     )
     assert len(text) < 300
-    assert repr(classes()) == "DataSet('mine': 40 examples; train 32, validation 0, test 8; classification of 2 classes; features i: [1])"
+    assert (
+        repr(classes())
+        == "DataSet('mine': 40 examples; train 32, validation 0, test 8; classification of 2 classes; features i: [1])"
+    )
     many = Task("regression", tuple(f"number {k}" for k in range(99)), at="i")
     folds = repr(DataSet("mine", [], many, classes().splits * 9, "example"))
     assert "9 splits, the first train 32" in folds

@@ -29,7 +29,11 @@ def read_molecules(path, errors):
     for number, molecule in enumerate(read_sdf(path, errors)):
         example = molecule.example()
         features = {key: example.features[key].float() for key in ("i", "{i j}")}
-        yield Read(f"{path.name} {number}", inc.Example(example.structure, features), properties=molecule.properties)
+        yield Read(
+            f"{path.name} {number}",
+            inc.Example(example.structure, features),
+            properties=molecule.properties,
+        )
 
 
 SDF = Reader((".sdf", ".sdf.gz"), read_molecules)
@@ -59,7 +63,12 @@ def molecules(path, values, name="SOL"):
 
 def test_a_table_of_numbers_is_regression(tmp_path):
     data = load(table(tmp_path, "file,y\ng0.edges,1.5\ng1.edges,\ng2.edges,nan\ng3.edges,-2\n"))
-    assert (data.task.kind, data.task.names, data.reader, data.metric) == ("regression", ("y",), "graph", "rmse")
+    assert (data.task.kind, data.task.names, data.reader, data.metric) == (
+        "regression",
+        ("y",),
+        "graph",
+        "rmse",
+    )
     assert [example.structure.num_nodes for example in data.examples] == [2, 3, 4, 5]
     targets = torch.stack([example.target for example in data.examples])
     assert torch.equal(targets[[0, 3]], torch.tensor([[1.5], [-2.0]]))
@@ -77,7 +86,11 @@ def test_several_columns_are_several_numbers_and_one_may_be_chosen(tmp_path):
 def test_text_is_classes_and_so_are_numbers_if_asked(tmp_path):
     table(tmp_path, "file,kind,n\ng0.edges,ring,10\ng1.edges,chain,9\ng2.edges,,10\n")
     data = load(tmp_path, target="kind")
-    assert (data.task.kind, data.task.names, data.metric) == ("classification", ("chain", "ring"), "accuracy")
+    assert (data.task.kind, data.task.names, data.metric) == (
+        "classification",
+        ("chain", "ring"),
+        "accuracy",
+    )
     assert [int(example.target) for example in data.examples] == [1, 0, -1]
     data = load(tmp_path, target="n", task="classification")
     assert data.task.names == ("9", "10")
@@ -85,7 +98,10 @@ def test_text_is_classes_and_so_are_numbers_if_asked(tmp_path):
 
 
 def test_the_split_column_is_kept(tmp_path):
-    table(tmp_path, "file,y,split\ng0.edges,1,train\ng1.edges,2,Test\ng2.edges,3,val\ng3.edges,4,train\n")
+    table(
+        tmp_path,
+        "file,y,split\ng0.edges,1,train\ng1.edges,2,Test\ng2.edges,3,val\ng3.edges,4,train\n",
+    )
     assert [part.tolist() for part in load(tmp_path).splits[0]] == [[0, 3], [2], [1]]
 
 
@@ -105,8 +121,14 @@ def test_a_share_for_validation_is_honoured_where_the_split_is_by_chance(tmp_pat
 
 
 def test_a_share_for_validation_is_refused_where_that_part_is_told(tmp_path):
-    table(tmp_path, "file,y,split\ng0.edges,1,train\ng1.edges,2,test\ng2.edges,3,val\ng3.edges,4,train\n")
-    with pytest.raises(IncidenceError, match="has a validation part of its own, so none is drawn: leave out --validation"):
+    table(
+        tmp_path,
+        "file,y,split\ng0.edges,1,train\ng1.edges,2,test\ng2.edges,3,val\ng3.edges,4,train\n",
+    )
+    with pytest.raises(
+        IncidenceError,
+        match="has a validation part of its own, so none is drawn: leave out --validation",
+    ):
         load(tmp_path, validation=0.5)
 
 
@@ -118,13 +140,19 @@ def test_several_targets_are_divided_by_commas(tmp_path):
 @pytest.mark.parametrize("name", ["file", "split"])
 def test_columns_that_are_no_targets_are_refused_as_such(tmp_path, name):
     table(tmp_path, "file,y,split\ng0.edges,1,train\ng1.edges,2,test\n")
-    with pytest.raises(IncidenceError, match=f"has no column `{name}` of targets; it has: file, y, split"):
+    with pytest.raises(
+        IncidenceError, match=f"has no column `{name}` of targets; it has: file, y, split"
+    ):
         load(tmp_path, target=name)
 
 
 @pytest.mark.parametrize(
     ("options", "flag"),
-    [({"target": "y"}, "--target"), ({"reader": "graph"}, "--reader"), ({"a": 1}, "--data-options")],
+    [
+        ({"target": "y"}, "--target"),
+        ({"reader": "graph"}, "--reader"),
+        ({"a": 1}, "--data-options"),
+    ],
 )
 def test_saved_examples_take_no_options_of_other_files(tmp_path, options, flag):
     with pytest.raises(IncidenceError, match=f"has its own targets and features: leave out {flag}"):
@@ -133,9 +161,14 @@ def test_saved_examples_take_no_options_of_other_files(tmp_path, options, flag):
 
 def test_options_that_a_reader_does_not_take_are_refused(tmp_path):
     table(tmp_path, "file,y\ng0.edges,1\ng1.edges,2\n")
-    with pytest.raises(IncidenceError, match="the reader 'graph' has no option `label`: it takes labels, degrees"):
+    with pytest.raises(
+        IncidenceError, match="the reader 'graph' has no option `label`: it takes labels, degrees"
+    ):
         load(tmp_path, label=3)
-    with pytest.raises(IncidenceError, match="the option `labels` of the reader 'graph' is a whole number or a list, and cannot be 'many'"):
+    with pytest.raises(
+        IncidenceError,
+        match="the option `labels` of the reader 'graph' is a whole number or a list, and cannot be 'many'",
+    ):
         load(tmp_path, labels="many")
 
 
@@ -166,20 +199,40 @@ def test_options_go_to_the_reader(tmp_path):
         ("file,y\ng0.edges,1\nh.edges,2\n", {}, r"lists .*h.edges', and there is no such file"),
         ('file,y\n"a\nb.edges",1\n', {}, r"lists .*a\\nb.edges', and there is no such file"),
         ("file,y\ng0.edges,\ng1.edges,NaN\n", {}, "all values of the target `y` are missing"),
-        ("file,y\ng0.edges,1\ng1.edges,low\n", {}, "the target `y` has numbers and text, such as 'low'"),
-        ("file,y\ng0.edges,1\ng1.edges,low\n", {"task": "regression"}, "finite number for regression; got 'low'"),
+        (
+            "file,y\ng0.edges,1\ng1.edges,low\n",
+            {},
+            "the target `y` has numbers and text, such as 'low'",
+        ),
+        (
+            "file,y\ng0.edges,1\ng1.edges,low\n",
+            {"task": "regression"},
+            "finite number for regression; got 'low'",
+        ),
         ("file,y\ng0.edges,inf\n", {}, "finite number for regression; got 'inf'"),
-        ("file,y\ng0.edges,1\n", {"task": "ranking"}, "the task is classification, multilabel, regression or links; got 'ranking'"),
+        (
+            "file,y\ng0.edges,1\n",
+            {"task": "ranking"},
+            "the task is classification, multilabel, regression or links; got 'ranking'",
+        ),
         ("file,a,b\ng0.edges,1,low\n", {}, "the target `b` has classes, which are predicted alone"),
         ("file,y,split\ng0.edges,1,holdout\n", {}, "train, validation or test; got 'holdout'"),
         ("file,y,split\ng0.edges,1,test\n", {}, "none is left for training"),
         ("file,y\ntargets.csv,1\n", {"reader": "nothing"}, "no reader 'nothing'"),
-        ("file,y\nREADME,1\n", {}, r"no reader reads .*README; by suffix there are: .*graph \(\.edges"),
+        (
+            "file,y\nREADME,1\n",
+            {},
+            r"no reader reads .*README; by suffix there are: .*graph \(\.edges",
+        ),
         ("file,y\nmany.g6,1\n", {}, "many.g6 has 2 examples, and a row of targets.csv is for one"),
         ("file,y\nmany.g6,1\nsaved.npz,2\n", {}, "they need different readers: give --reader"),
         ("file,y\nbad.g6,1\n", {}, r"bad.g6, line 1"),
         ("file,y\nempty.g6,1\n", {}, r"empty.g6 has no example"),
-        ("file,y\ng0.edges,1\nw.edges,1\n", {}, r"for `\{i j\}`, g0.edges has 1 features and w.edges has 2 features"),
+        (
+            "file,y\ng0.edges,1\nw.edges,1\n",
+            {},
+            r"for `\{i j\}`, g0.edges has 1 features and w.edges has 2 features",
+        ),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(tmp_path, text, options, problem):
@@ -197,7 +250,12 @@ def test_tables_that_do_not_fit_are_refused(tmp_path, text, options, problem):
         load(tmp_path, **options)
 
 
-OUTSIDE = {"a folder above": "../g.edges", "a full path": "{}/g.edges", "a link": "link.edges", "a loop": "loop.edges"}
+OUTSIDE = {
+    "a folder above": "../g.edges",
+    "a full path": "{}/g.edges",
+    "a link": "link.edges",
+    "a loop": "loop.edges",
+}
 
 
 @pytest.mark.parametrize("name", OUTSIDE.values(), ids=OUTSIDE)
@@ -208,7 +266,9 @@ def test_files_outside_the_folder_of_their_table_need_leave(tmp_path, name):
     (folder / "loop.edges").symlink_to(folder / "loop.edges")
     (folder / "targets.csv").write_text(f"file,y\n{name.format(tmp_path)},1\n")
     told = r"which is not below its folder\. If that is meant, give outside=True, or --data-options"
-    with pytest.raises(IncidenceError, match=told if "loop" not in name else f"{told}|there is no such file"):  # by the version of Python
+    with pytest.raises(
+        IncidenceError, match=told if "loop" not in name else f"{told}|there is no such file"
+    ):  # by the version of Python
         load(folder)
     if "loop" not in name:
         assert load(folder, outside=True).examples[0].structure.num_nodes == 3
@@ -246,13 +306,18 @@ def test_no_name_however_odd_is_more_than_no_data(name):
 
 def test_a_table_that_is_no_text_is_named(tmp_path):
     (tmp_path / "targets.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(IncidenceError, match=r"targets.csv cannot be read .it has bytes that are 0.: get the file again"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"targets.csv cannot be read .it has bytes that are 0.: get the file again",
+    ):
         load(tmp_path)
 
 
 def test_two_readers_of_one_suffix_are_asked_about(tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, "again", READERS["graph"])
-    with pytest.raises(IncidenceError, match="the readers graph, again would all do: give --reader"):
+    with pytest.raises(
+        IncidenceError, match="the readers graph, again would all do: give --reader"
+    ):
         load(table(tmp_path, "file,y\ng0.edges,1\n"))
 
 
@@ -287,12 +352,16 @@ def test_train_and_test_folders_are_the_split(tmp_path):
 
 def test_folders_without_files_are_refused(tmp_path):
     (tmp_path / "a").mkdir()
-    with pytest.raises(IncidenceError, match=r"have no files to read; suffixes that can be read are .*\.edges"):
+    with pytest.raises(
+        IncidenceError, match=r"have no files to read; suffixes that can be read are .*\.edges"
+    ):
         load(tmp_path)
 
 
 def test_an_unknown_layout_is_refused(tmp_path):
-    with pytest.raises(IncidenceError, match=r"is no data set: a folder of your own has targets.csv"):
+    with pytest.raises(
+        IncidenceError, match=r"is no data set: a folder of your own has targets.csv"
+    ):
         load(tmp_path)
     with pytest.raises(IncidenceError, match=r"nothing' is no data set and no file or folder"):
         load(tmp_path / "nothing")
@@ -325,7 +394,10 @@ def test_sdf_files_that_do_not_fit_are_refused(tmp_path, sdf_reader):
     with pytest.raises(IncidenceError, match="has no property `LOG`; it has: other, SOL"):
         load(path, target="LOG")
     molecules(tmp_path / "more.sdf", ["1"])
-    with pytest.raises(IncidenceError, match=r"several files of molecules: name one of them, or call them train.sdf and test.sdf"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"several files of molecules: name one of them, or call them train.sdf and test.sdf",
+    ):
         load(tmp_path, target="SOL")
 
 
@@ -334,7 +406,10 @@ def test_sdf_files_that_do_not_fit_are_refused(tmp_path, sdf_reader):
 
 def saved(path, targets, **features):
     structure = inc.Structure(3, {"{i j}": [[1, 0], [2, 1]]})
-    examples = [inc.Example(structure, {"i": torch.ones(3, 2, dtype=torch.long), **features}, target=target) for target in targets]
+    examples = [
+        inc.Example(structure, {"i": torch.ones(3, 2, dtype=torch.long), **features}, target=target)
+        for target in targets
+    ]
     inc.collate(examples).save(path)
     return path
 
@@ -342,7 +417,11 @@ def saved(path, targets, **features):
 def test_saved_examples_with_whole_numbers_are_classes(tmp_path):
     saved(tmp_path / "examples.npz", [0, 2, 1, -1])
     data = load(tmp_path)
-    assert (data.task.kind, data.task.names, data.reader) == ("classification", ("class 0", "class 1", "class 2"), "example")
+    assert (data.task.kind, data.task.names, data.reader) == (
+        "classification",
+        ("class 0", "class 1", "class 2"),
+        "example",
+    )
     assert [int(example.target) for example in data.examples] == [0, 2, 1, -1]
     assert data.examples[0].features["i"].dtype == torch.float32
     assert data.examples[0].structure["{i j}"].T.tolist() == [[0, 1], [1, 2]]
@@ -379,14 +458,30 @@ def test_the_reader_of_saved_examples_gives_each_of_a_batch(tmp_path):
     ("targets", "options", "problem"),
     [
         ([None, None], {}, "an example has no target"),
-        ([{"i": torch.zeros(3), "{i j}": torch.zeros(2)}], {}, r"belong to one pattern; these belong to 'i', '\{i j\}'"),
+        (
+            [{"i": torch.zeros(3), "{i j}": torch.zeros(2)}],
+            {},
+            r"belong to one pattern; these belong to 'i', '\{i j\}'",
+        ),
         ([0.5, 1.5], {"task": "classification"}, "classes are the integers 0, 1"),
         ([-1, -1], {}, "classes are the integers"),
         ([float("nan"), float("nan")], {}, "all targets are missing"),
         ([float("inf"), 1.0], {}, "example 0: the target is infinite"),
-        ([torch.zeros(2, 2), torch.zeros(2, 2)], {}, r"example 0: the target has the shape \[2\], for target 0, target 1; got \[2, 2\]"),
-        ([torch.tensor([0, 2])] * 2, {}, r"example 0: a class is an integer; got torch.int64 of shape \[2\]"),
-        ([1, 2], {"task": "other"}, "the task is classification, multilabel, regression or links; got 'other'"),
+        (
+            [torch.zeros(2, 2), torch.zeros(2, 2)],
+            {},
+            r"example 0: the target has the shape \[2\], for target 0, target 1; got \[2, 2\]",
+        ),
+        (
+            [torch.tensor([0, 2])] * 2,
+            {},
+            r"example 0: a class is an integer; got torch.int64 of shape \[2\]",
+        ),
+        (
+            [1, 2],
+            {"task": "other"},
+            "the task is classification, multilabel, regression or links; got 'other'",
+        ),
     ],
 )
 def test_saved_targets_that_do_not_fit_are_refused(tmp_path, targets, options, problem):
@@ -396,7 +491,10 @@ def test_saved_targets_that_do_not_fit_are_refused(tmp_path, targets, options, p
 
 def test_features_that_are_no_numbers_are_refused(tmp_path):
     path = saved(tmp_path / "a.npz", [0, 1], **{"{i j}": torch.full((2, 1), torch.nan)})
-    with pytest.raises(IncidenceError, match=r"a.npz 0: the features of `\{i j\}` have values that are no finite numbers"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"a.npz 0: the features of `\{i j\}` have values that are no finite numbers",
+    ):
         load(path)
 
 
@@ -409,22 +507,32 @@ def test_a_file_that_is_no_saved_example_is_named(tmp_path):
 @pytest.mark.parametrize("target", [2.5, True, ["SOL", None]], ids=str)
 def test_a_target_of_files_is_a_name(tmp_path, target):
     with pytest.raises(
-        IncidenceError, match=r"the target of files is the name of a column or property, or a list of names; got .*target='SOL'"
+        IncidenceError,
+        match=r"the target of files is the name of a column or property, or a list of names; got .*target='SOL'",
     ):
         load(table(tmp_path, "file,a\ng0.edges,1\n"), target=target)
 
 
 def test_columns_of_frames_may_be_called_by_numbers():
     pandas = pytest.importorskip("pandas")
-    data = load(pandas.DataFrame({0: ["CCO", "CCC", "CCN"], 7: [1.5, 2.5, 0.5], 8: [1.0, 2.0, 0.0]}), target=7)
-    assert (data.task.names, [float(one.target) for one in data.examples]) == (("7",), [1.5, 2.5, 0.5])
+    data = load(
+        pandas.DataFrame({0: ["CCO", "CCC", "CCN"], 7: [1.5, 2.5, 0.5], 8: [1.0, 2.0, 0.0]}),
+        target=7,
+    )
+    assert (data.task.names, [float(one.target) for one in data.examples]) == (
+        ("7",),
+        [1.5, 2.5, 0.5],
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ({"seed": "x"}, "the seed is a whole number; got 'x'"),
-        ({"tables": 5}, "`tables` are paths of tables or data frames, one or several, or a dict of them; got 5"),
+        (
+            {"tables": 5},
+            "`tables` are paths of tables or data frames, one or several, or a dict of them; got 5",
+        ),
         ({"tables": [5]}, "`tables` are paths of tables"),
     ],
     ids=str,
@@ -436,15 +544,25 @@ def test_options_of_tables_that_are_something_else_are_refused(tmp_path, options
 
 
 def test_ratings_divided_by_double_colons_are_read(tmp_path):
-    (tmp_path / "ratings.dat").write_text("1::10::5::978300760\n1::20::3::978302109\n2::10::4::978301968\n")
+    (tmp_path / "ratings.dat").write_text(
+        "1::10::5::978300760\n1::20::3::978302109\n2::10::4::978301968\n"
+    )
     data = load(tmp_path / "ratings.dat", target="3", keys=["1", "2"])
-    assert {sort: len(names) for sort, names in data.completion.names.items()} == {"column_1": 2, "column_2": 2}
-    with pytest.raises(IncidenceError, match=r"ratings \(two columns of names and a number: say --target, and --keys if need be\)"):
+    assert {sort: len(names) for sort, names in data.completion.names.items()} == {
+        "column_1": 2,
+        "column_2": 2,
+    }
+    with pytest.raises(
+        IncidenceError,
+        match=r"ratings \(two columns of names and a number: say --target, and --keys if need be\)",
+    ):
         load(tmp_path / "ratings.dat", target="3")
 
 
 def test_masks_of_a_table_of_nodes_are_its_parts_and_no_features(tmp_path):
-    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{k},{(k + 1) % 9}\n" for k in range(9)))
+    (tmp_path / "edges.csv").write_text(
+        "source,target\n" + "".join(f"{k},{(k + 1) % 9}\n" for k in range(9))
+    )
     rows = "".join(f"{k},{k / 2},{k % 3},{k < 4},{4 <= k < 6},{k >= 6}\n" for k in range(9))
     (tmp_path / "nodes.csv").write_text("id,age,label,train_mask,val_mask,test_mask\n" + rows)
     data = load(tmp_path, target="label")
@@ -455,21 +573,34 @@ def test_masks_of_a_table_of_nodes_are_its_parts_and_no_features(tmp_path):
 
 def test_nodes_that_are_numbers_of_thousands_of_digits_are_names(tmp_path):
     (tmp_path / "e.csv").write_text(f"source,target\n1,2\n2,3\n{'9' * 5000},3\n")
-    assert load(tmp_path / "e.csv", task="links").completion.names["node"] == ["1", "2", "3", "9" * 5000]
+    assert load(tmp_path / "e.csv", task="links").completion.names["node"] == [
+        "1",
+        "2",
+        "3",
+        "9" * 5000,
+    ]
 
 
 def test_edges_whose_columns_differ_by_direction_say_how_tables_are_read_as_directed(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target,weight\na,b,1\nb,a,2\nb,c,3\n")
     (tmp_path / "nodes.csv").write_text("id,label\na,x\nb,y\nc,x\n")
     with pytest.raises(
-        IncidenceError, match=r"the row of features of the edge \(0, 1\) differs .* For tables, that is --data-options directed=true"
+        IncidenceError,
+        match=r"the row of features of the edge \(0, 1\) differs .* For tables, that is --data-options directed=true",
     ):
         load(tmp_path, target="label")
-    assert sorted(load(tmp_path, target="label", directed=True).examples[0].features["(i j)"].tolist()) == [[1.0], [2.0], [3.0]]
+    assert sorted(
+        load(tmp_path, target="label", directed=True).examples[0].features["(i j)"].tolist()
+    ) == [[1.0], [2.0], [3.0]]
 
 
 def test_complex_features_are_refused(tmp_path):
     pair = inc.Structure(2, {"{i j}": [[0], [1]]})
-    inc.Example(pair, {"i": torch.ones(2, 1, dtype=torch.complex64)}, torch.tensor(1)).save(tmp_path / "a.npz")
-    with pytest.raises(IncidenceError, match="the features of `i` are complex: give their real and imaginary parts as two columns"):
+    inc.Example(pair, {"i": torch.ones(2, 1, dtype=torch.complex64)}, torch.tensor(1)).save(
+        tmp_path / "a.npz"
+    )
+    with pytest.raises(
+        IncidenceError,
+        match="the features of `i` are complex: give their real and imaginary parts as two columns",
+    ):
         load(tmp_path / "a.npz")

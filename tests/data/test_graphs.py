@@ -29,12 +29,17 @@ def test_graph6_is_read_as_networkx_does(n):
     for line in (nx.to_graph6_bytes(graph), nx.to_graph6_bytes(graph, header=False).decode()):
         count, edges = read_graph6(line)
         assert count == n
-        assert sorted(map(tuple, edges.T.tolist())) == sorted(tuple(sorted(edge)) for edge in graph.edges)
+        assert sorted(map(tuple, edges.T.tolist())) == sorted(
+            tuple(sorted(edge)) for edge in graph.edges
+        )
 
 
 @pytest.mark.parametrize("line", ["", "B w", "B!", "B", "Bww", "~?", "\xff"])
 def test_what_is_not_graph6_is_refused(line):
-    with pytest.raises(IncidenceError, match=r"graph6 is a line of characters \? to ~, as many as its number of nodes takes; got b'"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"graph6 is a line of characters \? to ~, as many as its number of nodes takes; got b'",
+    ):
         read_graph6(line)
 
 
@@ -42,7 +47,9 @@ def test_what_is_not_graph6_is_refused(line):
 
 
 def test_a_list_of_edges_is_a_graph(tmp_path):
-    [(name, example, nodes, *_)] = read(write(tmp_path, "a.edges", "# a path\n10 2 0.5\n\n2 7 1.5 # the second\n7 2 1.5\n"))
+    [(name, example, nodes, *_)] = read(
+        write(tmp_path, "a.edges", "# a path\n10 2 0.5\n\n2 7 1.5 # the second\n7 2 1.5\n")
+    )
     assert nodes == ("2", "7", "10")
     assert name == "a.edges"
     assert example.structure["{i j}"].T.tolist() == [[0, 1], [0, 2]]  # nodes 2, 7, 10
@@ -53,7 +60,9 @@ def test_a_list_of_edges_is_a_graph(tmp_path):
 def test_names_commas_and_headers_are_understood(tmp_path):
     [(_, example, *_)] = read(write(tmp_path, "a.csv", "ann,bob\nbob,carl\n"))
     assert example.structure["{i j}"].T.tolist() == [[0, 1], [1, 2]]
-    [(_, example, *_)] = read(write(tmp_path, "b.csv", "source,target,weight\n0,1,2\n"), degrees=False)
+    [(_, example, *_)] = read(
+        write(tmp_path, "b.csv", "source,target,weight\n0,1,2\n"), degrees=False
+    )
     assert example.structure.num_nodes == 2
     assert example.features["i"].tolist() == [[1.0], [1.0]]
     assert example.features["{i j}"].tolist() == [[2.0]]
@@ -96,8 +105,18 @@ def test_a_graph_without_edges_is_its_nodes(tmp_path):
         ("0 1\n", None, {"labels": 2}, "so a file a.nodes beside it must have a line"),
         ("0 1\n", "0\n", {}, "the node 1 has no line in a.nodes"),
         ("0 1\n", "0\n1\n0\n", {}, "line 3: the node 0 has a line already"),
-        ("0 1\n", None, {"labels": 10**12}, "labels is the number of node labels, from 0 to 65,536; got 1000000000000"),
-        ("0 1\n", None, {"labels": -1}, "labels is the number of node labels, from 0 to 65,536; got -1"),
+        (
+            "0 1\n",
+            None,
+            {"labels": 10**12},
+            "labels is the number of node labels, from 0 to 65,536; got 1000000000000",
+        ),
+        (
+            "0 1\n",
+            None,
+            {"labels": -1},
+            "labels is the number of node labels, from 0 to 65,536; got -1",
+        ),
         ("0 1\n", "0 0.5\n1 0\n", {"labels": 2}, "its label, an integer"),
         ("0 1\n", "0\n1\n", {"labels": 2}, "its label, an integer"),
         ("0 1\n", "0 0\n1 2\n", {"labels": 2}, "a.nodes: the node label 2 is not one of 0, 1"),
@@ -120,7 +139,10 @@ def test_a_file_that_is_no_text_is_named(tmp_path):
 def test_every_line_of_graph6_is_a_graph_and_bad_ones_are_passed_over(tmp_path):
     path = write(tmp_path, "a.g6", "Bw\nB\nA_\n")
     errors = []
-    assert [(name, example.structure.num_nodes) for name, example, *_ in read(path, errors)] == [("a.g6 1", 3), ("a.g6 3", 2)]
+    assert [(name, example.structure.num_nodes) for name, example, *_ in read(path, errors)] == [
+        ("a.g6 1", 3),
+        ("a.g6 3", 2),
+    ]
     assert "a.g6, line 2" in str(errors[0])
     with pytest.raises(IncidenceError, match=r"a.g6, line 2: graph6 is a line"):
         read(path)
@@ -130,6 +152,8 @@ def test_every_line_of_graph6_is_a_graph_and_bad_ones_are_passed_over(tmp_path):
 
 def test_a_number_of_thousands_of_digits_is_a_name(tmp_path):
     nodes = ["9" * 5000, "8" * 5000, "7"]
-    [(_, example, names, *_)] = read(write(tmp_path, "a.edges", f"{nodes[0]} {nodes[1]}\n{nodes[1]} {nodes[2]}\n"))
+    [(_, example, names, *_)] = read(
+        write(tmp_path, "a.edges", f"{nodes[0]} {nodes[1]}\n{nodes[1]} {nodes[2]}\n")
+    )
     assert names == tuple(nodes)
     assert example.structure["{i j}"].T.tolist() == [[0, 1], [1, 2]]

@@ -37,7 +37,10 @@ def hypergraph():
 
 
 def sets_of(structure, name):
-    return [tuple(sorted(node for _, node in face)) for [face] in entries_of(structure, str(structure.resolve(name)))]
+    return [
+        tuple(sorted(node for _, node in face))
+        for [face] in entries_of(structure, str(structure.resolve(name)))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -48,12 +51,24 @@ def sets_of(structure, name):
 def test_what_is_drawn_is_different_and_never_there(example, count):
     text = str(example.structure.patterns[0])
     rows = Completion.store(example.structure, text, example.structure[text])
-    drawn = [tuple(entry) for entry in absent_entries(rows, count, torch.Generator().manual_seed(0))]
-    present = [tuple(p) for p in example.structure[text].T.tolist()] if text == "(i j)" else sets_of(rows, ROWS)
+    drawn = [
+        tuple(entry) for entry in absent_entries(rows, count, torch.Generator().manual_seed(0))
+    ]
+    present = (
+        [tuple(p) for p in example.structure[text].T.tolist()]
+        if text == "(i j)"
+        else sets_of(rows, ROWS)
+    )
     assert len(set(drawn)) == len(drawn)
     assert not set(drawn) & set(present)
-    assert all(len(set(entry)) == len(entry) and 0 <= min(entry) <= max(entry) < example.structure.num_nodes for entry in drawn)
-    assert drawn == [tuple(entry) for entry in absent_entries(rows, count, torch.Generator().manual_seed(0))]
+    assert all(
+        len(set(entry)) == len(entry)
+        and 0 <= min(entry) <= max(entry) < example.structure.num_nodes
+        for entry in drawn
+    )
+    assert drawn == [
+        tuple(entry) for entry in absent_entries(rows, count, torch.Generator().manual_seed(0))
+    ]
     if text == "{i ...}":
         assert sorted(map(len, drawn)) == sorted(count * [*map(len, present)])
     elif example.structure.num_nodes == 9:  # nearly all pairs are there
@@ -72,17 +87,29 @@ def test_links_that_are_asked_for_carry_no_message(example):
     for part in parts.train:
         asked, known = (set(sets_of(part.structure, name)) for name in ("query", "known"))
         assert known == (train & present) - asked
-    assert [set(sets_of(part[0].structure, "known")) for part in parts[1:]] == [train & present, (train | validation) & present]
-    assert data.task.rows(parts.test[0]).tolist() == [int(one in present) for one in sets_of(parts.test[0].structure, "query")]
+    assert [set(sets_of(part[0].structure, "known")) for part in parts[1:]] == [
+        train & present,
+        (train | validation) & present,
+    ]
+    assert data.task.rows(parts.test[0]).tolist() == [
+        int(one in present) for one in sets_of(parts.test[0].structure, "query")
+    ]
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] < pair[1]), min_size=1))
+@given(
+    st.sets(
+        st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] < pair[1]),
+        min_size=1,
+    )
+)
 def test_scores_without_learning_are_those_of_their_definitions(edges):
     known = torch.tensor(sorted(edges)).T
     around = {v: {a + b - v for a, b in edges if v in (a, b)} for v in range(8)}
     asked = list(combinations(range(8), 2))
-    found = neighbour_scores(torch.tensor(asked).T, Neighbours.of(torch.cat([known, known.flip(0)], 1), 8))
+    found = neighbour_scores(
+        torch.tensor(asked).T, Neighbours.of(torch.cat([known, known.flip(0)], 1), 8)
+    )
     for (a, b), (common, adamic, attachment) in zip(asked, found.tolist(), strict=True):
         shared = around[a] & around[b]
         assert common == pytest.approx(math.log1p(len(shared)), abs=1e-6)
@@ -96,9 +123,13 @@ def test_a_set_is_scored_by_the_mean_over_its_pairs():
     known = torch.arange(1, 7)
     example = completion.example(known, torch.tensor([0]))
     pairs = torch.tensor(list(combinations([0, 1, 2], 2))).T
-    graph_pairs = [pair for own in sets_of(example.structure, "known") for pair in combinations(own, 2)]
+    graph_pairs = [
+        pair for own in sets_of(example.structure, "known") for pair in combinations(own, 2)
+    ]
     scores = neighbour_scores(pairs, Neighbours.of(torch.tensor(graph_pairs).T, 9)).mean(0)
-    torch.testing.assert_close(example.features["query={i ...}"][0], torch.cat([scores, torch.tensor([math.log(3)])]))
+    torch.testing.assert_close(
+        example.features["query={i ...}"][0], torch.cat([scores, torch.tensor([math.log(3)])])
+    )
     assert example.features["i"][:, 0].tolist() == pytest.approx(
         [math.log1p(sum(v in own for own in sets_of(example.structure, "known"))) for v in range(9)]
     )
@@ -107,8 +138,13 @@ def test_a_set_is_scored_by_the_mean_over_its_pairs():
 def test_the_area_under_the_curve_is_that_of_scikit_learn():
     metrics = pytest.importorskip("sklearn.metrics", exc_type=ImportError)
     generator = torch.Generator().manual_seed(0)
-    scores, labels = torch.randint(9, (200,), generator=generator).float(), torch.rand(200, generator=generator) < 0.3
-    assert float(area_under_curve(scores, labels)) == pytest.approx(metrics.roc_auc_score(labels.numpy(), scores.numpy()))
+    scores, labels = (
+        torch.randint(9, (200,), generator=generator).float(),
+        torch.rand(200, generator=generator) < 0.3,
+    )
+    assert float(area_under_curve(scores, labels)) == pytest.approx(
+        metrics.roc_auc_score(labels.numpy(), scores.numpy())
+    )
 
 
 EDGES = "source,target,split\nn1,n2,train\nn2,n1,train\nn2,n3,train\nn4,n3,test\nn1,n4,train\n"
@@ -118,8 +154,15 @@ NODES = "id,size\nn1,1\nn2,2\nn3,4\nn4,8\nn5,16\nn6,32\nn7,64\n"
 def test_links_are_read_from_tables_with_their_parts(tmp_path):
     (tmp_path / "edges.csv").write_text(EDGES)
     (tmp_path / "nodes.csv").write_text(NODES)
-    for data in (load(tmp_path, task="links"), load(tmp_path / "edges.csv", task="links", nodes=tmp_path / "nodes.csv")):
-        assert (data.task.kind, data.task.names, data.metric) == ("classification", ("absent", "present"), "auc")
+    for data in (
+        load(tmp_path, task="links"),
+        load(tmp_path / "edges.csv", task="links", nodes=tmp_path / "nodes.csv"),
+    ):
+        assert (data.task.kind, data.task.names, data.metric) == (
+            "classification",
+            ("absent", "present"),
+            "auc",
+        )
         assert data.completion.keys == ("source", "target")
         assert data.examples[0].features["i"][:, 0].tolist() == [1, 2, 4, 8, 16, 32, 64]
         ends = list(zip(data.columns["source"], data.columns["target"], strict=True))
@@ -131,57 +174,110 @@ def test_links_are_read_from_whatever_has_a_graph(tmp_path):
     pandas, geometric = pytest.importorskip("pandas"), pytest.importorskip("torch_geometric.data")
     example = graph()
     edges = example.structure["{i j}"]
-    frame = pandas.DataFrame({"a": [f"v{k:02}" for k in edges[0].tolist()], "b": [f"v{k:02}" for k in edges[1].tolist()]})
+    frame = pandas.DataFrame(
+        {"a": [f"v{k:02}" for k in edges[0].tolist()], "b": [f"v{k:02}" for k in edges[1].tolist()]}
+    )
     np.savez(tmp_path / "arrays.npz", edges=edges.T.numpy())
     example.save(tmp_path / "example.npz")
     pyg = geometric.Data(edge_index=torch.cat([edges, edges.flip(0)], 1), num_nodes=12)
-    sources = [example, frame, tmp_path / "arrays.npz", tmp_path / "example.npz", pyg, load(example.replace(target={"i": torch.zeros(12)}))]
+    sources = [
+        example,
+        frame,
+        tmp_path / "arrays.npz",
+        tmp_path / "example.npz",
+        pyg,
+        load(example.replace(target={"i": torch.zeros(12)})),
+    ]
     found = [load(source, task="links") for source in sources]
     for data in found:
         known = {tuple(sorted(p)) for p in data.examples[0].structure["known"].T.tolist()}
         assert len(known) == edges.shape[1]
-        assert data.examples[0].features["i"].shape == (12, 1)  # degrees of what is known, and none of what is asked
-    assert {tuple(sorted(p)) for p in found[2].examples[0].structure["known"].T.tolist()} == {tuple(p) for p in edges.T.tolist()}
+        assert data.examples[0].features["i"].shape == (
+            12,
+            1,
+        )  # degrees of what is known, and none of what is asked
+    assert {tuple(sorted(p)) for p in found[2].examples[0].structure["known"].T.tolist()} == {
+        tuple(p) for p in edges.T.tolist()
+    }
 
 
 def test_links_of_a_graph_of_pyg_are_read_as_its_other_doors_read_them():
     geometric = pytest.importorskip("torch_geometric.data")
     edges = graph().structure["{i j}"]
     pairs = torch.cat([edges, edges[:, :2], torch.tensor([[3], [3]])], 1)
-    looped = geometric.Data(edge_index=pairs, num_nodes=12, y=torch.arange(pairs.shape[1]))  # which are not asked for
-    with pytest.warns(UserWarning, match="1 loops are left out .* and 2 parallel edges are joined") as seen:
+    looped = geometric.Data(
+        edge_index=pairs, num_nodes=12, y=torch.arange(pairs.shape[1])
+    )  # which are not asked for
+    with pytest.warns(
+        UserWarning, match="1 loops are left out .* and 2 parallel edges are joined"
+    ) as seen:
         data = load(looped, task="links")
     assert seen[0].filename == __file__
     assert data.examples[0].structure.num_entries("known") == edges.shape[1]
-    with pytest.raises(IncidenceError, match="links are predicted within one graph; got 2 graphs of PyG"):
+    with pytest.raises(
+        IncidenceError, match="links are predicted within one graph; got 2 graphs of PyG"
+    ):
         load([geometric.Data(edge_index=edges, num_nodes=12)] * 2, task="links")
 
 
 def test_lines_of_different_length_are_hyperedges(tmp_path):
     path = tmp_path / "sets.txt"
     path.write_text("n1 n2 n3\nn2, n4\n# a comment\nn4\nn3 n2 n1\nn5 n6 n7 n1\n")
-    with pytest.warns(UserWarning, match=r"(?s)line 4: the hyperedge has one node only.*line 5: the hyperedge is there already, in line 1"):
+    with pytest.warns(
+        UserWarning,
+        match=r"(?s)line 4: the hyperedge has one node only.*line 5: the hyperedge is there already, in line 1",
+    ):
         data = load(path, task="links", negatives=2)
     assert data.task.at == "query={i ...}"
     assert data.columns["nodes"][:3] == ["n1 n2 n3", "n2 n4", "n1 n5 n6 n7"]
     assert data.num_rows == 9
     (tmp_path / "triples.csv").write_text("n1,n2,n3\nn2,n3,n4\nn5,n1,n2\n")
     (tmp_path / "nodes.csv").write_text(NODES)
-    data = load(tmp_path / "triples.csv", task="links", hyperedges=True, nodes=tmp_path / "nodes.csv")
+    data = load(
+        tmp_path / "triples.csv", task="links", hyperedges=True, nodes=tmp_path / "nodes.csv"
+    )
     assert data.examples[0].features["i"][:, 0].tolist() == [1, 2, 4, 8, 16, 32, 64]
 
 
 @pytest.mark.parametrize(
     ("what", "options", "problem"),
     [
-        (graph(), {"colour": 1}, "links have no option `colour`: they take nodes, directed, hyperedges, keys, links, negatives, folds"),
-        (graph(), {"negatives": 0}, "the option `negatives` of links is a whole number, at least 1; got 0"),
+        (
+            graph(),
+            {"colour": 1},
+            "links have no option `colour`: they take nodes, directed, hyperedges, keys, links, negatives, folds",
+        ),
+        (
+            graph(),
+            {"negatives": 0},
+            "the option `negatives` of links is a whole number, at least 1; got 0",
+        ),
         (graph(), {"target": "x"}, "links are asked for, and nothing else: leave out --target"),
-        (graph(), {"links": "i"}, r"links are sets or tuples of different nodes, .*`i` is none\. There are `\{i j\}`"),
-        (inc.Example(inc.Structure(3)), {}, "which tensor has the links is not clear: say one of none"),
-        (inc.Example(inc.Structure(3, {"{i j}": torch.zeros(2, 0, dtype=torch.long)})), {}, r"no links to learn from, as `\{i j\}` has no"),
-        (3, {}, "links are those of one graph: a path, data frames, a graph of PyG or an Example; got int"),
-        ("solubility", {}, "links are predicted within one graph, and 'solubility' has 1282 examples"),
+        (
+            graph(),
+            {"links": "i"},
+            r"links are sets or tuples of different nodes, .*`i` is none\. There are `\{i j\}`",
+        ),
+        (
+            inc.Example(inc.Structure(3)),
+            {},
+            "which tensor has the links is not clear: say one of none",
+        ),
+        (
+            inc.Example(inc.Structure(3, {"{i j}": torch.zeros(2, 0, dtype=torch.long)})),
+            {},
+            r"no links to learn from, as `\{i j\}` has no",
+        ),
+        (
+            3,
+            {},
+            "links are those of one graph: a path, data frames, a graph of PyG or an Example; got int",
+        ),
+        (
+            "solubility",
+            {},
+            "links are predicted within one graph, and 'solubility' has 1282 examples",
+        ),
     ],
 )
 def test_what_has_no_links_is_refused(what, options, problem):
@@ -190,30 +286,46 @@ def test_what_has_no_links_is_refused(what, options, problem):
 
 
 def test_tables_that_are_no_single_graph_are_refused(tmp_path):
-    with pytest.raises(IncidenceError, match="links are in one table of edges, beside one of nodes; got no table"):
+    with pytest.raises(
+        IncidenceError, match="links are in one table of edges, beside one of nodes; got no table"
+    ):
         load(tmp_path, task="links")
     (tmp_path / "sets.txt").write_text("n1\nn2\n")
-    with pytest.raises(IncidenceError, match=r"sets\.txt' has no hyperedge: a line is a set of nodes, two or more"):
+    with pytest.raises(
+        IncidenceError, match=r"sets\.txt' has no hyperedge: a line is a set of nodes, two or more"
+    ):
         load(tmp_path / "sets.txt", task="links", hyperedges=True)
 
 
-@pytest.mark.parametrize("example", [graph(), graph(text="(i j)"), hypergraph()], ids=["edges", "arcs", "sets"])
+@pytest.mark.parametrize(
+    "example", [graph(), graph(text="(i j)"), hypergraph()], ids=["edges", "arcs", "sets"]
+)
 def test_links_are_asked_for_by_name_in_any_order_of_a_set(example, tmp_path):
     completion = links_of("x", example).completion
     write_completion(completion, tmp_path / "known.npz")
     completion = read_completion(tmp_path / "known.npz")
     assert bool((completion.target == 1).all())
-    [first] = [completion.columns()[key][0] for key in completion.keys][:1] if len(completion.keys) == 1 else [""]
+    [first] = (
+        [completion.columns()[key][0] for key in completion.keys][:1]
+        if len(completion.keys) == 1
+        else [""]
+    )
     entry = first.split() if first else [completion.columns()[key][0] for key in completion.keys]
     found = list(completion.ask([entry, entry[::-1], ["0", "new"]]))
     at = [place for places, _ in found for place in places]
-    assert at == ([[2], [0, 1]] if example.structure.patterns[0] != inc.Pattern("(i j)") else [[1], [2], [0]])
+    assert at == (
+        [[2], [0, 1]] if example.structure.patterns[0] != inc.Pattern("(i j)") else [[1], [2], [0]]
+    )
     for _, one in found:
-        assert not set(map(tuple, sets_of(one.structure, "known"))) & set(sets_of(one.structure, "query")) or "(i j)" in str(one.structure)
+        assert not set(map(tuple, sets_of(one.structure, "known"))) & set(
+            sets_of(one.structure, "query")
+        ) or "(i j)" in str(one.structure)
 
 
 def test_parts_that_are_told_are_kept():
-    data = links_of("x", graph(), parts=[2] * 3 + [0] * (graph().structure.num_entries("{i j}") - 3))
+    data = links_of(
+        "x", graph(), parts=[2] * 3 + [0] * (graph().structure.num_entries("{i j}") - 3)
+    )
     assert isinstance(data.split(), Split)
     assert sum(int(data.completion.target[k]) for k in data.split().test.tolist()) == 3
     assert len(data.split().test) == 6
@@ -223,7 +335,10 @@ def test_names_in_a_third_place_are_nodes_of_hyperedges_and_numbers_may_be_weigh
     (tmp_path / "sets.txt").write_text("a b c\nb c d\nc d a\nd b e\n")
     assert load(tmp_path / "sets.txt", task="links").task.at == "query={i ...}"
     (tmp_path / "numbers.txt").write_text("4 5 1\n5 4 2\n1 2 3\n")
-    with pytest.raises(IncidenceError, match="If every line is a set of nodes, say so: --data-options hyperedges=true"):
+    with pytest.raises(
+        IncidenceError,
+        match="If every line is a set of nodes, say so: --data-options hyperedges=true",
+    ):
         load(tmp_path / "numbers.txt", task="links")
 
 
@@ -261,8 +376,17 @@ def test_links_of_users_and_movies_are_between_two_sorts_though_they_share_numbe
     assert int(links.target.sum()) == len(PAIRS)
     pairs = list(zip(links.columns()["user"], links.columns()["movie"], strict=True))
     known = {(str(a), str(b)) for a, b in PAIRS}
-    assert {pair for pair, is_there in zip(pairs, links.target.tolist(), strict=True) if is_there} == known
-    assert not {pair for pair, is_there in zip(pairs, links.target.tolist(), strict=True) if not is_there} & known
+    assert {
+        pair for pair, is_there in zip(pairs, links.target.tolist(), strict=True) if is_there
+    } == known
+    assert (
+        not {
+            pair
+            for pair, is_there in zip(pairs, links.target.tolist(), strict=True)
+            if not is_there
+        }
+        & known
+    )
 
 
 @pytest.mark.parametrize(
@@ -276,7 +400,9 @@ def test_links_of_users_and_movies_are_between_two_sorts_though_they_share_numbe
     ],
     ids=str,
 )
-def test_nodes_of_two_columns_are_of_two_sorts_by_names_by_values_or_if_it_is_said(columns, options, sorts):
+def test_nodes_of_two_columns_are_of_two_sorts_by_names_by_values_or_if_it_is_said(
+    columns, options, sorts
+):
     frame = pd.DataFrame([(f"a{a}", f"b{b}") for a, b in PAIRS], columns=columns)
     assert list(load(frame, task="links", **options).completion.names) == sorts
 
@@ -291,19 +417,30 @@ def test_tables_of_either_sort_stand_beside_links():
 
 def test_numbers_that_are_measured_name_no_nodes(tmp_path):
     (tmp_path / "a.csv").write_text("smiles,y\nCCO,0.25\nCCC,0.5\nCC,0.7\n")
-    with pytest.raises(IncidenceError, match="the column `y` has numbers that are not whole, and names no nodes of links"):
+    with pytest.raises(
+        IncidenceError,
+        match="the column `y` has numbers that are not whole, and names no nodes of links",
+    ):
         load(tmp_path / "a.csv", task="links")
     frame = pd.DataFrame(PAIRS, columns=["user", "movie"])
-    with pytest.raises(IncidenceError, match="a link has two ends, as in --keys user movie; got user"):
+    with pytest.raises(
+        IncidenceError, match="a link has two ends, as in --keys user movie; got user"
+    ):
         load(frame, task="links", keys="user")
 
 
 @pytest.mark.parametrize(
-    "comment", ["# Directed graph: x.txt\n# Nodes: 3 Edges: 3\n# FromNodeId\tToNodeId\n", "% sym unweighted\n% 3 3 3\n"]
+    "comment",
+    [
+        "# Directed graph: x.txt\n# Nodes: 3 Edges: 3\n# FromNodeId\tToNodeId\n",
+        "% sym unweighted\n% 3 3 3\n",
+    ],
 )
 @pytest.mark.parametrize("mark", ["\t", " "])
 def test_comments_of_lists_of_edges_are_no_links(tmp_path, comment, mark):
-    (tmp_path / "edges.txt").write_text(comment + "".join(f"{a}{mark}{b}\n" for a, b in [(0, 1), (1, 2), (2, 3)]))
+    (tmp_path / "edges.txt").write_text(
+        comment + "".join(f"{a}{mark}{b}\n" for a, b in [(0, 1), (1, 2), (2, 3)])
+    )
     links = load(tmp_path / "edges.txt", task="links").completion
     assert links.pattern == "{i j}"
     assert list(links.names["node"]) == ["0", "1", "2", "3"]
@@ -312,8 +449,18 @@ def test_comments_of_lists_of_edges_are_no_links(tmp_path, comment, mark):
 def test_where_all_links_are_there_nothing_can_be_learned_and_few_absent_ones_are_told():
     pairs = list(combinations(range(6), 2))
     with pytest.raises(
-        IncidenceError, match=r"all entries of `\{i j\}` that there can be are there, so that nothing tells a link from none"
+        IncidenceError,
+        match=r"all entries of `\{i j\}` that there can be are there, so that nothing tells a link from none",
     ):
         load(pd.DataFrame(pairs, columns=["source", "target"]), task="links")
-    with pytest.warns(UserWarning, match=r"2 entries of `\{i j\}` are not there, and 13 were to be drawn"):
-        assert len(load(pd.DataFrame(pairs[2:], columns=["source", "target"]), task="links").completion.target) == 15
+    with pytest.warns(
+        UserWarning, match=r"2 entries of `\{i j\}` are not there, and 13 were to be drawn"
+    ):
+        assert (
+            len(
+                load(
+                    pd.DataFrame(pairs[2:], columns=["source", "target"]), task="links"
+                ).completion.target
+            )
+            == 15
+        )

@@ -12,15 +12,21 @@ from tests.data.mesh_examples import CUBE_FACES, CUBE_POINTS, CUBE_QUADS, cube
 
 POINTS = [" ".join(map(str, p)) for p in CUBE_POINTS]
 TEXTS = {
-    ".obj": "".join(f"v {p}\n" for p in POINTS) + "".join("f " + " ".join(str(v + 1) for v in f) + "\n" for f in CUBE_FACES),
-    ".off": "OFF\n8 12 0\n" + "".join(f"{p}\n" for p in POINTS) + "".join("3 " + " ".join(map(str, f)) + "\n" for f in CUBE_FACES),
+    ".obj": "".join(f"v {p}\n" for p in POINTS)
+    + "".join("f " + " ".join(str(v + 1) for v in f) + "\n" for f in CUBE_FACES),
+    ".off": "OFF\n8 12 0\n"
+    + "".join(f"{p}\n" for p in POINTS)
+    + "".join("3 " + " ".join(map(str, f)) + "\n" for f in CUBE_FACES),
     ".ply": "ply\nformat ascii 1.0\nelement vertex 8\nproperty float x\nproperty float y\nproperty float z\nelement face 12\n"
     "property list uchar int vertex_indices\nend_header\n"
     + "".join(f"{p}\n" for p in POINTS)
     + "".join("3 " + " ".join(map(str, f)) + "\n" for f in CUBE_FACES),
     ".stl": "solid cube\n"
     + "".join(
-        "facet normal 0 0 0\nouter loop\n" + "".join(f"vertex {POINTS[v]}\n" for v in face) + "endloop\nendfacet\n" for face in CUBE_FACES
+        "facet normal 0 0 0\nouter loop\n"
+        + "".join(f"vertex {POINTS[v]}\n" for v in face)
+        + "endloop\nendfacet\n"
+        for face in CUBE_FACES
     )
     + "endsolid cube\n",
 }
@@ -39,13 +45,17 @@ def summary(example: Example) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("suffix", TEXTS)
-def test_a_cube_is_read_from_every_format_with_the_same_features(tmp_path: Path, suffix: str) -> None:
+def test_a_cube_is_read_from_every_format_with_the_same_features(
+    tmp_path: Path, suffix: str
+) -> None:
     path = tmp_path / f"cube{suffix}"
     path.write_text(TEXTS[suffix])
     found = read(path)
     assert found.name == f"cube{suffix}"
     assert suffix in reader("mesh").suffixes
-    torch.testing.assert_close(summary(found.example), summary(features_of(cube())), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(
+        summary(found.example), summary(features_of(cube())), atol=1e-6, rtol=1e-6
+    )
 
 
 def test_the_reader_is_in_the_registry() -> None:
@@ -53,7 +63,12 @@ def test_the_reader_is_in_the_registry() -> None:
 
 
 def test_polygons_are_cut_into_triangles_at_their_first_corner() -> None:
-    mixed = read_mesh(([[0.0, 0, 0], [1, 0, 0], [2, 1, 0], [1, 2, 0], [0, 1, 0], [-1, 0, 0]], [[0, 1, 2, 3, 4], [0, 4, 5]]))
+    mixed = read_mesh(
+        (
+            [[0.0, 0, 0], [1, 0, 0], [2, 1, 0], [1, 2, 0], [0, 1, 0], [-1, 0, 0]],
+            [[0, 1, 2, 3, 4], [0, 4, 5]],
+        )
+    )
     cut = triangulated(mixed)
     assert [face.tolist() for face in cut.faces] == [[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 4, 5]]
     assert triangulated(cut) is cut
@@ -61,7 +76,10 @@ def test_polygons_are_cut_into_triangles_at_their_first_corner() -> None:
 
 def test_a_cube_of_squares_has_the_features_of_its_triangles(tmp_path: Path) -> None:
     path = tmp_path / "squares.obj"
-    path.write_text("".join(f"v {p}\n" for p in POINTS) + "".join("f " + " ".join(str(v + 1) for v in f) + "\n" for f in CUBE_QUADS))
+    path.write_text(
+        "".join(f"v {p}\n" for p in POINTS)
+        + "".join("f " + " ".join(str(v + 1) for v in f) + "\n" for f in CUBE_QUADS)
+    )
     found = read(path).example
     expected = features_of(cube())
     assert found.structure == expected.structure

@@ -19,7 +19,9 @@ def test_a_stretched_mesh_has_the_features_of_its_new_coordinates() -> None:
         found = stretch(features_of(mesh), generator(), 0.3)
         anew = features_of(Example(mesh.structure, {"pos=i": found.features["pos=i"]}))
         for key in COLUMNS:
-            torch.testing.assert_close(found.features[key], anew.features[key], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(
+                found.features[key], anew.features[key], atol=1e-5, rtol=1e-5
+            )
 
 
 def test_every_axis_has_a_factor_of_its_own() -> None:
@@ -47,7 +49,9 @@ def test_meshes_of_a_batch_are_stretched_differently_and_repeatably() -> None:
 
 
 def test_a_mesh_without_features_cannot_be_stretched() -> None:
-    with pytest.raises(IncidenceError, match="example 1 of those to stretch has no features of a mesh"):
+    with pytest.raises(
+        IncidenceError, match="example 1 of those to stretch has no features of a mesh"
+    ):
         augment([features_of(cube()), cube()], generator())
 
 

@@ -7,7 +7,13 @@ import pytest
 import torch
 
 import incidence as inc
-from incidence.data.molecules import ATOM_FEATURES, BOND_FEATURES, RING_FEATURES, features_of, features_of_all
+from incidence.data.molecules import (
+    ATOM_FEATURES,
+    BOND_FEATURES,
+    RING_FEATURES,
+    features_of,
+    features_of_all,
+)
 from incidence.errors import IncidenceError, MissingExtraError
 from incidence.geometry.convert import Molecule
 from incidence.structure import Example
@@ -74,7 +80,12 @@ def by_nodes(example: Example) -> dict[str, dict[frozenset[int], list[float]]]:
         "{i j}": [set(pair) for pair in s["{i j}"].T.tolist()],
         "ring={i ...}": [members[k] for k in range(len(members))],
     }
-    return {key: {frozenset(n): row for n, row in zip(sets, example.features[key].tolist(), strict=True)} for key, sets in nodes.items()}
+    return {
+        key: {
+            frozenset(n): row for n, row in zip(sets, example.features[key].tolist(), strict=True)
+        }
+        for key, sets in nodes.items()
+    }
 
 
 # ---- what they say
@@ -82,7 +93,13 @@ def by_nodes(example: Example) -> dict[str, dict[frozenset[int], list[float]]]:
 
 def test_the_atoms_and_bonds_of_benzene_are_aromatic_and_those_of_cyclohexane_are_not():
     benzene, cyclohexane = features_of("c1ccccc1"), features_of("C1CCCCC1")
-    assert column(benzene, "aromatic") == column(benzene, "ring6") == column(benzene, "hydrogens") == column(benzene, "double") == [1] * 6
+    assert (
+        column(benzene, "aromatic")
+        == column(benzene, "ring6")
+        == column(benzene, "hydrogens")
+        == column(benzene, "double")
+        == [1] * 6
+    )
     assert len(bonds_with(benzene, "aromatic")) == len(bonds_with(benzene, "conjugated")) == 6
     assert not bonds_with(benzene, "single") | bonds_with(benzene, "double")
     assert benzene.features["ring={i ...}"].tolist() == [[6, 1, 0]]
@@ -93,7 +110,11 @@ def test_the_atoms_and_bonds_of_benzene_are_aromatic_and_those_of_cyclohexane_ar
 
 def test_acetic_acid_has_a_donor_and_a_carbonyl():
     acid = features_of("CC(=O)O")
-    assert (atoms_with(acid, "carbonyl_carbon"), atoms_with(acid, "carbonyl_oxygen"), atoms_with(acid, "donor")) == ({1}, {2}, {3})
+    assert (
+        atoms_with(acid, "carbonyl_carbon"),
+        atoms_with(acid, "carbonyl_oxygen"),
+        atoms_with(acid, "donor"),
+    ) == ({1}, {2}, {3})
     assert column(acid, "hydrogens") == [3, 0, 0, 1]
     assert column(acid, "degree") == [1, 3, 1, 1]
     assert column(acid, "hetero_neighbours") == [0, 2, 0, 0]
@@ -101,7 +122,9 @@ def test_acetic_acid_has_a_donor_and_a_carbonyl():
     assert atoms_with(acid, "sp3") == {0, 3}
     assert bonds_with(acid, "double") == {frozenset({1, 2})}
     assert bonds_with(acid, "conjugated") == {frozenset({1, 2}), frozenset({1, 3})}
-    assert acid.features["{i j}"][:, BOND_FEATURES.index("electronegativity_difference")].tolist() == pytest.approx([0, 0.89, 0.89])
+    assert acid.features["{i j}"][
+        :, BOND_FEATURES.index("electronegativity_difference")
+    ].tolist() == pytest.approx([0, 0.89, 0.89])
 
 
 def test_an_oxygen_with_another_neighbour_is_no_carbonyl():
@@ -110,10 +133,15 @@ def test_an_oxygen_with_another_neighbour_is_no_carbonyl():
 
 def test_aspirin_has_the_features_of_the_textbook():
     example = features_of("CC(=O)Oc1ccccc1C(=O)O")
-    assert (atoms_with(example, "carbonyl_carbon"), atoms_with(example, "carbonyl_oxygen")) == ({1, 10}, {2, 11})
+    assert (atoms_with(example, "carbonyl_carbon"), atoms_with(example, "carbonyl_oxygen")) == (
+        {1, 10},
+        {2, 11},
+    )
     assert atoms_with(example, "donor") == {12}
     assert atoms_with(example, "ring6") == atoms_with(example, "in_ring") == {4, 5, 6, 7, 8, 9}
-    assert bonds_with(example, "rotatable") == {frozenset(pair) for pair in ((1, 3), (3, 4), (9, 10))}
+    assert bonds_with(example, "rotatable") == {
+        frozenset(pair) for pair in ((1, 3), (3, 4), (9, 10))
+    }
     assert example.features["ring={i ...}"].tolist() == [[6, 1, 0]]
 
 
@@ -136,12 +164,18 @@ def test_aromatic_are_rings_that_chemists_call_so(smiles, aromatic):
 def test_a_ring_between_aromatic_rings_is_not_aromatic_itself():
     biphenylene = features_of("c1ccc2c(c1)-c1ccccc1-2")
     assert len(atoms_with(biphenylene, "aromatic")) == 12
-    assert sorted(biphenylene.features["ring={i ...}"].tolist()) == [[4, 0, 0], [6, 1, 0], [6, 1, 0]]
+    assert sorted(biphenylene.features["ring={i ...}"].tolist()) == [
+        [4, 0, 0],
+        [6, 1, 0],
+        [6, 1, 0],
+    ]
 
 
 def test_rings_are_all_cycles_without_chords_of_up_to_eight_atoms():
     cubane = features_of("C12C3C4C1C5C2C3C45")
-    assert cubane.features["ring={i ...}"][:, 0].tolist() == [4] * 6 + [6] * 4  # no basis of cycles has the ten of them
+    assert (
+        cubane.features["ring={i ...}"][:, 0].tolist() == [4] * 6 + [6] * 4
+    )  # no basis of cycles has the ten of them
     assert column(cubane, "ring4") == column(cubane, "ring6") == [3] * 8
     assert features_of("C1COCCN1").features["ring={i ...}"].tolist() == [[6, 0, 2]]
     assert features_of("CC").features["ring={i ...}"].shape == (0, 3)
@@ -159,8 +193,15 @@ def test_beside_a_triple_bond_nothing_turns_and_conjugation_needs_neighbours():
 
 def test_elements_charges_and_what_has_no_column_of_its_own():
     salt = features_of("[Na+].[Cl-]")
-    assert (column(salt, "other"), column(salt, "Cl"), column(salt, "charge")) == ([1, 0], [0, 1], [1, -1])
-    assert column(features_of("[NH3]->[Cu]"), "hydrogens") == [3, 0]  # a dative bond counts for no valence
+    assert (column(salt, "other"), column(salt, "Cl"), column(salt, "charge")) == (
+        [1, 0],
+        [0, 1],
+        [1, -1],
+    )
+    assert column(features_of("[NH3]->[Cu]"), "hydrogens") == [
+        3,
+        0,
+    ]  # a dative bond counts for no valence
     assert column(features_of("*C"), "electronegativity") == pytest.approx([1.7, 2.55])
 
 
@@ -170,7 +211,9 @@ def test_a_nitro_group_means_the_same_with_and_without_charges():
 
 
 def test_an_atom_with_too_many_bonds_has_no_hydrogens_and_is_no_error():
-    assert column(features_of(chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False)), "hydrogens") == [0, 3, 3, 3, 3, 3]
+    assert column(
+        features_of(chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False)), "hydrogens"
+    ) == [0, 3, 3, 3, 3, 3]
 
 
 # ---- what they do not depend on
@@ -181,8 +224,14 @@ def test_relabelling_atoms_relabels_features(smiles):
     molecule = chem.MolFromSmiles(smiles)
     order = np.random.default_rng(1).permutation(molecule.GetNumAtoms()).tolist()
     place = np.argsort(order).tolist()
-    before, after = by_nodes(features_of(molecule)), by_nodes(features_of(chem.RenumberAtoms(molecule, order)))
-    assert {key: {frozenset(place[n] for n in nodes): row for nodes, row in rows.items()} for key, rows in before.items()} == after
+    before, after = (
+        by_nodes(features_of(molecule)),
+        by_nodes(features_of(chem.RenumberAtoms(molecule, order))),
+    )
+    assert {
+        key: {frozenset(place[n] for n in nodes): row for nodes, row in rows.items()}
+        for key, rows in before.items()
+    } == after
 
 
 @pytest.mark.parametrize("smiles", [s for s in SMILES if s != "[H][H]"])
@@ -224,7 +273,9 @@ def test_it_does_not_matter_how_the_double_bonds_of_a_ring_are_written(smiles):
 
 
 def test_the_molecule_that_is_given_stays_as_it_is():
-    mol = chem.MolFromMolBlock(chem.MolToMolBlock(chem.MolFromSmiles("CN(=O)=O", sanitize=False)), sanitize=False)
+    mol = chem.MolFromMolBlock(
+        chem.MolToMolBlock(chem.MolFromSmiles("CN(=O)=O", sanitize=False)), sanitize=False
+    )
     before = mol.ToBinary()
     features_of(mol)
     assert mol.ToBinary() == before
@@ -246,15 +297,24 @@ def test_only_positions_and_nothing_else_turn_with_the_molecule():
     assert torch.allclose(still["{i j}"], turned["{i j}"], atol=1e-5)
     assert still["{i j}"].shape[1] == len(BOND_FEATURES) + 1
     assert all(torch.equal(still[key], turned[key]) for key in ("i", "ring={i ...}"))
-    assert torch.allclose(turned["pos=i"], still["pos=i"] @ torch.from_numpy(turn).float(), atol=1e-5)
+    assert torch.allclose(
+        turned["pos=i"], still["pos=i"] @ torch.from_numpy(turn).float(), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("smiles", SMILES)
 def test_features_are_finite_float32_and_batches_agree(smiles):
     example = features_of(smiles)
-    assert all(x.dtype == torch.float32 and bool(x.isfinite().all()) for x in example.features.values())
+    assert all(
+        x.dtype == torch.float32 and bool(x.isfinite().all()) for x in example.features.values()
+    )
     widths = {key: x.shape[1] for key, x in example.features.items()}
-    assert widths == {"i": len(ATOM_FEATURES), "{i j}": len(BOND_FEATURES), "ring={i ...}": len(RING_FEATURES), "pos=i": 3}
+    assert widths == {
+        "i": len(ATOM_FEATURES),
+        "{i j}": len(BOND_FEATURES),
+        "ring={i ...}": len(RING_FEATURES),
+        "pos=i": 3,
+    }
     assert len(inc.collate([example, features_of("C1CC1")])) == 2
 
 
@@ -264,7 +324,11 @@ def test_many_molecules_at_once_are_what_they_are_one_by_one():
 
 
 def test_entries_are_in_canonical_order():
-    example = features_of(chem.RenumberAtoms(chem.MolFromSmiles("Cn1cnc2c1c(=O)n(C)c(=O)n2C"), list(range(13, -1, -1))))
+    example = features_of(
+        chem.RenumberAtoms(
+            chem.MolFromSmiles("Cn1cnc2c1c(=O)n(C)c(=O)n2C"), list(range(13, -1, -1))
+        )
+    )
     assert example.canonical() == example
 
 
@@ -277,11 +341,16 @@ def test_an_unknown_way_with_hydrogens_is_refused():
 
 
 def test_what_is_no_molecule_is_refused():
-    with pytest.raises(IncidenceError, match="a molecule is one of RDKit, one that `read_sdf` reads, or a SMILES; got int"):
+    with pytest.raises(
+        IncidenceError,
+        match="a molecule is one of RDKit, one that `read_sdf` reads, or a SMILES; got int",
+    ):
         features_of(5)
     with pytest.raises(IncidenceError, match="the molecule has no atoms"):
         features_of(chem.Mol())
-    with pytest.raises(IncidenceError, match="RDKit cannot make sense of the molecule: Can't kekulize mol"):
+    with pytest.raises(
+        IncidenceError, match="RDKit cannot make sense of the molecule: Can't kekulize mol"
+    ):
         features_of(chem.MolFromSmiles("c1cccc1", sanitize=False))
     molecule, conformer = chem.MolFromSmiles("C"), chem.Conformer(1)
     conformer.SetAtomPosition(0, (0, 0, float("nan")))
@@ -298,5 +367,8 @@ def test_text_that_is_no_smiles_is_refused(text):
 
 def test_without_rdkit_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit.Chem", None)
-    with pytest.raises(MissingExtraError, match=r"needs rdkit, which is not installed: pip install 'incidence\[molecules\]'"):
+    with pytest.raises(
+        MissingExtraError,
+        match=r"needs rdkit, which is not installed: pip install 'incidence\[molecules\]'",
+    ):
         features_of("C")

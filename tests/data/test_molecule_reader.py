@@ -46,15 +46,26 @@ def test_broken_records_are_reported_and_reading_goes_on(tmp_path):
     messages = [str(error) for error in errors]
     assert len(messages) == 4
     assert all(str(path) in message for message in messages)
-    told = ["record 1, which starts in line 1: RDKit", "record 3, line 37: RDKit", "record 4: the molecule has no atoms", "record 6"]
+    told = [
+        "record 1, which starts in line 1: RDKit",
+        "record 3, line 37: RDKit",
+        "record 4: the molecule has no atoms",
+        "record 6",
+    ]
     for message, part in zip(messages, told, strict=True):
         assert part in message
-    with pytest.raises(IncidenceError, match="record 1, which starts in line 1: RDKit cannot read it: Element 'Qq' not found"):
+    with pytest.raises(
+        IncidenceError,
+        match="record 1, which starts in line 1: RDKit cannot read it: Element 'Qq' not found",
+    ):
         list(READ(path))
 
 
 def test_features_are_those_of_the_molecule(tmp_path):
-    write_sdf([Molecule(text, chem.MolFromSmiles(text)) for text in ["C1CC1"] * 300 + ["c1ccccc1O"]], tmp_path / "a.sdf")
+    write_sdf(
+        [Molecule(text, chem.MolFromSmiles(text)) for text in ["C1CC1"] * 300 + ["c1ccccc1O"]],
+        tmp_path / "a.sdf",
+    )
     found = list(READ(tmp_path / "a.sdf"))
     assert len(found) == 301
     assert found[300].name == "a.sdf:301 c1ccccc1O"
@@ -63,7 +74,10 @@ def test_features_are_those_of_the_molecule(tmp_path):
 
 def test_a_molecule_without_features_does_not_take_others_with_it(tmp_path):
     odd = chem.MolFromSmiles("c1cccc1", sanitize=False)
-    write_sdf([Molecule("", mol) for mol in (chem.MolFromSmiles("CO"), odd, chem.MolFromSmiles("CC"))], tmp_path / "a.sdf")
+    write_sdf(
+        [Molecule("", mol) for mol in (chem.MolFromSmiles("CO"), odd, chem.MolFromSmiles("CC"))],
+        tmp_path / "a.sdf",
+    )
     errors: list[IncidenceError] = []
     assert [read.name for read in READ(tmp_path / "a.sdf", errors)] == ["a.sdf:1", "a.sdf:3"]
     assert [str(error).partition(" Unkekulized")[0] for error in errors] == [
@@ -83,20 +97,28 @@ def test_lines_of_smiles_are_molecules(tmp_path, name):
     errors: list[IncidenceError] = []
     found = list(READ(write(tmp_path / name, "CCO ethanol\r\n\nC(\tbroken\nc1ccccc1\n"), errors))
     assert [read.name for read in found] == [f"{name}:1 ethanol", f"{name}:3 c1ccccc1"]
-    assert [str(error) for error in errors] == [f"{tmp_path / name}, line 3: RDKit cannot read the SMILES 'C('."]
+    assert [str(error) for error in errors] == [
+        f"{tmp_path / name}, line 3: RDKit cannot read the SMILES 'C('."
+    ]
 
 
 def test_tables_with_a_column_of_smiles_are_molecules(tmp_path):
     found = list(READ(write(tmp_path / "a.csv", 'name,Smiles\n"a, b",CCO \n')))
     assert [read.name for read in found] == ["a.csv:1 CCO"]
-    with pytest.raises(IncidenceError, match=r"which column has the SMILES is not clear, it is none of: a, b\. Say which with --smiles"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"which column has the SMILES is not clear, it is none of: a, b\. Say which with --smiles",
+    ):
         list(READ(write(tmp_path / "b.csv", "a,b\n1,2\n")))
 
 
 @pytest.mark.parametrize(("name", "text"), [("a.smi", "C\n"), ("a.sdf", TRAIN), ("a.xyz", XYZ)])
 def test_files_without_rdkit_say_what_to_install(tmp_path, monkeypatch, name, text):
     monkeypatch.setitem(sys.modules, "rdkit.Chem", None)
-    with pytest.raises(MissingExtraError, match=rf"reading .*{name} needs rdkit, .*: pip install 'incidence\[molecules\]'"):
+    with pytest.raises(
+        MissingExtraError,
+        match=rf"reading .*{name} needs rdkit, .*: pip install 'incidence\[molecules\]'",
+    ):
         list(READ(write(tmp_path / name, text), []))
 
 
@@ -111,12 +133,22 @@ def test_atoms_in_space_get_their_bonds_from_distances(tmp_path):
 AROUND = [(cos(k * pi / 3), sin(k * pi / 3)) for k in range(6)]
 IN_SPACE = {
     "benzene": (
-        [("C", 1.39 * x, 1.39 * y) for x, y in AROUND] + [("H", 2.48 * x, 2.48 * y) for x, y in AROUND],
+        [("C", 1.39 * x, 1.39 * y) for x, y in AROUND]
+        + [("H", 2.48 * x, 2.48 * y) for x, y in AROUND],
         {"aromatic": 6, "single": 6},
     ),
-    "hydrogen cyanide": ([("C", 0, 0), ("N", 1.16, 0), ("H", -1.07, 0)], {"single": 1, "triple": 1}),
-    "sulfur dioxide": ([("S", 0, 0), ("O", 1.24, 0.72), ("O", -1.24, 0.72)], {"single": 1, "double": 1}),  # O=[S+][O-]
-    "formaldehyde": ([("C", 0, 0), ("O", 1.21, 0), ("H", -0.59, 0.94), ("H", -0.59, -0.94)], {"single": 2, "double": 1}),
+    "hydrogen cyanide": (
+        [("C", 0, 0), ("N", 1.16, 0), ("H", -1.07, 0)],
+        {"single": 1, "triple": 1},
+    ),
+    "sulfur dioxide": (
+        [("S", 0, 0), ("O", 1.24, 0.72), ("O", -1.24, 0.72)],
+        {"single": 1, "double": 1},
+    ),  # O=[S+][O-]
+    "formaldehyde": (
+        [("C", 0, 0), ("O", 1.21, 0), ("H", -0.59, 0.94), ("H", -0.59, -0.94)],
+        {"single": 2, "double": 1},
+    ),
     "neon": ([("Ne", 0, 0)], {}),
     "carbons too far apart": ([("C", 0, 0), ("C", 1.8, 0)], {}),
     "carbon that lacks hydrogens": ([("C", 0, 0), ("C", 1.5, 0), ("C", 3.0, 0)], None),

@@ -27,7 +27,10 @@ class Paths(pyg.InMemoryDataset):
 
 
 def test_a_data_set_in_memory_is_ready_for_training():
-    items = [path(n, torch.tensor([n % 3]), x=torch.full((n, 4), n, dtype=torch.long)) for n in range(2, 22)]
+    items = [
+        path(n, torch.tensor([n % 3]), x=torch.full((n, 4), n, dtype=torch.long))
+        for n in range(2, 22)
+    ]
     data = load(Paths(items), name="paths")
     assert (data.name, data.task.kind, data.task.names, data.metric) == (
         "paths",
@@ -43,7 +46,9 @@ def test_a_data_set_in_memory_is_ready_for_training():
 
 
 def test_what_graphs_tell_in_words_stands_beside_predictions():
-    graphs = [path(3, torch.tensor([float(k)]), smiles="C" * (k + 1), name=f"m{k}") for k in range(4)]
+    graphs = [
+        path(3, torch.tensor([float(k)]), smiles="C" * (k + 1), name=f"m{k}") for k in range(4)
+    ]
     data = load(graphs)  # and no warning of what is not used
     assert data.columns == {"smiles": ["C", "CC", "CCC", "CCCC"], "name": ["m0", "m1", "m2", "m3"]}
     assert data.label_columns == ["example", "smiles", "name"]
@@ -76,7 +81,17 @@ def test_whole_numbers_may_be_targets_of_regression():
 
 def test_masks_are_splits_of_the_nodes():
     masks = torch.eye(3, dtype=torch.bool).repeat_interleave(2, 0)
-    data = load([path(6, torch.tensor([0, 1, 0, 1, 0, -1]), train_mask=masks[:, 0], val_mask=masks[:, 1], test_mask=masks[:, 2])])
+    data = load(
+        [
+            path(
+                6,
+                torch.tensor([0, 1, 0, 1, 0, -1]),
+                train_mask=masks[:, 0],
+                val_mask=masks[:, 1],
+                test_mask=masks[:, 2],
+            )
+        ]
+    )
     assert data.is_transductive
     assert data.task.at == "i"
     assert [part.tolist() for part in data.splits[0]] == [[0, 1], [2, 3], [4, 5]]
@@ -89,7 +104,11 @@ def test_masks_are_splits_of_the_nodes():
 
 def papers(**masks):
     graph = pyg.HeteroData()
-    graph["paper"].x, graph["paper"].y, graph["author"].x = torch.ones(6, 2), torch.arange(6) % 3, torch.ones(2, 1)
+    graph["paper"].x, graph["paper"].y, graph["author"].x = (
+        torch.ones(6, 2),
+        torch.arange(6) % 3,
+        torch.ones(2, 1),
+    )
     graph["author", "writes", "paper"].edge_index = torch.tensor([[0, 0, 1], [0, 3, 5]])
     for key, mask in masks.items():
         graph["paper"][key] = mask
@@ -107,7 +126,9 @@ def test_masks_of_a_node_type_are_splits_too():
     assert [split.test.tolist() for split in several.splits] == [[3]] * 2
     both = papers(train_mask=masks[:, 0], test_mask=masks[:, 1])
     both["author"].y = torch.arange(2)
-    with pytest.raises(IncidenceError, match="targets belong to one pattern; these belong to 'a:author', 'p:paper'"):
+    with pytest.raises(
+        IncidenceError, match="targets belong to one pattern; these belong to 'a:author', 'p:paper'"
+    ):
         load(both)
     graph["author"].train_mask = torch.ones(2)
     with pytest.warns(UserWarning, match=r"not used: train_mask of author \("):
@@ -127,7 +148,9 @@ def test_masks_that_are_no_splits_are_named():
 
 def labelled_edges(**more):
     pairs = torch.tensor([[3, 0, 1, 1, 2, 0, 2, 3], [2, 1, 0, 2, 1, 3, 3, 0]])
-    return pyg.Data(x=torch.ones(5, 2), edge_index=pairs, y=pairs.amin(0) + pairs.amax(0) - 1, **more)
+    return pyg.Data(
+        x=torch.ones(5, 2), edge_index=pairs, y=pairs.amin(0) + pairs.amax(0) - 1, **more
+    )
 
 
 def test_a_target_of_edges_is_one_of_their_entries_and_so_are_its_masks():
@@ -136,15 +159,24 @@ def test_a_target_of_edges_is_one_of_their_entries_and_so_are_its_masks():
     example = data.examples[0]
     assert example.structure["{i j}"].T.tolist() == [[0, 1], [0, 3], [1, 2], [3, 2]]
     assert example.target["{i j}"].tolist() == [0, 2, 2, 4]
-    part = torch.tensor([0, 1, 1, 2, 2, 2, 0, 2])  # of every column: of {2 3}, {0 1}, {1 2} and {0 3}
+    part = torch.tensor(
+        [0, 1, 1, 2, 2, 2, 0, 2]
+    )  # of every column: of {2 3}, {0 1}, {1 2} and {0 3}
     masked = load(labelled_edges(train_mask=part == 2, val_mask=part == 0, test_mask=part == 1))
     assert [rows.tolist() for rows in masked.splits[0]] == [[1, 2], [3], [0]]
     part[1] = 0
-    with pytest.raises(IncidenceError, match=r"masks put an edge and its reverse, or a parallel one, into different parts"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"masks put an edge and its reverse, or a parallel one, into different parts",
+    ):
         load(labelled_edges(train_mask=part == 2, test_mask=part != 2, val_mask=part == 1))
-    directed = load(labelled_edges(train_mask=part == 2, val_mask=part == 0, test_mask=part == 1), edges="(i j)")
+    directed = load(
+        labelled_edges(train_mask=part == 2, val_mask=part == 0, test_mask=part == 1), edges="(i j)"
+    )
     columns = directed.examples[0].structure.locate("(i j)", labelled_edges().edge_index)
-    assert [rows.tolist() for rows in directed.splits[0]] == [sorted(columns[part == k].tolist()) for k in (2, 0, 1)]
+    assert [rows.tolist() for rows in directed.splits[0]] == [
+        sorted(columns[part == k].tolist()) for k in (2, 0, 1)
+    ]
 
 
 def test_masks_of_a_relation_are_splits_of_its_entries():
@@ -162,15 +194,31 @@ def test_masks_of_a_relation_are_splits_of_its_entries():
 def test_loops_that_are_left_out_are_in_no_part():
     pairs = torch.tensor([[0, 1, 1, 2], [1, 1, 2, 3]])
     train = torch.tensor([True, True, False, False])
-    graph = pyg.Data(x=torch.ones(5, 2), edge_index=pairs, y=torch.tensor([0, 9, 1, 1]), train_mask=train, test_mask=~train)
+    graph = pyg.Data(
+        x=torch.ones(5, 2),
+        edge_index=pairs,
+        y=torch.tensor([0, 9, 1, 1]),
+        train_mask=train,
+        test_mask=~train,
+    )
     with pytest.warns(UserWarning, match="1 loops are left out"):
         data = load(graph)
     assert [rows.tolist() for rows in data.splits[0]] == [[0], [], [1, 2]]
 
 
 def test_a_single_column_may_be_chosen_by_its_number():
-    assert load([path(n, torch.tensor([n % 2])) for n in range(2, 8)], target=0).task.names == ("class 0", "class 1")
-    assert load(path(6, torch.arange(6) % 2), target=0).examples[0].target["i"].tolist() == [0, 1, 0, 1, 0, 1]
+    assert load([path(n, torch.tensor([n % 2])) for n in range(2, 8)], target=0).task.names == (
+        "class 0",
+        "class 1",
+    )
+    assert load(path(6, torch.arange(6) % 2), target=0).examples[0].target["i"].tolist() == [
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+    ]
 
 
 def test_graphs_to_predict_for_need_no_target_that_fits():
@@ -178,7 +226,11 @@ def test_graphs_to_predict_for_need_no_target_that_fits():
     graph.y = torch.rand(8)
     [found] = examples_of_pyg(graph)
     assert (found.target, str(found.structure.patterns[0])) == (None, "{i j}")
-    [batch] = [examples_of_pyg(pyg.Batch(x=torch.ones(3, 1), batch=torch.tensor([0, 0, 1]), y=torch.zeros(5)))]
+    [batch] = [
+        examples_of_pyg(
+            pyg.Batch(x=torch.ones(3, 1), batch=torch.tensor([0, 0, 1]), y=torch.zeros(5))
+        )
+    ]
     assert [one.structure.num_nodes for one in batch] == [2, 1]
 
 
@@ -190,35 +242,62 @@ def test_given_splits_are_kept():
 
 def test_loops_are_left_out_and_parallel_edges_joined_where_edges_have_none():
     pairs = torch.tensor([[0, 1, 1, 2, 2, 0, 0], [1, 0, 2, 1, 2, 1, 0]])
-    graph = pyg.Data(x=torch.ones(3, 2), edge_index=pairs, edge_attr=torch.tensor([1, 2, 5, 5, 9, 3, 9]), y=torch.tensor([0]))
+    graph = pyg.Data(
+        x=torch.ones(3, 2),
+        edge_index=pairs,
+        edge_attr=torch.tensor([1, 2, 5, 5, 9, 3, 9]),
+        y=torch.tensor([0]),
+    )
     with pytest.warns(
-        UserWarning, match=r"read as `\{i j\}`: 4 loops are left out \(edges='i j' keeps them\) and 2 parallel edges are joined, with"
+        UserWarning,
+        match=r"read as `\{i j\}`: 4 loops are left out \(edges='i j' keeps them\) and 2 parallel edges are joined, with",
     ):
         data = load([graph, graph])
     assert data.examples[0].structure["{i j}"].T.tolist() == [[0, 1], [1, 2]]
     assert data.examples[0].features["{i j}"].flatten().tolist() == [2, 5]
     assert graph.edge_index is pairs  # what was given stays as it was
-    with pytest.warns(UserWarning, match="read as `i j`: 2 parallel edges are joined, with the mean of their features.$"):
+    with pytest.warns(
+        UserWarning,
+        match="read as `i j`: 2 parallel edges are joined, with the mean of their features.$",
+    ):
         kept = load([graph, graph], edges="i j")
     assert kept.examples[0].structure.num_entries("i j") == 6
 
 
 def test_loops_and_parallel_edges_need_no_features():
-    loop = pyg.Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1, 1], [1, 1, 2]]), y=torch.tensor([0, 1, 0]))
+    loop = pyg.Data(
+        x=torch.ones(3, 2),
+        edge_index=torch.tensor([[0, 1, 1], [1, 1, 2]]),
+        y=torch.tensor([0, 1, 0]),
+    )
     with pytest.warns(UserWarning, match="1 loops are left out"):
         assert load(loop).examples[0].structure["{i j}"].T.tolist() == [[0, 1], [1, 2]]
-    twice = pyg.Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 0, 1], [1, 1, 2]]), y=torch.tensor([0, 1, 0]))
+    twice = pyg.Data(
+        x=torch.ones(3, 2),
+        edge_index=torch.tensor([[0, 0, 1], [1, 1, 2]]),
+        y=torch.tensor([0, 1, 0]),
+    )
     with pytest.warns(UserWarning, match="1 parallel edges are joined"):
         assert load(twice).examples[0].features["{i j}"].tolist() == [[1.0], [1.0]]
 
 
 def test_edges_whose_two_directions_differ_are_directed():
     pairs = torch.tensor([[0, 1, 1, 1], [1, 0, 0, 1]])
-    graph = pyg.Data(x=torch.ones(2, 1), edge_index=pairs, edge_attr=torch.tensor([1.0, 2.0, 4.0, 5.0]), y=torch.tensor([0]))
-    with pytest.warns(UserWarning, match=r"read as `\(i j\)`: 1 loops are left out.*features of an edge and of its reverse differ"):
+    graph = pyg.Data(
+        x=torch.ones(2, 1),
+        edge_index=pairs,
+        edge_attr=torch.tensor([1.0, 2.0, 4.0, 5.0]),
+        y=torch.tensor([0]),
+    )
+    with pytest.warns(
+        UserWarning,
+        match=r"read as `\(i j\)`: 1 loops are left out.*features of an edge and of its reverse differ",
+    ):
         data = load(graph)
     assert data.examples[0].features["(i j)"].flatten().tolist() == [1, 3]
-    assert data.reader_options == {"edges": "(i j)"}  # so that other graphs are read in the same way
+    assert data.reader_options == {
+        "edges": "(i j)"
+    }  # so that other graphs are read in the same way
     with pytest.raises(IncidenceError, match="differs from that of"):
         load(graph, edges="{i j}")
 
@@ -226,7 +305,9 @@ def test_edges_whose_two_directions_differ_are_directed():
 def test_what_cannot_be_learned_from_is_refused(tmp_path):
     with pytest.raises(IncidenceError, match="'pyg' is empty"):
         load(Paths([path(3, torch.tensor([0]))])[:0])
-    with pytest.raises(IncidenceError, match=r"an example has no target, number 1, .* Give it target=, or y in PyG"):
+    with pytest.raises(
+        IncidenceError, match=r"an example has no target, number 1, .* Give it target=, or y in PyG"
+    ):
         load([path(3, torch.tensor([1])), path(3, None)])
     with pytest.raises(IncidenceError, match="pyg: all targets are missing"):
         load([path(1, torch.zeros(0, dtype=torch.long))])
@@ -260,7 +341,9 @@ def test_a_data_set_is_made_by_the_class_of_its_name(monkeypatch, tmp_path):
     data = load("pyg:Named/short", folder=tmp_path, seed=1)
     assert asked == [(str(tmp_path), "short")]
     assert (data.name, len(data.examples)) == ("pyg:Named/short", 6)
-    with pytest.raises(IncidenceError, match=r"Greedy takes more than folder and name .*give it to `inc.data.load`"):
+    with pytest.raises(
+        IncidenceError, match=r"Greedy takes more than folder and name .*give it to `inc.data.load`"
+    ):
         load("pyg:Greedy", folder=tmp_path)
 
 
@@ -271,23 +354,35 @@ def test_data_that_pyg_cannot_fetch_is_told_with_its_place(monkeypatch, tmp_path
             raise ConnectionError("no network")
 
     monkeypatch.setattr(pytest.importorskip("torch_geometric.datasets"), "Far", Far, raising=False)
-    with pytest.raises(IncidenceError, match=r"PyG could not fetch 'pyg:Far/MUTAG', .*no network.* into .*MUTAG/raw yourself"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"PyG could not fetch 'pyg:Far/MUTAG', .*no network.* into .*MUTAG/raw yourself",
+    ):
         load("pyg:Far/MUTAG", folder=tmp_path)
 
 
 def test_graphs_of_a_batch_are_examples_of_their_own():
     graphs = [path(k + 2, torch.tensor([k % 2])) for k in range(4)]
     batch = pyg.Batch.from_data_list(graphs)
-    plain = pyg.Data(edge_index=batch.edge_index, num_nodes=batch.num_nodes, y=batch.y, batch=batch.batch)
+    plain = pyg.Data(
+        edge_index=batch.edge_index, num_nodes=batch.num_nodes, y=batch.y, batch=batch.batch
+    )
     for given in (batch, plain, [batch], [plain]):
         assert load(given).examples == load(graphs).examples
 
 
 @pytest.mark.parametrize("part", ["val_mask", "test_mask"])
 def test_masks_that_share_nodes_with_training_are_refused(part):
-    masks = {"train_mask": torch.arange(9) < 5, "val_mask": torch.zeros(9, dtype=torch.bool), "test_mask": torch.arange(9) > 6}
+    masks = {
+        "train_mask": torch.arange(9) < 5,
+        "val_mask": torch.zeros(9, dtype=torch.bool),
+        "test_mask": torch.arange(9) > 6,
+    }
     masks[part] = torch.arange(9) >= 3
-    with pytest.raises(IncidenceError, match=r"pyg: 2 rows are for training and for (validation|testing): what is measured must not be"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"pyg: 2 rows are for training and for (validation|testing): what is measured must not be",
+    ):
         load(path(9, torch.arange(9) % 2, **masks))
 
 
@@ -297,15 +392,23 @@ def test_several_columns_of_targets_can_be_chosen():
     for wrong in ([0, 3], [], [-1]):
         with pytest.raises(IncidenceError, match="so there is no column"):
             load(items, target=wrong)
-    with pytest.raises(IncidenceError, match="the option `target` of data of PyG is a whole number or a list, and cannot be 'logp'"):
+    with pytest.raises(
+        IncidenceError,
+        match="the option `target` of data of PyG is a whole number or a list, and cannot be 'logp'",
+    ):
         load(items, target="logp")
 
 
 def test_what_no_graph_had_in_training_is_left_out_of_others():
     trained = load([path(4, torch.tensor([float(k)])) for k in range(6)])
     assert trained.reader_options == {"lacking": ["x", "edge_attr"]}
-    other = path(4, None, x=torch.full((4, 3), 9.0), edge_attr=torch.rand(6, 2))  # which differs by direction
-    with pytest.warns(UserWarning, match="the model was trained on graphs without x and edge_attr, which are left out here"):
+    other = path(
+        4, None, x=torch.full((4, 3), 9.0), edge_attr=torch.rand(6, 2)
+    )  # which differs by direction
+    with pytest.warns(
+        UserWarning,
+        match="the model was trained on graphs without x and edge_attr, which are left out here",
+    ):
         [found] = examples_of_pyg(other, **trained.reader_options)
     assert found == examples_of_pyg(path(4, None))[0]
     assert "x" in other  # as it was

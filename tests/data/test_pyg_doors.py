@@ -47,16 +47,24 @@ def test_every_door_reads_edges_alike_and_says_so(door, kind, count):
     one, edges, pairs = GRAPHS[kind]
     with pytest.warns(UserWarning, match=r"^edges are read as `[{(]i j[)}]`: ") as seen:
         batch = DOORS[door]([one] * count)
-    assert {str(warning.message).partition(":")[0] for warning in seen} == {f"edges are read as `{edges}`"}
-    assert {warning.filename for warning in seen} == {__file__} or door == "PyG's loader"  # whose own code calls it
+    assert {str(warning.message).partition(":")[0] for warning in seen} == {
+        f"edges are read as `{edges}`"
+    }
+    assert {warning.filename for warning in seen} == {
+        __file__
+    } or door == "PyG's loader"  # whose own code calls it
     assert [sorted(found.structure[edges].T.tolist()) for found in batch] == [pairs] * count
 
 
 @pytest.mark.parametrize("count", [2, 9])
 @pytest.mark.parametrize("door", [door for door in DOORS if door != "NeighbourLoader"])
 def test_one_graph_with_directions_makes_all_of_a_list_directed(door, count):
-    items = [graph([[0, 1], [1, 0]], [4.0, 4.0])] * (count - 1) + [graph([[0, 1], [1, 0]], [1.0, 2.0])]
-    with pytest.warns(UserWarning, match=r"read as `\(i j\)`: features of an edge and of its reverse differ\."):
+    items = [graph([[0, 1], [1, 0]], [4.0, 4.0])] * (count - 1) + [
+        graph([[0, 1], [1, 0]], [1.0, 2.0])
+    ]
+    with pytest.warns(
+        UserWarning, match=r"read as `\(i j\)`: features of an edge and of its reverse differ\."
+    ):
         batch = DOORS[door](items)
     assert batch.structure.num_entries("(i j)") == 2 * count
     assert batch[0].features["(i j)"].tolist() == [[4.0], [4.0]]
@@ -79,19 +87,30 @@ def test_a_graph_without_edges_may_lack_what_edges_have(door):
 @pytest.mark.filterwarnings("ignore:edges are read as")
 def test_features_that_only_some_graphs_have_are_refused(door):
     some = [graph([[0, 1]], [1.0]), graph([[0, 1]])]
-    with pytest.raises(IncidenceError, match=r"number 1 has none of `\{i j\}`, and others have some: set `x`, `edge_attr` and the like"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"number 1 has none of `\{i j\}`, and others have some: set `x`, `edge_attr` and the like",
+    ):
         DOORS[door](some)
     directed = [graph([[0, 1], [1, 0]], [1.0, 2.0]), graph([[0, 1]])]
     with pytest.raises(IncidenceError, match=r"number 1 has none of `\(i j\)`"):
         DOORS[door](directed)
-    two_columns = [graph([[0, 1]]), data.Data(num_nodes=3, edge_index=T([[0], [1]]), y=T([0.5]))]  # as many as degrees would have
+    two_columns = [
+        graph([[0, 1]]),
+        data.Data(num_nodes=3, edge_index=T([[0], [1]]), y=T([0.5])),
+    ]  # as many as degrees would have
     with pytest.raises(IncidenceError, match="number 1 has none of `i`"):
         DOORS[door](two_columns)
 
 
 @pytest.mark.filterwarnings("error")
 def test_other_names_are_told_once_by_every_door(monkeypatch):
-    for door in (from_pyg, inc.data.load, lambda graph: inc.collate([graph, graph]), inc.data.DataLoader):
+    for door in (
+        from_pyg,
+        inc.data.load,
+        lambda graph: inc.collate([graph, graph]),
+        inc.data.DataLoader,
+    ):
         monkeypatch.setattr("incidence.geometry.convert.pyg._TOLD", set())
         with pytest.warns(UserWarning, match="`is-a` is `is_a_2`") as seen:
             door(drugs())
@@ -104,6 +123,8 @@ def test_graphs_without_features_get_those_that_data_sets_give_them(door):
     items = [data.Data(edge_index=T([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3, y=T([0.5]))] * 4
     batch, expected = DOORS[door](items), DOORS["load"](items)
     assert batch.features.keys() == expected.features.keys()
-    assert all(torch.equal(batch.features[key], expected.features[key]) for key in expected.features)
+    assert all(
+        torch.equal(batch.features[key], expected.features[key]) for key in expected.features
+    )
     net = inc.models.make("graph", {key: x.shape[1] for key, x in batch.features.items()})
     assert net(batch).shape == (4, 1)

@@ -27,11 +27,22 @@ def many(folder):
 
 def test_a_table_of_ratings_is_found_by_its_columns(tmp_path):
     data = load(write(tmp_path, ratings=RATINGS))
-    assert (data.task.kind, data.task.names, data.task.at, data.metric) == ("regression", ("rating",), "query=a:user b:movie", "rmse")
-    assert data.columns == {"user": ["ann", "ann", "bob", "bob", "cem"], "movie": ["Jaws", "Alien", "Jaws", "Psycho", "Alien"]}
+    assert (data.task.kind, data.task.names, data.task.at, data.metric) == (
+        "regression",
+        ("rating",),
+        "query=a:user b:movie",
+        "rmse",
+    )
+    assert data.columns == {
+        "user": ["ann", "ann", "bob", "bob", "cem"],
+        "movie": ["Jaws", "Alien", "Jaws", "Psycho", "Alien"],
+    }
     assert data.task.rows(data.examples[0])[:, 0].tolist()[:4] == [5, 3, 1, 2]
     assert data.completion.is_fact.tolist() == [True, True, True, True, False]
-    assert data.completion.names == {"user": ["ann", "bob", "cem"], "movie": ["Jaws", "Alien", "Psycho"]}
+    assert data.completion.names == {
+        "user": ["ann", "bob", "cem"],
+        "movie": ["Jaws", "Alien", "Psycho"],
+    }
     rest = Split(torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3]))
     assert data.rest(rest)[0].structure["query"].T.tolist() == [[2, 1]]
 
@@ -53,12 +64,17 @@ def test_other_columns_are_left_beside_the_predictions(tmp_path, header, options
         row[rating] = str(k)
         rows.append(",".join(row))
     data = load(write(tmp_path, ratings="\n".join([header, *rows])), **options)
-    assert list(data.columns) == [*names[:2], next(name for k, name in enumerate(names) if k > 1 and k != rating)]
+    assert list(data.columns) == [
+        *names[:2],
+        next(name for k, name in enumerate(names) if k > 1 and k != rating),
+    ]
     assert data.task.names == (names[rating],)
 
 
 def test_keys_of_a_table_without_names_are_numbers_of_columns(tmp_path):
-    data = load(write(tmp_path, ratings="1\t7\t5\t99\n2\t7\t1\t98\n1\t9\t2\t97\n"), "3", keys=["1", "2"])
+    data = load(
+        write(tmp_path, ratings="1\t7\t5\t99\n2\t7\t1\t98\n1\t9\t2\t97\n"), "3", keys=["1", "2"]
+    )
     assert data.completion.names == {"column_1": ["1", "2"], "column_2": ["7", "9"]}
 
 
@@ -67,7 +83,11 @@ def test_the_same_from_frames_and_folders(tmp_path):
     path = write(tmp_path, ratings=RATINGS, users="user_id,age\nann,30\nbob,20\ncem,40\ndee,70\n")
     data = load(path, tables=tmp_path / "users.csv")
     frames = {name: pandas.read_csv(tmp_path / f"{name}.csv") for name in ("ratings", "users")}
-    for other in (load(tmp_path), load(frames), load(frames["ratings"], tables={"users": frames["users"]})):
+    for other in (
+        load(tmp_path),
+        load(frames),
+        load(frames["ratings"], tables={"users": frames["users"]}),
+    ):
         assert other.examples[0] == data.examples[0]
 
 
@@ -91,27 +111,44 @@ def test_tables_beside_ratings_give_features_and_edges(tmp_path):
         films="id,year\nJaws,1975\nAlien,1979\n",
     )
     with pytest.warns(
-        UserWarning, match=r"1 of 3 of `(user|movie)` have no row, as .(cem|Psycho).; they get the mean of the others"
+        UserWarning,
+        match=r"1 of 3 of `(user|movie)` have no row, as .(cem|Psycho).; they get the mean of the others",
     ) as seen:
-        data = load(path, tables=[tmp_path / "users.csv", tmp_path / "friends.csv", tmp_path / "films.csv"])
+        data = load(
+            path, tables=[tmp_path / "users.csv", tmp_path / "friends.csv", tmp_path / "films.csv"]
+        )
     assert len(seen) == 2
     structure, features = data.examples[0].structure, data.examples[0].features
     assert data.completion.names["user"] == ["ann", "bob", "cem", "dee", "eve"]
-    assert features["a:user"][:, :3].tolist() == [[30, 1, 0], [20, 0, 1], [50, 0.75, 0.25], [70, 1, 0], [80, 1, 0]]
+    assert features["a:user"][:, :3].tolist() == [
+        [30, 1, 0],
+        [20, 0, 1],
+        [50, 0.75, 0.25],
+        [70, 1, 0],
+        [80, 1, 0],
+    ]
     assert structure["{a:user c:user}"].T.tolist() == [[0, 1], [0, 4]]
     assert features["b:movie"][:, 0].tolist() == [1975, 1979, 1977]
 
 
 def test_tables_of_pairs_beside_ratings_are_left_out(tmp_path):
     write(tmp_path, ratings=RATINGS, tags="user,movie,tag\nann,Jaws,shark\nann,Alien,ship\n")
-    with pytest.warns(UserWarning, match=r"tags\.csv: it tells about pairs, and neither about user nor movie alone"):
+    with pytest.warns(
+        UserWarning,
+        match=r"tags\.csv: it tells about pairs, and neither about user nor movie alone",
+    ):
         data = load(tmp_path)
     assert data.examples[0].features["a:user"].shape == (3, 2)
 
 
 def test_a_row_that_comes_again_or_lacks_a_key_is_passed_over(tmp_path):
-    with pytest.warns(UserWarning, match=r"(?s)2 .*line 3: the row is there already, in line 2.*line 4: the row has no `movie`"):
-        data = load(write(tmp_path, ratings="user,movie,rating\na,x,1\na,x,2\na,,3\nb,x,4\nb,y,4\n"))
+    with pytest.warns(
+        UserWarning,
+        match=r"(?s)2 .*line 3: the row is there already, in line 2.*line 4: the row has no `movie`",
+    ):
+        data = load(
+            write(tmp_path, ratings="user,movie,rating\na,x,1\na,x,2\na,,3\nb,x,4\nb,y,4\n")
+        )
     assert data.num_rows == 3
 
 
@@ -123,14 +160,38 @@ def test_a_row_that_comes_again_or_lacks_a_key_is_passed_over(tmp_path):
             {},
             r"what the columns a, b, c have is not clear\. Looked for were molecules .* and ratings .*--task links",
         ),
-        ("source,target,weight\nn1,n2,1\nn2,n3,2\n", {}, "--nodes nodes.csv for labels of nodes, or --task links"),
-        (RATINGS, {"keys": ["user"]}, "which columns of user, movie, rating name what a number of `rating` belongs to is not clear"),
+        (
+            "source,target,weight\nn1,n2,1\nn2,n3,2\n",
+            {},
+            "--nodes nodes.csv for labels of nodes, or --task links",
+        ),
+        (
+            RATINGS,
+            {"keys": ["user"]},
+            "which columns of user, movie, rating name what a number of `rating` belongs to is not clear",
+        ),
         (RATINGS, {"keys": ["user", "film"]}, "has no column `film`"),
-        ("p,q,rate\na,b,1\n", {"keys": ["p", "q"]}, "which of p, q, rate has the number to predict is not clear: say --target"),
+        (
+            "p,q,rate\na,b,1\n",
+            {"keys": ["p", "q"]},
+            "which of p, q, rate has the number to predict is not clear: say --target",
+        ),
         (RATINGS, {"task": "classification"}, "ratings are numbers, so leave out --task"),
-        (RATINGS, {"colour": 1, "keys": ["user", "movie"]}, "a table of ratings has no option `colour`: it takes keys, tables, folds"),
-        (RATINGS.replace("5", "many"), {"target": "rating"}, "the target `rating` is a finite number for regression; got 'many'"),
-        ("user,movie,rating\na,x,1\na,x,1\na,x,2\n", {}, "2 of 3 rows cannot be used, so columns are hardly what they seem"),
+        (
+            RATINGS,
+            {"colour": 1, "keys": ["user", "movie"]},
+            "a table of ratings has no option `colour`: it takes keys, tables, folds",
+        ),
+        (
+            RATINGS.replace("5", "many"),
+            {"target": "rating"},
+            "the target `rating` is a finite number for regression; got 'many'",
+        ),
+        (
+            "user,movie,rating\na,x,1\na,x,1\na,x,2\n",
+            {},
+            "2 of 3 rows cannot be used, so columns are hardly what they seem",
+        ),
     ],
 )
 def test_tables_that_are_no_ratings_are_refused(tmp_path, text, options, problem):
@@ -143,7 +204,10 @@ def test_tables_that_are_no_ratings_are_refused(tmp_path, text, options, problem
     [
         ("p,q\n1,2\n", "what the table tells about is not clear: name a column as the ratings do"),
         ("user,age\nann,1\nbob,3\ncem,4\nann,2\n", "line 5: `user` 'ann' has a row already"),
-        ("user,age\nAnn,1\nBob,2\n", r"none of its rows is about a `user` of the other table, which has 'ann', and this one 'Ann'"),
+        (
+            "user,age\nAnn,1\nBob,2\n",
+            r"none of its rows is about a `user` of the other table, which has 'ann', and this one 'Ann'",
+        ),
         ("user1,user2\nann,bob\n", "there is another table of edges between `user` already"),
     ],
 )
@@ -157,7 +221,9 @@ def test_tables_beside_that_do_not_fit_are_refused(tmp_path, other, problem):
 
 def test_damped_means_are_where_each_bias_is_the_damped_mean_of_what_is_left():
     generator = torch.Generator().manual_seed(0)
-    index = torch.stack([torch.randint(5, (40,), generator=generator), torch.randint(7, (40,), generator=generator)])
+    index = torch.stack(
+        [torch.randint(5, (40,), generator=generator), torch.randint(7, (40,), generator=generator)]
+    )
     values = torch.rand(40, generator=generator, dtype=torch.float64)
     means = damped_means(index, values, (5, 7))
     left = values - means.mean - means.biases[1][index[1]]
@@ -173,17 +239,24 @@ def test_what_is_asked_for_is_never_known(tmp_path):
     data = load(many(tmp_path), seed=0)
     split = data.split()
     parts, order = data.parts(split), data.order(split)
-    asked = [tuple(pair) for example in parts.train for pair in example.structure["query"].T.tolist()]
+    asked = [
+        tuple(pair) for example in parts.train for pair in example.structure["query"].T.tolist()
+    ]
     every = data.examples[0].structure["query"].T.tolist()
     assert sorted(asked) == sorted(tuple(every[k]) for k in split.train.tolist())
     assert asked == [tuple(every[k]) for k in order.train.tolist()]
     train, validation, test = ({tuple(every[k]) for k in part.tolist()} for part in split)
     for example in parts.train:
-        known, own = ({tuple(p) for p in example.structure[name].T.tolist()} for name in ("known", "query"))
+        known, own = (
+            {tuple(p) for p in example.structure[name].T.tolist()} for name in ("known", "query")
+        )
         assert known == train - own
     seen = [{tuple(p) for p in part[0].structure["known"].T.tolist()} for part in parts[1:]]
     assert seen == [train, train | validation]
-    assert [{tuple(p) for p in part[0].structure["query"].T.tolist()} for part in parts[1:]] == [validation, test]
+    assert [{tuple(p) for p in part[0].structure["query"].T.tolist()} for part in parts[1:]] == [
+        validation,
+        test,
+    ]
 
 
 def test_nothing_that_is_seen_depends_on_the_answers(tmp_path):
@@ -192,22 +265,38 @@ def test_nothing_that_is_seen_depends_on_the_answers(tmp_path):
     rows = data.split().test
     target = data.completion.target.clone()
     target[rows] += 100
-    other = inc.data.DataSet(**{**vars(data), "completion": type(data.completion)(**{**vars(data.completion), "target": target})})
+    other = inc.data.DataSet(
+        **{
+            **vars(data),
+            "completion": type(data.completion)(**{**vars(data.completion), "target": target}),
+        }
+    )
     for ours, theirs in zip(data.parts(0), other.parts(0), strict=True):
         for one, two in zip(ours, theirs, strict=True):
             assert all(torch.equal(x, two.features[key]) for key, x in one.features.items())
-    assert not torch.equal(data.task.rows(data.parts(0).test[0]), data.task.rows(other.parts(0).test[0]))
+    assert not torch.equal(
+        data.task.rows(data.parts(0).test[0]), data.task.rows(other.parts(0).test[0])
+    )
 
 
 def test_pairs_are_asked_for_by_name_and_known_ones_without_their_own_rating(tmp_path):
     completion = load(many(tmp_path)).completion
-    entries = [("u0", "m0"), ("u1", "m1"), ("u2", "m1"), ("u1", "m1"), ("zoe", "m2"), ("u1", "Nope")]
+    entries = [
+        ("u0", "m0"),
+        ("u1", "m1"),
+        ("u2", "m1"),
+        ("u1", "m1"),
+        ("zoe", "m2"),
+        ("u1", "Nope"),
+    ]
     found = list(completion.ask(entries))
     places = sorted(place for at, _ in found for same in at for place in same)
     assert places == list(range(len(entries)))
     for at, example in found:
         structure = example.structure
-        pairs, seen = ([tuple(p) for p in structure[name].T.tolist()] for name in ("query", "known"))
+        pairs, seen = (
+            [tuple(p) for p in structure[name].T.tolist()] for name in ("query", "known")
+        )
         assert not set(pairs) & set(seen)
         assert structure.counts == {"user": 9, "movie": 7}
         for same, (u, m) in zip(at, pairs, strict=True):
@@ -219,7 +308,12 @@ def test_pairs_are_asked_for_by_name_and_known_ones_without_their_own_rating(tmp
 
 
 def test_what_a_model_knows_is_written_and_read(tmp_path):
-    path = write(tmp_path, ratings=RATINGS, friends="user1,user2\nann,bob\n", users="user,age\nann,3\nbob,4\ncem,5\n")
+    path = write(
+        tmp_path,
+        ratings=RATINGS,
+        friends="user1,user2\nann,bob\n",
+        users="user,age\nann,3\nbob,4\ncem,5\n",
+    )
     completion = load(path, tables=[tmp_path / "friends.csv", tmp_path / "users.csv"]).completion
     write_completion(completion, tmp_path / "known.npz")
     found = read_completion(tmp_path / "known.npz")
@@ -231,5 +325,7 @@ def test_what_a_model_knows_is_written_and_read(tmp_path):
     assert found.context == completion.context
     assert found.target[:, 0].tolist() == [5, 3, 1, 2]
     (tmp_path / "known.npz").write_bytes(b"PK nothing")
-    with pytest.raises(IncidenceError, match="is not what a model of ratings or links knows, or it is damaged"):
+    with pytest.raises(
+        IncidenceError, match="is not what a model of ratings or links knows, or it is damaged"
+    ):
         read_completion(tmp_path / "known.npz")

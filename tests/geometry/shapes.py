@@ -5,7 +5,18 @@ from itertools import combinations, product
 Facets = list[tuple[int, ...]]
 
 MOEBIUS = [(k, (k + 1) % 5, (k + 2) % 5) for k in range(5)]
-PROJECTIVE_PLANE = [(0, 1, 4), (0, 1, 5), (0, 2, 3), (0, 2, 5), (0, 3, 4), (1, 2, 3), (1, 2, 4), (1, 3, 5), (2, 4, 5), (3, 4, 5)]
+PROJECTIVE_PLANE = [
+    (0, 1, 4),
+    (0, 1, 5),
+    (0, 2, 3),
+    (0, 2, 5),
+    (0, 3, 4),
+    (1, 2, 3),
+    (1, 2, 4),
+    (1, 3, 5),
+    (2, 4, 5),
+    (3, 4, 5),
+]
 
 
 def sphere(dimension: int) -> Facets:
@@ -68,5 +79,7 @@ def grid_order(rows: int, columns: int, flip: bool = False) -> list[tuple[object
     for r, c in product(range(rows), range(columns)):
         corners = [node(r, c), node(r, c + 1), node(r + 1, c + 1), node(r + 1, c)]
         sides = [frozenset(pair) for pair in zip(corners, corners[1:] + corners[:1], strict=True)]
-        order += [(v, side) for side in sides for v in side] + [(side, frozenset(corners)) for side in sides]
+        order += [(v, side) for side in sides for v in side] + [
+            (side, frozenset(corners)) for side in sides
+        ]
     return order

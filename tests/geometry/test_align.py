@@ -13,7 +13,17 @@ from tests.structure.random_structures import random_structure
 T = torch.tensor
 modest = settings(deadline=None, max_examples=25, derandomize=True)
 EDGES = T([[2, 0, 3], [1, 1, 0]])
-PATTERNS = ["{i j}", "(i j)", "i {i j}", "{i j} {i k}", "[i j]", "{i ...}", "i {i ...}", "bond={i j}", "u:user m:movie"]
+PATTERNS = [
+    "{i j}",
+    "(i j)",
+    "i {i j}",
+    "{i j} {i k}",
+    "[i j]",
+    "{i ...}",
+    "i {i ...}",
+    "bond={i j}",
+    "u:user m:movie",
+]
 
 
 @modest
@@ -29,13 +39,20 @@ def test_features_follow_their_entries_into_the_preferred_order(text, seed):
 def test_both_directions_of_an_edge_are_joined():
     edges = T([[0, 1, 1, 2], [1, 0, 2, 1]])
     s, x = geometry.graph(edges, 3), T([[1.0], [5.0], [2.0], [2.0]])
-    joined = {reduce: geometry.align(s, "{i j}", edges, x, reduce).flatten().tolist() for reduce in ("sum", "mean", "max", "min")}
+    joined = {
+        reduce: geometry.align(s, "{i j}", edges, x, reduce).flatten().tolist()
+        for reduce in ("sum", "mean", "max", "min")
+    }
     assert joined == {"sum": [6.0, 4.0], "mean": [3.0, 2.0], "max": [5.0, 2.0], "min": [1.0, 2.0]}
 
 
 def test_features_of_any_shape_follow():
     s = geometry.graph(EDGES, 4)  # {0 1}, {0 3}, {1 2}
-    assert geometry.align(s, "{i j}", EDGES, torch.arange(12).view(3, 2, 2))[:, 1, 1].tolist() == [7, 11, 3]
+    assert geometry.align(s, "{i j}", EDGES, torch.arange(12).view(3, 2, 2))[:, 1, 1].tolist() == [
+        7,
+        11,
+        3,
+    ]
     assert geometry.align(s, "{i j}", EDGES, [5, 6, 7]).tolist() == [6, 7, 5]
 
 
@@ -59,17 +76,37 @@ def test_a_named_tensor_is_meant_by_its_name():
 @pytest.mark.parametrize(
     ("entries", "features", "reduce", "message"),
     [
-        (T([[2, 0, 3, 2], [1, 1, 0, 3]]), torch.ones(4), None, r"entry 3 is not an entry of `\{i j\}` in this structure"),
+        (
+            T([[2, 0, 3, 2], [1, 1, 0, 3]]),
+            torch.ones(4),
+            None,
+            r"entry 3 is not an entry of `\{i j\}` in this structure",
+        ),
         (
             EDGES[:, :1],
             torch.ones(1),
             None,
             r"2 of the 3 entries of `\{i j\}` .* are not among those given, the first in row 0",
         ),
-        (torch.cat([EDGES, EDGES[:, 1:2]], 1), torch.ones(4), None, r"entries 1 and 3 are one entry of `\{i j\}`.*reduce="),
-        (EDGES, torch.ones(2), None, r"features must have a row for each of the 3 entries .*got shape \[2\]"),
+        (
+            torch.cat([EDGES, EDGES[:, 1:2]], 1),
+            torch.ones(4),
+            None,
+            r"entries 1 and 3 are one entry of `\{i j\}`.*reduce=",
+        ),
+        (
+            EDGES,
+            torch.ones(2),
+            None,
+            r"features must have a row for each of the 3 entries .*got shape \[2\]",
+        ),
         (EDGES, torch.tensor(1.0), None, r"features must have a row for each .*got shape \[\]"),
-        (EDGES, torch.ones(3), "median", "reduce must be one of 'sum', 'mean', 'max', 'min', or None; got 'median'"),
+        (
+            EDGES,
+            torch.ones(3),
+            "median",
+            "reduce must be one of 'sum', 'mean', 'max', 'min', or None; got 'median'",
+        ),
     ],
 )
 def test_features_that_do_not_fit_are_refused(entries, features, reduce, message):

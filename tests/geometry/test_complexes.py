@@ -14,19 +14,30 @@ from incidence.structure import Structure, collate
 
 T = torch.tensor
 modest = settings(deadline=None, max_examples=25, derandomize=True)
-sequences = st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=5, unique=True), min_size=1, max_size=8)
+sequences = st.lists(
+    st.lists(st.integers(0, 6), min_size=1, max_size=5, unique=True), min_size=1, max_size=8
+)
 BUILDERS = {"{": geometry.simplicial_complex, "(": geometry.directed_complex}
 both = pytest.mark.parametrize("opening", ["{", "("])
 
 
 def listed(structure):
     """All faces of two or more nodes."""
-    return sorted(tuple(face) for pattern in structure.patterns for face in structure[pattern].T.tolist())
+    return sorted(
+        tuple(face) for pattern in structure.patterns for face in structure[pattern].T.tolist()
+    )
 
 
 def closure(faces, opening, max_size=99):
     given_ = [tuple(sorted(face)) if opening == "{" else tuple(face) for face in faces]
-    return sorted({part for face in given_ for size in range(2, max_size + 1) for part in combinations(face, size)})
+    return sorted(
+        {
+            part
+            for face in given_
+            for size in range(2, max_size + 1)
+            for part in combinations(face, size)
+        }
+    )
 
 
 @both
@@ -57,7 +68,9 @@ def test_the_order_of_the_faces_given_is_immaterial(opening, faces, random):
 @modest
 @given(sequences, st.randoms(use_true_random=False))
 def test_the_order_inside_a_facet_is_immaterial(faces, random):
-    assert geometry.simplicial_complex([random.sample(f, len(f)) for f in faces]) == geometry.simplicial_complex(faces)
+    assert geometry.simplicial_complex(
+        [random.sample(f, len(f)) for f in faces]
+    ) == geometry.simplicial_complex(faces)
 
 
 @both
@@ -97,7 +110,12 @@ def test_node_numbers_too_large_for_a_product_are_told_apart():
 
 
 def test_complexes_of_different_dimension_make_a_batch():
-    batch = collate([geometry.simplicial_complex(facets, max_size=3) for facets in ([[0, 1]], [[0, 1, 2]], [[0]])])
+    batch = collate(
+        [
+            geometry.simplicial_complex(facets, max_size=3)
+            for facets in ([[0, 1]], [[0, 1, 2]], [[0]])
+        ]
+    )
     assert batch.num_entries("{i j k}") == 1
 
 
@@ -105,14 +123,22 @@ def test_complexes_of_different_dimension_make_a_batch():
 @pytest.mark.parametrize(
     ("faces", "how", "message"),
     [
-        ([[0, 1], [2, 3, 2]], {}, r"\[1\] is \(2, 3, 2\): the node 2 stands twice, and the nodes of a face are distinct"),
+        (
+            [[0, 1], [2, 3, 2]],
+            {},
+            r"\[1\] is \(2, 3, 2\): the node 2 stands twice, and the nodes of a face are distinct",
+        ),
         ([[0, 1], [2, -3]], {}, r"\[1\] has the negative node -3: nodes are numbered from 0"),
         ([[0, 1], [2, 3]], {"num_nodes": 3}, r"\[1\] has the node 3: nodes are numbered 0 to 2"),
         ([[0, 1], []], {}, r"\[1\] is empty"),
         ([], {}, "is empty, so nothing tells the number of nodes. Give num_nodes"),
         ([[0, 1], ["a"]], {}, r"\[1\] must be a list of nodes, which are integers; got \['a'\]"),
         (T([[0, 1], [1, 1], [2, 2]]).T, {}, r"\[:, 1\] is \(1, 1\)"),
-        (T([[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]]), {}, r"got \[4, 3\], more rows than columns. Transpose it"),
+        (
+            T([[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]]),
+            {},
+            r"got \[4, 3\], more rows than columns. Transpose it",
+        ),
         (T([0, 1, 2]), {}, r"must have shape \[size, faces\], .* got \[3\]. Give a list of faces"),
         (T([[0.5, 1.0], [1.0, 2.0]]), {}, "must have integers"),
         ([[0, 1]], {"max_size": 0}, "_complex: max_size is an integer from 1 to 64; got 0"),
@@ -127,14 +153,24 @@ def test_faces_that_make_no_complex_are_refused(opening, faces, how, message):
 
 @both
 def test_a_closure_that_is_too_large_is_refused_with_the_way_out(opening):
-    with pytest.raises(TooLargeError, match=r"too many faces of \d+ nodes: .* and the limit is [\d,]+. Give a smaller max_size"):
+    with pytest.raises(
+        TooLargeError,
+        match=r"too many faces of \d+ nodes: .* and the limit is [\d,]+. Give a smaller max_size",
+    ):
         BUILDERS[opening]([range(60)])
-    assert BUILDERS[opening]([range(60)], max_size=3).num_entries("{i j k}" if opening == "{" else "(i j k)") == 34220
+    assert (
+        BUILDERS[opening]([range(60)], max_size=3).num_entries(
+            "{i j k}" if opening == "{" else "(i j k)"
+        )
+        == 34220
+    )
 
 
 def test_faces_of_many_facets_are_counted_before_they_are_listed(monkeypatch):
     monkeypatch.setattr("incidence.geometry.complexes.MAX_ENTRIES", 100)
-    with pytest.raises(TooLargeError, match="too many faces of 2 nodes: 120 combinations, and the limit is 100"):
+    with pytest.raises(
+        TooLargeError, match="too many faces of 2 nodes: 120 combinations, and the limit is 100"
+    ):
         geometry.simplicial_complex([[k, k + 1, k + 2] for k in range(40)])
 
 
@@ -157,7 +193,9 @@ def test_a_dense_structure_has_every_entry_of_the_same_tensors():
 
 def test_each_structure_of_a_batch_is_dense_on_its_own():
     parts = [geometry.simplicial_complex([[0, 1, 2]], n) for n in (3, 5)]
-    assert geometry.densify(collate(parts)) == collate([Structure.complete(n, ["{i j}", "{i j k}"]) for n in (3, 5)])
+    assert geometry.densify(collate(parts)) == collate(
+        [Structure.complete(n, ["{i j}", "{i j k}"]) for n in (3, 5)]
+    )
 
 
 def test_there_is_no_dense_structure_of_open_faces_nor_of_too_many():

@@ -19,9 +19,15 @@ def complexes(path: Path) -> list[dict]:
         return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize(("dimension", "count"), [(2, 95), pytest.param(3, 316, marks=pytest.mark.slow), (4, 87)])
+@pytest.mark.parametrize(
+    ("dimension", "count"), [(2, 95), pytest.param(3, 316, marks=pytest.mark.slow), (4, 87)]
+)
 def test_triangulated_manifolds_have_their_counts_and_shape(dimension, count):
-    cases = [case for case in complexes(data_folder("triangulated_manifolds") / "complexes.jsonl.gz") if case["dim"] == dimension]
+    cases = [
+        case
+        for case in complexes(data_folder("triangulated_manifolds") / "complexes.jsonl.gz")
+        if case["dim"] == dimension
+    ]
     assert len(cases) == count
     for case in cases:
         found = geometry.faces(geometry.simplicial_complex(case["facets"]))
@@ -60,7 +66,9 @@ def test_equal_hyperedges_of_a_citation_hypergraph_are_refused_or_merged():
     with pytest.raises(ValueError, match=r"faces\[\d+\] and faces\[\d+\] have the same nodes"):
         geometry.hypergraph(lists, 2708)
     assert (
-        geometry.hypergraph(lists, 2708, duplicates="merge").num_entries("{i ...}") == len({frozenset(e.tolist()) for e in lists}) == 1483
+        geometry.hypergraph(lists, 2708, duplicates="merge").num_entries("{i ...}")
+        == len({frozenset(e.tolist()) for e in lists})
+        == 1483
     )
 
 
@@ -80,13 +88,22 @@ def read_graphs(path: Path):
         for _ in range(int(next(lines))):
             num_nodes = int(next(lines).split()[0])
             rows = [list(map(int, next(lines).split())) for _ in range(num_nodes)]
-            yield num_nodes, [[v for v, row in enumerate(rows) for _ in row[2:]], [u for row in rows for u in row[2:]]]
+            yield (
+                num_nodes,
+                [
+                    [v for v, row in enumerate(rows) for _ in row[2:]],
+                    [u for row in rows for u in row[2:]],
+                ],
+            )
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_tu_graphs_have_their_published_counts(name):
     count, nodes, most, edges = GRAPHS[name]
-    graphs = [geometry.graph(ends, n) for n, ends in read_graphs(data_folder("tu_graphs") / name / f"{name}.txt.gz")]
+    graphs = [
+        geometry.graph(ends, n)
+        for n, ends in read_graphs(data_folder("tu_graphs") / name / f"{name}.txt.gz")
+    ]
     sizes = np.array([(s.num_nodes, s.num_entries("{i j}")) for s in graphs])
     assert len(graphs) == count
     assert sizes[:, 0].max() == most

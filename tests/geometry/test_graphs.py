@@ -13,7 +13,9 @@ from tests.structure.listing import entries_of
 
 T = torch.tensor
 modest = settings(deadline=None, max_examples=25, derandomize=True)
-edge_lists = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda e: e[0] != e[1]), max_size=15)
+edge_lists = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda e: e[0] != e[1]), max_size=15
+)
 node_sets = st.lists(st.sets(st.integers(0, 6), min_size=1), max_size=8)
 
 
@@ -44,7 +46,9 @@ def test_a_directed_graph_has_every_ordered_pair_once_in_the_preferred_order(edg
 @given(edge_lists, st.randoms(use_true_random=False), st.booleans())
 def test_the_order_of_the_edges_given_is_immaterial(edges, random, directed):
     mixed = random.sample(edges, len(edges))
-    assert geometry.graph(columns(mixed), 7, directed) == geometry.graph(columns(edges), 7, directed)
+    assert geometry.graph(columns(mixed), 7, directed) == geometry.graph(
+        columns(edges), 7, directed
+    )
 
 
 @pytest.mark.parametrize("kind", [list, np.array, T], ids=["list", "numpy", "torch"])
@@ -92,7 +96,9 @@ def test_edges_that_make_no_graph_are_refused(edges, num_nodes, message):
 def test_a_hypergraph_has_every_set_once_in_the_preferred_order(sets):
     found = geometry.hypergraph(sets, 7, duplicates="merge")
     nodes = [[v for _, v in entry[0]] for entry in entries_of(found, "{i ...}")]
-    assert nodes == sorted(({tuple(sorted(s)): sorted(s) for s in sets}).values(), key=lambda s: (len(s), s))
+    assert nodes == sorted(
+        ({tuple(sorted(s)): sorted(s) for s in sets}).values(), key=lambda s: (len(s), s)
+    )
     assert found.canonical()[0] == found
 
 
@@ -127,7 +133,9 @@ def test_hyperedges_may_be_tuples_sets_tensors_and_ranges():
 
 
 def test_a_hypergraph_without_hyperedges_keeps_its_tensor():
-    assert geometry.hypergraph([], 3) == Structure(3, {"{i ...}": torch.zeros(2, 0, dtype=torch.long)})
+    assert geometry.hypergraph([], 3) == Structure(
+        3, {"{i ...}": torch.zeros(2, 0, dtype=torch.long)}
+    )
     assert geometry.hypergraph(torch.zeros(2, 0), 3).num_entries("{i ...}") == 0
 
 
@@ -136,20 +144,32 @@ def test_a_hypergraph_without_hyperedges_keeps_its_tensor():
     [
         ([[0, 1], []], r"faces\[1\] is empty: a face has at least one node"),
         ([[0, 1], [2, 2, 1]], r"faces\[1\] is \(2, 2, 1\): the node 2 stands twice"),
-        ([[0, 1], [2, 5]], r"faces\[1\] has the node 5: nodes are numbered 0 to 4 \(num_nodes is 5\)"),
+        (
+            [[0, 1], [2, 5]],
+            r"faces\[1\] has the node 5: nodes are numbered 0 to 4 \(num_nodes is 5\)",
+        ),
         ([[0, -1]], r"faces\[0\] has the negative node -1: nodes are numbered from 0"),
-        ([[0, 1], [3], [1, 0]], r"faces\[0\] and faces\[2\] have the same nodes. Give duplicates='merge'"),
+        (
+            [[0, 1], [3], [1, 0]],
+            r"faces\[0\] and faces\[2\] have the same nodes. Give duplicates='merge'",
+        ),
         ([[0, 1], 3], r"faces\[1\] must be a list of nodes, which are integers; got 3"),
         ([[0, 1], [0.5]], r"faces\[1\] must be a list of nodes, which are integers; got \[0.5\]"),
         ([[0], "ab"], r"faces\[1\] must be a list of nodes"),
         ([[2**70]], r"faces\[0\] must be a list of nodes"),
         ("ab", "faces must be a list of lists of nodes; got str"),
         (7, "faces must be a list of lists of nodes; got int"),
-        (T([[0, 1], [0, 2]]), r"faces: 2 incidences cannot make 3 hyperedges. These are numbered from 0 without gaps"),
+        (
+            T([[0, 1], [0, 2]]),
+            r"faces: 2 incidences cannot make 3 hyperedges. These are numbered from 0 without gaps",
+        ),
         (T([[0, 1, 3], [0, 2, 2]]), "hyperedge 1 of faces is empty"),
         (T([[0, 1], [0, -1]]), r"faces\[1, 1\] is -1: hyperedges are numbered from 0"),
         (T([[0, 1], [1, 2], [2, 3]]), "hyperedges in rows are given as a list of lists"),
-        (T([[0, 1, 0, 1], [0, 0, 1, 1]]), "hyperedge 0 of faces and hyperedge 1 of faces have the same nodes"),
+        (
+            T([[0, 1, 0, 1], [0, 0, 1, 1]]),
+            "hyperedge 0 of faces and hyperedge 1 of faces have the same nodes",
+        ),
     ],
 )
 def test_faces_that_make_no_hypergraph_are_refused(faces, message):
@@ -158,7 +178,9 @@ def test_faces_that_make_no_hypergraph_are_refused(faces, message):
 
 
 def test_an_unknown_treatment_of_duplicates_is_refused():
-    with pytest.raises(IncidenceError, match="duplicates must be one of 'refuse', 'merge', 'keep'; got 'drop'"):
+    with pytest.raises(
+        IncidenceError, match="duplicates must be one of 'refuse', 'merge', 'keep'; got 'drop'"
+    ):
         geometry.hypergraph([[0]], 1, duplicates="drop")
 
 

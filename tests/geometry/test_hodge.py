@@ -30,7 +30,9 @@ SHAPES = {
 
 
 def betti(structure: Structure) -> tuple[int, ...]:
-    return tuple(geometry.hodge(structure, k).betti for k in range(geometry.faces(structure).top + 1))
+    return tuple(
+        geometry.hodge(structure, k).betti for k in range(geometry.faces(structure).top + 1)
+    )
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -83,18 +85,30 @@ def test_reversing_a_face_reverses_its_row_and_its_column(name):
     for k in range(1, one.top + 1):
         expected = signs[k - 1][:, None] * one.boundary_matrix(k).to_dense() * signs[k]
         assert torch.equal(other.boundary_matrix(k).to_dense(), expected)
-        assert not geometry.hodge(t, k).boundary.to_dense().matmul(geometry.hodge(t, k).coboundary.to_dense().T).any()
+        assert (
+            not geometry.hodge(t, k)
+            .boundary.to_dense()
+            .matmul(geometry.hodge(t, k).coboundary.to_dense().T)
+            .any()
+        )
 
 
 def test_on_complete_structures_the_laplacian_is_the_number_of_nodes():
     s = geometry.simplicial_complex([range(5)], oriented=True)
     for k in range(1, 5):
-        assert torch.equal(geometry.hodge(s, k).laplacian.to_dense(), 5 * torch.eye(geometry.faces(s).f_vector[k], dtype=torch.float64))
+        assert torch.equal(
+            geometry.hodge(s, k).laplacian.to_dense(),
+            5 * torch.eye(geometry.faces(s).f_vector[k], dtype=torch.float64),
+        )
 
 
 def test_the_matrices_of_a_triangle_are_those_of_the_textbook():
     edges = geometry.hodge(geometry.simplicial_complex([[0, 1, 2]], oriented=True), 1)
-    assert edges.boundary.to_dense().tolist() == [[-1, -1, 0], [1, 0, -1], [0, 1, 1]]  # into the head, out of the tail
+    assert edges.boundary.to_dense().tolist() == [
+        [-1, -1, 0],
+        [1, 0, -1],
+        [0, 1, 1],
+    ]  # into the head, out of the tail
     assert edges.coboundary.to_dense().tolist() == [[1, -1, 1]]
     assert edges.down.to_dense().tolist() == [[2, 1, -1], [1, 2, 1], [-1, 1, 2]]
     assert edges.up.to_dense().tolist() == [[1, -1, 1], [-1, 1, -1], [1, -1, 1]]
@@ -108,17 +122,25 @@ def assert_hodge(s: Structure, k: int, tolerance: float = 1e-9) -> None:
     parts = h.decompose(x)
     scale = max(float(x.norm()), 1.0)
     assert float((sum(parts) - x).norm()) <= tolerance * scale
-    assert float((h.coboundary @ parts.gradient).norm()) <= tolerance * scale  # a gradient has no curl
+    assert (
+        float((h.coboundary @ parts.gradient).norm()) <= tolerance * scale
+    )  # a gradient has no curl
     assert float((h.boundary @ parts.curl).norm()) <= tolerance * scale  # a curl has no divergence
     for matrix in (h.boundary, h.coboundary, h.laplacian):
         assert float((matrix @ parts.harmonic).norm()) <= tolerance * scale
         assert float((matrix @ h.harmonic).norm()) <= tolerance * scale
     for one, other in ((0, 1), (0, 2), (1, 2)):
         assert abs(float((parts[one] * parts[other]).sum())) <= tolerance * scale**2
-    assert torch.allclose(h.laplacian @ x, h.boundary.T @ (h.boundary @ x) + h.coboundary.T @ (h.coboundary @ x))
+    assert torch.allclose(
+        h.laplacian @ x, h.boundary.T @ (h.boundary @ x) + h.coboundary.T @ (h.coboundary @ x)
+    )
     assert h.harmonic.shape == (h.num_faces, h.betti)
-    assert torch.allclose(h.harmonic.T @ h.harmonic, torch.eye(h.betti, dtype=torch.float64), atol=tolerance)
-    assert torch.allclose(h.harmonic @ (h.harmonic.T @ x), parts.harmonic, atol=tolerance * scale)  # the basis is complete
+    assert torch.allclose(
+        h.harmonic.T @ h.harmonic, torch.eye(h.betti, dtype=torch.float64), atol=tolerance
+    )
+    assert torch.allclose(
+        h.harmonic @ (h.harmonic.T @ x), parts.harmonic, atol=tolerance * scale
+    )  # the basis is complete
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -131,7 +153,10 @@ def test_the_three_parts_are_orthogonal_and_are_what_they_are_called(name):
 def test_a_gradient_is_found_again_and_a_rotation_too():
     s = geometry.simplicial_complex(TORUS, oriented=True)
     h = geometry.hodge(s, 1)
-    potential, spin = torch.randn(h.boundary.shape[0], 1).double(), torch.randn(h.coboundary.shape[0], 1).double()
+    potential, spin = (
+        torch.randn(h.boundary.shape[0], 1).double(),
+        torch.randn(h.coboundary.shape[0], 1).double(),
+    )
     gradient, curl = h.boundary.T @ potential, h.coboundary.T @ spin
     parts = h.decompose(gradient + curl)
     assert torch.allclose(parts.gradient, gradient)
@@ -149,11 +174,19 @@ def test_values_keep_their_type_and_a_structure_without_faces_has_none():
 
 def test_a_batch_has_the_holes_of_all_its_structures():
     s = geometry.simplicial_complex(TORUS, oriented=True)
-    assert betti(collate([s, s, geometry.simplicial_complex(sphere(2), oriented=True)])) == (3, 4, 3)
+    assert betti(collate([s, s, geometry.simplicial_complex(sphere(2), oriented=True)])) == (
+        3,
+        4,
+        3,
+    )
 
 
 def test_polygons_have_the_same_holes_as_their_triangles():
-    grid = [[i * 4 + j, i * 4 + (j + 1) % 4, (i + 1) % 4 * 4 + (j + 1) % 4, (i + 1) % 4 * 4 + j] for i in range(4) for j in range(4)]
+    grid = [
+        [i * 4 + j, i * 4 + (j + 1) % 4, (i + 1) % 4 * 4 + (j + 1) % 4, (i + 1) % 4 * 4 + j]
+        for i in range(4)
+        for j in range(4)
+    ]
     squares = geometry.mesh((torch.zeros(16, 3), grid))
     assert betti(squares) == (1, 2, 1)
     assert_hodge(squares, 1)
@@ -170,11 +203,16 @@ def test_of_two_tensors_of_one_rank_the_oriented_one_is_taken():
 
 def test_what_is_no_complex_or_no_flow_is_refused():
     s = Structure(3, {"<i j>": [[0], [1]], "<i j k>": [[0], [1], [2]]})
-    with pytest.raises(IncidenceError, match=r"face 0 of rank 2 \(`<i j k>`\) lacks faces of its boundary, so there is no Hodge"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"face 0 of rank 2 \(`<i j k>`\) lacks faces of its boundary, so there is no Hodge",
+    ):
         _ = geometry.hodge(s, 1).betti
     edges = geometry.hodge(geometry.simplicial_complex([[0, 1, 2]]), 1)
     for wrong in (torch.ones(3), torch.ones(2, 1), torch.ones(3, 1).long(), [1.0, 2.0, 3.0]):
-        with pytest.raises(IncidenceError, match=r"decompose takes a floating tensor of shape \[3, channels\]"):
+        with pytest.raises(
+            IncidenceError, match=r"decompose takes a floating tensor of shape \[3, channels\]"
+        ):
             edges.decompose(wrong)
     with pytest.raises(IncidenceError, match="ranks 0 to 2; got 3"):
         geometry.hodge(geometry.simplicial_complex([[0, 1, 2]]), 3)
@@ -195,11 +233,15 @@ MESHES = {
 FEW = ["decimated-knight.off", "cube.off", "woody.obj", "suzanne.obj"]
 
 
-@pytest.mark.parametrize("name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in MESHES])
+@pytest.mark.parametrize(
+    "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in MESHES]
+)
 def test_a_real_mesh_is_a_complex_with_the_holes_it_is_known_for(name):
     s = geometry.mesh(data_folder("classic_meshes") / f"{name}.gz")
     h = geometry.hodge(s, 1)
-    assert not (h.boundary @ (h.coboundary.T @ torch.randn(h.coboundary.shape[0], 3).double().round())).any()  # integers: exactly 0
+    assert not (
+        h.boundary @ (h.coboundary.T @ torch.randn(h.coboundary.shape[0], 3).double().round())
+    ).any()  # integers: exactly 0
     assert betti(s) == MESHES[name]
     assert_hodge(s, 1)
 

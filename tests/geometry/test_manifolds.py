@@ -9,7 +9,17 @@ from incidence import geometry
 from incidence.geometry.manifolds import agreeing_signs
 from incidence.structure import Structure, collate
 from incidence.symmetry.orbits import connect
-from tests.geometry.shapes import MOEBIUS, PROJECTIVE_PLANE, cone, cube_order, disjoint, glued_at_node_0, sphere, suspension, times
+from tests.geometry.shapes import (
+    MOEBIUS,
+    PROJECTIVE_PLANE,
+    cone,
+    cube_order,
+    disjoint,
+    glued_at_node_0,
+    sphere,
+    suspension,
+    times,
+)
 
 T = torch.tensor
 modest = settings(deadline=None, max_examples=25, derandomize=True)
@@ -75,7 +85,10 @@ def test_the_boundary_of_a_cube_is_a_sphere_and_the_cube_a_ball(dimension):
         assert found.is_orientable
 
 
-@pytest.mark.parametrize("name", ["moebius strip", "torus", "two spheres that touch", "three pages of a book", "solid torus"])
+@pytest.mark.parametrize(
+    "name",
+    ["moebius strip", "torus", "two spheres that touch", "three pages of a book", "solid torus"],
+)
 def test_simplices_given_as_open_faces_have_the_same_shape(name):
     facets, euler, manifold, orientable = SHAPES[name]
     closed = geometry.simplicial_complex(facets)
@@ -85,7 +98,12 @@ def test_simplices_given_as_open_faces_have_the_same_shape(name):
         entry = torch.arange(nodes.shape[1]).expand_as(nodes)
         index[f"rank{len(nodes) - 1}={{i ...}}"] = torch.stack([nodes.flatten(), entry.flatten()])
     found = geometry.faces(Structure(closed.num_nodes, index))
-    assert (found.euler, found.is_manifold, found.is_orientable, found.is_closed) == (euler, manifold, orientable, True)
+    assert (found.euler, found.is_manifold, found.is_orientable, found.is_closed) == (
+        euler,
+        manifold,
+        orientable,
+        True,
+    )
 
 
 @pytest.mark.parametrize("missing", ["{i j}", "{i j k}"])
@@ -99,24 +117,32 @@ def test_a_complex_that_lacks_a_face_is_not_closed(missing):
 
 def test_a_complex_without_a_whole_rank_is_not_closed():
     assert not geometry.faces(Structure(3, {"{i j k}": T([[0], [1], [2]])})).is_closed
-    assert not geometry.faces(Structure(3, {"{i j}": T([[0], [1]]), "rank3={i ...}": T([[0, 1, 2], [0, 0, 0]])})).is_closed
+    assert not geometry.faces(
+        Structure(3, {"{i j}": T([[0], [1]]), "rank3={i ...}": T([[0, 1, 2], [0, 0, 0]])})
+    ).is_closed
 
 
 @pytest.mark.parametrize("missing", [0, 3, 7])
 def test_a_cube_that_lacks_an_edge_is_not_closed(missing):
     cube = geometry.poset(cube_order(3))
-    assert not geometry.faces(cube.select("{i j}", [k for k in range(12) if k != missing])).is_closed
+    assert not geometry.faces(
+        cube.select("{i j}", [k for k in range(12) if k != missing])
+    ).is_closed
 
 
 def test_a_cell_that_lacks_a_face_or_has_a_node_beyond_its_faces_is_not_closed():
     cube = geometry.poset(cube_order(3, with_top=True))
     assert not geometry.faces(cube.select("rank2", range(5))).is_closed
-    beyond = Structure(4, {"{i j}": T([[0, 1, 0], [1, 2, 2]]), "face={i ...}": T([[0, 1, 2, 3], [0, 0, 0, 0]])})
+    beyond = Structure(
+        4, {"{i j}": T([[0, 1, 0], [1, 2, 2]]), "face={i ...}": T([[0, 1, 2, 3], [0, 0, 0, 0]])}
+    )
     assert not geometry.faces(beyond).is_closed
 
 
 def test_a_node_that_has_no_row_is_a_face_that_is_missing():
-    assert not geometry.faces(Structure(3, {"i": T([[0, 1]]), "{i j}": T([[0, 1], [1, 2]])})).is_closed
+    assert not geometry.faces(
+        Structure(3, {"i": T([[0, 1]]), "{i j}": T([[0, 1], [1, 2]])})
+    ).is_closed
 
 
 def test_hyperedges_are_closed_but_no_manifold():
@@ -136,7 +162,13 @@ def test_a_directed_path_is_an_oriented_manifold():
 def test_nothing_but_nodes_is_a_manifold():
     for nodes in (0, 3):
         found = geometry.faces(Structure(nodes))
-        assert (found.f_vector, found.is_pure, found.is_closed, found.is_manifold, found.is_orientable) == (
+        assert (
+            found.f_vector,
+            found.is_pure,
+            found.is_closed,
+            found.is_manifold,
+            found.is_orientable,
+        ) == (
             (nodes,),
             True,
             True,
@@ -152,7 +184,9 @@ def test_tensors_without_entries_leave_a_complex_that_is_not_pure():
 
 
 def test_a_batch_is_a_manifold_iff_each_of_its_structures_is():
-    torus, touching = (geometry.simplicial_complex(SHAPES[name][0]) for name in ("torus", "two spheres that touch"))
+    torus, touching = (
+        geometry.simplicial_complex(SHAPES[name][0]) for name in ("torus", "two spheres that touch")
+    )
     assert geometry.faces(collate([torus, torus])).is_manifold
     assert not geometry.faces(collate([torus, touching])).is_manifold
 
@@ -175,7 +209,10 @@ def test_nodes_have_one_label_iff_they_are_connected(edges):
 
 
 @modest
-@given(st.lists(st.sampled_from([1, -1]), min_size=6, max_size=6), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=9))
+@given(
+    st.lists(st.sampled_from([1, -1]), min_size=6, max_size=6),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=9),
+)
 def test_signs_are_found_up_to_one_sign_for_each_component(signs, edges):
     ends = T(edges, dtype=torch.long).view(-1, 2).T
     hidden = T(signs)

@@ -28,8 +28,14 @@ def polygons(mesh) -> list[list[int]]:
 def random_meshes(draw, sizes=(3, 4, 5, 7)):
     num_points = draw(st.integers(7, 12))
     number = st.floats(-1e3, 1e3, width=32).map(lambda x: x + 0.0)
-    points = draw(st.lists(st.tuples(number, number, number), min_size=num_points, max_size=num_points, unique=True))
-    face = st.sampled_from(sizes).flatmap(lambda k: st.permutations(range(num_points)).map(lambda p: list(p[:k])))
+    points = draw(
+        st.lists(
+            st.tuples(number, number, number), min_size=num_points, max_size=num_points, unique=True
+        )
+    )
+    face = st.sampled_from(sizes).flatmap(
+        lambda k: st.permutations(range(num_points)).map(lambda p: list(p[:k]))
+    )
     faces = draw(st.lists(face, min_size=1, max_size=8, unique_by=frozenset))
     return [list(p) for p in points], faces
 
@@ -64,7 +70,10 @@ def test_equal_corners_of_stl_are_one_node_in_order_of_appearance(name):
 
 
 def test_minus_zero_is_zero_when_corners_are_compared():
-    data = w.stl([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-0.0, -0.0, 0.0], [1.0, 1.0, 0.0]], [[0, 1, 2], [3, 4, 1]])
+    data = w.stl(
+        [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-0.0, -0.0, 0.0], [1.0, 1.0, 0.0]],
+        [[0, 1, 2], [3, 4, 1]],
+    )
     assert len(read(data, "stl").points) == 4
 
 
@@ -124,11 +133,16 @@ def ply_with_company(order: str) -> bytes:
         "element tail 1\nproperty char c\nend_header\n"
     ).encode()
     if order == "ascii":
-        return header + b"1.5 2 7 8\n9 2 0 1\n9 5 3 4\n9 8 6 7\n1 3 0 1 2 2 0.5 0.5 1.0\n2 3 2 1 0 0 4.0\n-3\n"
+        return (
+            header
+            + b"1.5 2 7 8\n9 2 0 1\n9 5 3 4\n9 8 6 7\n1 3 0 1 2 2 0.5 0.5 1.0\n2 3 2 1 0 0 4.0\n-3\n"
+        )
     np_order = {"binary_little_endian": "<", "binary_big_endian": ">"}[order]
 
     def pack(*parts):
-        return b"".join(np.array(values, dtype=np_order + kind).tobytes() for kind, *values in parts)
+        return b"".join(
+            np.array(values, dtype=np_order + kind).tobytes() for kind, *values in parts
+        )
 
     rows = [pack(("f4", 1.5), ("u1", 2), ("i2", 7, 8))]
     rows += [pack(("u1", 9), ("f4", *xyz)) for xyz in ((2, 0, 1), (5, 3, 4), (8, 6, 7))]
@@ -148,7 +162,9 @@ def test_ply_passes_over_all_but_points_and_polygons(order):
 
 @pytest.mark.parametrize("name", ["ply", "ply little endian"])
 def test_the_lines_of_a_ply_header_may_end_as_on_windows(name):
-    head, end, body = w.WRITERS[name][1](w.PYRAMID_POINTS, w.PYRAMID_FACES).partition(b"end_header\n")
+    head, end, body = w.WRITERS[name][1](w.PYRAMID_POINTS, w.PYRAMID_FACES).partition(
+        b"end_header\n"
+    )
     found = read((head + end).replace(b"\n", b"\r\n") + body, "ply")
     assert found.points.tolist() == w.PYRAMID_POINTS
     assert polygons(found) == w.PYRAMID_FACES
@@ -164,7 +180,11 @@ def test_a_path_tells_its_format_by_its_suffix_packed_or_not(name, tmp_path):
     plain, packed = tmp_path / f"thing.{file_format.upper()}", tmp_path / f"thing.{file_format}.gz"
     plain.write_bytes(data)
     packed.write_bytes(gzip.compress(data))
-    assert geometry.mesh(plain) == geometry.mesh(str(packed)) == geometry.mesh((w.TETRA_POINTS, w.TETRA_FACES))
+    assert (
+        geometry.mesh(plain)
+        == geometry.mesh(str(packed))
+        == geometry.mesh((w.TETRA_POINTS, w.TETRA_FACES))
+    )
 
 
 def test_an_open_file_tells_its_format_by_its_name(tmp_path):
@@ -200,7 +220,13 @@ PIECES = {"suzanne.obj": 3, "teapot.obj": 4}
 
 def faces_per_edge(mesh) -> torch.Tensor:
     """In how many faces each edge of the structure is."""
-    pairs = torch.cat([torch.stack([own, own.roll(-1)]) for own in map(mesh.faces.__getitem__, range(len(mesh.faces)))], dim=1)
+    pairs = torch.cat(
+        [
+            torch.stack([own, own.roll(-1)])
+            for own in map(mesh.faces.__getitem__, range(len(mesh.faces)))
+        ],
+        dim=1,
+    )
     different, counts = pairs.sort(dim=0).values.unique(dim=1, return_counts=True)
     rows = mesh.structure.locate("{i j}", different)
     assert sorted(rows.tolist()) == list(range(mesh.structure.num_entries("{i j}")))
@@ -211,7 +237,9 @@ def num_pieces(mesh) -> int:
     label = torch.arange(mesh.structure.num_nodes)
     one, other = mesh.structure["{i j}"]
     for _ in range(mesh.structure.num_nodes):
-        new = label.scatter_reduce(0, one, label[other], "amin").scatter_reduce(0, other, label[one], "amin")
+        new = label.scatter_reduce(0, one, label[other], "amin").scatter_reduce(
+            0, other, label[one], "amin"
+        )
         if torch.equal(new, label):
             break
         label = new[new]
@@ -229,7 +257,9 @@ def test_a_classic_surface_has_the_listed_numbers(name):
 
 @pytest.mark.parametrize("name", PIECES)
 def test_a_classic_surface_has_the_listed_pieces(name):
-    assert num_pieces(geometry.read_mesh(data_folder("classic_meshes") / f"{name}.gz")) == PIECES[name]
+    assert (
+        num_pieces(geometry.read_mesh(data_folder("classic_meshes") / f"{name}.gz")) == PIECES[name]
+    )
 
 
 def test_suzanne_keeps_her_quads():

@@ -35,14 +35,22 @@ def test_every_truncation_is_refused_unless_only_the_end_is_lost(name):
     assert whole is not None
     for stop in range(len(data) - 1):
         found = read(data[:stop], file_format)
-        if file_format != "obj" and found is not None:  # an OBJ file does not say how many lines it has
+        if (
+            file_format != "obj" and found is not None
+        ):  # an OBJ file does not say how many lines it has
             assert stop > len(data) - 12
             assert found.num_nodes >= whole.num_nodes - 1
 
 
 @pytest.mark.parametrize("name", w.WRITERS)
 @settings(max_examples=150, deadline=None)
-@given(edits=st.lists(st.tuples(st.integers(0, 10**4), st.binary(max_size=6), st.integers(0, 3)), min_size=1, max_size=4))
+@given(
+    edits=st.lists(
+        st.tuples(st.integers(0, 10**4), st.binary(max_size=6), st.integers(0, 3)),
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_any_corruption_gives_a_sentence_or_a_sound_mesh(name, edits):
     file_format, data = sample(name)
     for place, piece, dropped in edits:
@@ -69,7 +77,9 @@ def test_a_promise_of_any_size_takes_no_memory(name, count):
     else:
         key = {"off": b"\n%d " % len(w.PYRAMID_POINTS)}.get(name, b"vertex 5")
         assert key in data
-        data = data.replace(key, key[:-2] + b" %d " % count if name == "off" else key[:-1] + b"%d" % count, 1)
+        data = data.replace(
+            key, key[:-2] + b" %d " % count if name == "off" else key[:-1] + b"%d" % count, 1
+        )
     tracemalloc.start()
     try:
         assert read(data, file_format) is None

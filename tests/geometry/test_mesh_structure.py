@@ -14,7 +14,9 @@ POINTS = torch.rand(12, 3, generator=torch.Generator().manual_seed(0))
 
 @st.composite
 def faces_of(draw, sizes):
-    face = st.sampled_from(sizes).flatmap(lambda k: st.permutations(range(12)).map(lambda p: list(p[:k])))
+    face = st.sampled_from(sizes).flatmap(
+        lambda k: st.permutations(range(12)).map(lambda p: list(p[:k]))
+    )
     return draw(st.lists(face, min_size=1, max_size=12, unique_by=frozenset))
 
 
@@ -35,19 +37,35 @@ def test_rows_of_faces_and_edges_are_those_of_the_polygons(faces):
 
 @settings(max_examples=60, deadline=None)
 @given(faces_of((3, 4, 6)), st.randoms())
-def test_the_structure_is_canonical_and_does_not_depend_on_the_order_of_faces_or_where_they_start(faces, random):
+def test_the_structure_is_canonical_and_does_not_depend_on_the_order_of_faces_or_where_they_start(
+    faces, random
+):
     s = geometry.mesh((POINTS, faces))
     assert s.canonical()[0] == s
-    assert inc.Structure(12, {str(p): s[str(p)] for p in s.patterns}) == s  # all that is checked of a structure holds
-    turned = [f[k:] + f[:k] if random.random() < 0.5 else (f[k:] + f[:k])[::-1] for f in faces for k in [random.randrange(len(f))]]
+    assert (
+        inc.Structure(12, {str(p): s[str(p)] for p in s.patterns}) == s
+    )  # all that is checked of a structure holds
+    turned = [
+        f[k:] + f[:k] if random.random() < 0.5 else (f[k:] + f[:k])[::-1]
+        for f in faces
+        for k in [random.randrange(len(f))]
+    ]
     random.shuffle(turned)
     assert geometry.mesh((POINTS, turned)) == s
 
 
 def test_triangles_alone_are_closed_faces_and_others_are_open():
-    assert [str(p) for p in geometry.mesh((w.TETRA_POINTS, w.TETRA_FACES)).patterns] == ["{i j}", "{i j k}"]
-    assert [str(p) for p in geometry.mesh((w.CUBE_POINTS, w.CUBE_FACES)).patterns] == ["{i j}", "face={i ...}"]
-    assert [str(p) for p in geometry.mesh((w.TETRA_POINTS, w.TETRA_FACES), open_faces=True).patterns] == ["{i j}", "face={i ...}"]
+    assert [str(p) for p in geometry.mesh((w.TETRA_POINTS, w.TETRA_FACES)).patterns] == [
+        "{i j}",
+        "{i j k}",
+    ]
+    assert [str(p) for p in geometry.mesh((w.CUBE_POINTS, w.CUBE_FACES)).patterns] == [
+        "{i j}",
+        "face={i ...}",
+    ]
+    assert [
+        str(p) for p in geometry.mesh((w.TETRA_POINTS, w.TETRA_FACES), open_faces=True).patterns
+    ] == ["{i j}", "face={i ...}"]
 
 
 def test_open_faces_let_triangles_and_polygons_share_a_batch():
@@ -75,7 +93,10 @@ def test_an_edge_may_be_in_many_faces_and_faces_may_hang_apart():
     assert (s.num_entries("{i j}"), s.num_entries("{i j k}")) == (10, 4)
 
 
-@pytest.mark.parametrize("faces", [torch.tensor(w.CUBE_FACES), torch.tensor(w.CUBE_FACES).numpy(), [set(f) for f in [[0, 1, 2]]]])
+@pytest.mark.parametrize(
+    "faces",
+    [torch.tensor(w.CUBE_FACES), torch.tensor(w.CUBE_FACES).numpy(), [set(f) for f in [[0, 1, 2]]]],
+)
 def test_faces_may_be_a_matrix_or_lists_of_anything_countable(faces):
     expected = [list(f) for f in faces]
     assert geometry.mesh((w.CUBE_POINTS, faces)) == geometry.mesh((w.CUBE_POINTS, expected))

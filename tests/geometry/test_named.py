@@ -54,7 +54,11 @@ CONFIGURATIONS = {
     "truncated icosidodecahedron": [4, 6, 10],
     "snub dodecahedron": [3, 3, 3, 3, 5],
 }
-FOUR = {"24-cell": (24, 96, 96, 24), "600-cell": (120, 720, 1200, 600), "120-cell": (600, 1200, 720, 120)}
+FOUR = {
+    "24-cell": (24, 96, 96, 24),
+    "600-cell": (120, 720, 1200, 600),
+    "120-cell": (600, 1200, 720, 120),
+}
 OTHERS = {
     "triangular bipyramid": (5, 9, 6),
     "soccer ball": (60, 90, 32),
@@ -69,7 +73,9 @@ FAMILIES = {
     "cross-polytope": lambda n: tuple(2 ** (k + 1) * comb(n, k + 1) for k in range(n)),
 }
 POLYTOPES = PLATONIC | ARCHIMEDEAN | FOUR | OTHERS
-POLYTOPES |= {f"{family}-{n}": numbers(n) for family, numbers in FAMILIES.items() for n in range(1, 8)}
+POLYTOPES |= {
+    f"{family}-{n}": numbers(n) for family, numbers in FAMILIES.items() for n in range(1, 8)
+}
 POLYTOPES |= {f"prism-{n}": (2 * n, 3 * n, n + 2) for n in (3, 4, 5, 6, 10)} | {
     f"antiprism-{n}": (2 * n, 4 * n, 2 * n + 2) for n in (3, 4, 6, 10)
 }
@@ -103,8 +109,13 @@ def by_number(members: torch.Tensor) -> list[list[int]]:
 def test_polytopes_have_the_f_vectors_of_the_literature(name):
     s = geometry.named(name)
     assert f_vector(s) == POLYTOPES[name]
-    assert sum((-1) ** rank * n for rank, n in enumerate(f_vector(s))) == 1 - (-1) ** len(f_vector(s))
-    assert [str(p) for p in s.patterns] == ["{i j}", *(f"rank{k}={{i ...}}" for k in range(2, len(f_vector(s))))][: len(s.patterns)]
+    assert sum((-1) ** rank * n for rank, n in enumerate(f_vector(s))) == 1 - (-1) ** len(
+        f_vector(s)
+    )
+    assert [str(p) for p in s.patterns] == [
+        "{i j}",
+        *(f"rank{k}={{i ...}}" for k in range(2, len(f_vector(s)))),
+    ][: len(s.patterns)]
     assert s.canonical()[0] == s
 
 
@@ -119,7 +130,9 @@ def test_around_every_node_of_a_uniform_solid_are_the_same_regular_polygons(name
         assert float(radius.max() / radius.min()) == pytest.approx(1, abs=1e-14)
 
 
-@pytest.mark.parametrize("name", [name for name in [*POLYTOPES, "cycle-5", "directed-cycle-7"] if name[-2:] != "-1"])
+@pytest.mark.parametrize(
+    "name", [name for name in [*POLYTOPES, "cycle-5", "directed-cycle-7"] if name[-2:] != "-1"]
+)
 def test_edges_have_one_length_to_double_precision(name):
     s, points = geometry.named(name), geometry.coordinates(name)
     assert points.dtype == torch.float64
@@ -137,7 +150,14 @@ def test_corners_of_uniform_polytopes_lie_on_a_sphere_around_0(name):
     assert float(points.mean(dim=0).abs().max()) < 1e-15 * len(points)
 
 
-@pytest.mark.parametrize("name", [name for name in POLYTOPES if name not in ("600-cell", "120-cell") and not name.endswith("-7")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in POLYTOPES
+        if name not in ("600-cell", "120-cell") and not name.endswith("-7")
+    ],
+)
 def test_the_convex_hull_of_the_coordinates_is_the_object(name):
     pytest.importorskip("scipy", reason="convex hulls need scipy")
     assert geometry.polytope(geometry.coordinates(name)) == geometry.named(name)
@@ -158,7 +178,12 @@ def test_graphs_have_their_numbers(name):
 
 
 def test_a_directed_cycle_goes_round():
-    assert sorted(geometry.named("directed-cycle-4")["(i j)"].T.tolist()) == [[0, 1], [1, 2], [2, 3], [3, 0]]
+    assert sorted(geometry.named("directed-cycle-4")["(i j)"].T.tolist()) == [
+        [0, 1],
+        [1, 2],
+        [2, 3],
+        [3, 0],
+    ]
 
 
 def test_the_petersen_graph_is_the_one_of_pairs_that_do_not_meet():
@@ -175,7 +200,11 @@ def test_the_petersen_graph_is_the_one_of_pairs_that_do_not_meet():
 def is_orientable(triangles: list[list[int]]) -> bool:
     """Whether signs can be chosen so that neighbours run through their common edge in opposite directions."""
     runs = [{(a, b): 1, (b, c): 1, (a, c): -1} for a, b, c in map(sorted, triangles)]
-    pairs = [(s, t, edge) for s, t in combinations(range(len(runs)), 2) for edge in runs[s].keys() & runs[t].keys()]
+    pairs = [
+        (s, t, edge)
+        for s, t in combinations(range(len(runs)), 2)
+        for edge in runs[s].keys() & runs[t].keys()
+    ]
     signs = {0: 1}
     while len(signs) < len(runs):
         for s, t, edge in pairs + [(t, s, edge) for s, t, edge in pairs]:
@@ -193,7 +222,9 @@ def test_surfaces_are_of_their_kind(name):
         counts += torch.bincount(s.locate("{i j}", s["{i j k}"][list(pair)]), minlength=len(counts))
     assert set(counts.tolist()) <= {1, 2}
     assert (*f_vector(s), int((counts == 1).sum()), is_orientable(triangles)) == SURFACES[name]
-    assert s.num_nodes - s.num_entries("{i j}") + s.num_entries("{i j k}") == (1 if name == "projective plane" else 0)
+    assert s.num_nodes - s.num_entries("{i j}") + s.num_entries("{i j k}") == (
+        1 if name == "projective plane" else 0
+    )
     assert s.canonical()[0] == s
 
 
@@ -215,7 +246,9 @@ def test_every_name_that_is_listed_is_found():
         assert isinstance(geometry.named(name.replace("-n", "-4")), inc.Structure)
 
 
-@pytest.mark.parametrize("name", ["Soccer Ball", "soccer-ball", " soccer_ball ", "truncated icosahedron"])
+@pytest.mark.parametrize(
+    "name", ["Soccer Ball", "soccer-ball", " soccer_ball ", "truncated icosahedron"]
+)
 def test_names_may_be_written_in_many_ways(name):
     assert geometry.named(name) == geometry.named("soccer ball")
 
@@ -253,14 +286,22 @@ def test_names_of_nothing_are_refused_with_what_comes_near(name, sentence):
         geometry.coordinates(name)
 
 
-@pytest.mark.parametrize("name", ["cube-20", "simplex-999999999", "cross-polytope-40", "complete-100000", "cycle-999999999"])
+@pytest.mark.parametrize(
+    "name",
+    ["cube-20", "simplex-999999999", "cross-polytope-40", "complete-100000", "cycle-999999999"],
+)
 def test_objects_too_large_to_list_are_refused_at_once(name):
-    with pytest.raises(TooLargeError, match=rf"'{name}' has more than 20,000,000 nodes in its faces.*Take a smaller number"):
+    with pytest.raises(
+        TooLargeError,
+        match=rf"'{name}' has more than 20,000,000 nodes in its faces.*Take a smaller number",
+    ):
         geometry.named(name)
 
 
 def test_surfaces_and_graphs_without_a_place_in_space_have_no_coordinates():
-    with pytest.raises(IncidenceError, match="'torus' has no coordinates: it is a structure alone, not a polytope"):
+    with pytest.raises(
+        IncidenceError, match="'torus' has no coordinates: it is a structure alone, not a polytope"
+    ):
         geometry.coordinates("torus")
 
 

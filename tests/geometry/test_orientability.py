@@ -17,14 +17,19 @@ _PRIME = 2**31 - 1
 
 def nullity(matrix: torch.Tensor) -> int:
     """The dimension of the kernel of an integer matrix, modulo a prime that no torsion here has."""
-    rows = [dict(zip(row.nonzero()[:, 0].tolist(), row[row != 0].long().tolist(), strict=True)) for row in matrix]
+    rows = [
+        dict(zip(row.nonzero()[:, 0].tolist(), row[row != 0].long().tolist(), strict=True))
+        for row in matrix
+    ]
     pivots: dict[int, dict[int, int]] = {}
     for row in rows:
         while row and (lead := min(row)) in pivots:
             factor = row[lead]
             for column, value in pivots[lead].items():
                 left = (row.get(column, 0) - factor * value) % _PRIME
-                row = {**row, column: left} if left else {k: v for k, v in row.items() if k != column}
+                row = (
+                    {**row, column: left} if left else {k: v for k, v in row.items() if k != column}
+                )
         if row:
             inverse = pow(row[lead], -1, _PRIME)
             pivots[lead] = {column: value * inverse % _PRIME for column, value in row.items()}
@@ -41,10 +46,17 @@ def boundary(facets: list[list[int]]) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     ("facets", "is_orientable"),
-    [(sphere(2), True), (times(sphere(1), sphere(1)), True), (PROJECTIVE_PLANE, False), (times(PROJECTIVE_PLANE, sphere(1)), False)],
+    [
+        (sphere(2), True),
+        (times(sphere(1), sphere(1)), True),
+        (PROJECTIVE_PLANE, False),
+        (times(PROJECTIVE_PLANE, sphere(1)), False),
+    ],
     ids=["sphere", "torus", "projective plane", "projective plane times circle"],
 )
-def test_a_closed_manifold_is_orientable_iff_its_facets_have_signs_without_boundary(facets, is_orientable):
+def test_a_closed_manifold_is_orientable_iff_its_facets_have_signs_without_boundary(
+    facets, is_orientable
+):
     assert nullity(boundary([list(f) for f in facets])) == is_orientable
 
 
@@ -53,7 +65,12 @@ def test_a_manifold_with_border_has_no_facets_without_boundary():
 
 
 @pytest.mark.parametrize(
-    ("dimension", "count"), [(2, 95), pytest.param(3, 316, marks=pytest.mark.slow), pytest.param(4, 87, marks=pytest.mark.slow)]
+    ("dimension", "count"),
+    [
+        (2, 95),
+        pytest.param(3, 316, marks=pytest.mark.slow),
+        pytest.param(4, 87, marks=pytest.mark.slow),
+    ],
 )
 def test_all_triangulated_manifolds_are_orientable_iff_their_homology_says_so(dimension, count):
     with gzip.open(data_folder("triangulated_manifolds") / "complexes.jsonl.gz", "rt") as lines:
@@ -61,4 +78,9 @@ def test_all_triangulated_manifolds_are_orientable_iff_their_homology_says_so(di
     assert len(cases) == count
     for case in cases:
         assert nullity(boundary(case["facets"])) == case["homology"][dimension][0], case["name"]
-        assert geometry.hodge(geometry.simplicial_complex(case["facets"], oriented=True), dimension).betti == case["homology"][dimension][0]
+        assert (
+            geometry.hodge(
+                geometry.simplicial_complex(case["facets"], oriented=True), dimension
+            ).betti
+            == case["homology"][dimension][0]
+        )

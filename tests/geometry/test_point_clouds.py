@@ -21,7 +21,10 @@ def edges(structure):
 
 
 def square_distances(points):
-    return {(i, j): sum((a - b) ** 2 for a, b in zip(points[i], points[j], strict=True)) for i, j in product(range(len(points)), repeat=2)}
+    return {
+        (i, j): sum((a - b) ** 2 for a, b in zip(points[i], points[j], strict=True))
+        for i, j in product(range(len(points)), repeat=2)
+    }
 
 
 @modest
@@ -40,7 +43,9 @@ def test_k_joins_each_point_to_its_nearest_and_to_all_that_are_as_near(points, d
     near = set()
     for i in range(len(points)):
         reach = sorted(far[i, j] for j in range(len(points)) if j != i)[k - 1]
-        near |= {(min(i, j), max(i, j)) for j in range(len(points)) if j != i and far[i, j] <= reach}
+        near |= {
+            (min(i, j), max(i, j)) for j in range(len(points)) if j != i and far[i, j] <= reach
+        }
     assert edges(geometry.point_cloud(points, k=k)) == near
 
 
@@ -73,7 +78,10 @@ def test_the_order_of_the_points_is_immaterial():
     turn = torch.randperm(30, generator=torch.Generator().manual_seed(2))
     turned = torch.empty_like(points)
     turned[turn] = points
-    assert geometry.point_cloud(turned, k=3) == geometry.point_cloud(points, k=3).relabel(turn).canonical()[0]
+    assert (
+        geometry.point_cloud(turned, k=3)
+        == geometry.point_cloud(points, k=3).relabel(turn).canonical()[0]
+    )
 
 
 def test_coordinates_with_gradients_are_looked_at_as_they_are():
@@ -91,13 +99,25 @@ def test_no_points_and_one_point_have_no_edges(points):
     [
         ([[0.0], [1.0]], {}, "takes either radius= or k="),
         ([[0.0], [1.0]], {"radius": 1, "k": 1}, "takes either radius= or k="),
-        ([[0.0], [1.0]], {"radius": -1}, "point_cloud: the radius is a number of at least 0; got -1"),
+        (
+            [[0.0], [1.0]],
+            {"radius": -1},
+            "point_cloud: the radius is a number of at least 0; got -1",
+        ),
         ([[0.0], [1.0]], {"radius": float("nan")}, "the radius is a number of at least 0; got nan"),
         ([[0.0], [1.0]], {"radius": "1"}, "the radius is a number of at least 0; got '1'"),
-        ([[0.0], [1.0]], {"k": 2}, "point_cloud: k must be less than the number of points, which is 2; got 2"),
+        (
+            [[0.0], [1.0]],
+            {"k": 2},
+            "point_cloud: k must be less than the number of points, which is 2; got 2",
+        ),
         ([[0.0], [1.0]], {"k": 1.5}, "k is an integer of at least 1; got 1.5"),
         ([[0.0], [float("inf")]], {"k": 1}, r"points\[1\] is \[inf\]: coordinates are finite"),
-        ([0.0, 1.0], {"k": 1}, r"point_cloud: points must be numbers of shape \[points, dimensions\]; got shape \[2\]"),
+        (
+            [0.0, 1.0],
+            {"k": 1},
+            r"point_cloud: points must be numbers of shape \[points, dimensions\]; got shape \[2\]",
+        ),
         ("points", {"k": 1}, "points must be numbers of shape"),
     ],
 )
@@ -106,7 +126,9 @@ def test_clouds_that_make_no_graph_are_refused(points, how, message):
         geometry.point_cloud(points, **how)
 
 
-@pytest.mark.parametrize(("small", "how"), [(4096, {"radius": 1.0}), (10, {"k": 1}), (10, {"radius": 1.0})])
+@pytest.mark.parametrize(
+    ("small", "how"), [(4096, {"radius": 1.0}), (10, {"k": 1}), (10, {"radius": 1.0})]
+)
 def test_too_many_edges_are_refused(small, how, monkeypatch):
     pytest.importorskip("scipy", reason="point clouds of more than 4096 points need scipy")
     monkeypatch.setattr(point_clouds, "_SMALL", small)
@@ -119,5 +141,8 @@ def test_a_large_cloud_without_scipy_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy", None)
     monkeypatch.setitem(sys.modules, "scipy.spatial", None)
     monkeypatch.setattr(point_clouds, "_SMALL", 10)
-    with pytest.raises(MissingExtraError, match=r"needs scipy, which is not installed: pip install 'incidence\[geometry\]'"):
+    with pytest.raises(
+        MissingExtraError,
+        match=r"needs scipy, which is not installed: pip install 'incidence\[geometry\]'",
+    ):
         geometry.point_cloud(torch.zeros(50, 2), k=1)

@@ -42,7 +42,9 @@ def assert_lattice(s: inc.Structure) -> None:
     levels = [{frozenset()}, *(faces(s, rank) for rank in range(len(s.patterns) + 1)), {top}]
     everything = set().union(*levels)
     assert sum(map(len, levels)) == len(everything)
-    assert all(a & b in everything for a, b in combinations(everything, 2))  # closed under intersection
+    assert all(
+        a & b in everything for a, b in combinations(everything, 2)
+    )  # closed under intersection
     for low, middle, high in zip(levels, levels[1:], levels[2:], strict=False):
         for a, c in product(low, high):
             if a < c:
@@ -63,11 +65,29 @@ CUBE = list(product((0, 1), repeat=3))
         pytest.param([[0, 0], [4, 0], [0, 4]], (3, 3), id="triangle"),
         pytest.param([[1, 0], [0, 1], [-1, 0], [0, -1], [1, 1]], (5, 5), id="pentagon"),
         pytest.param(CUBE, (8, 12, 6), id="cube"),
-        pytest.param([[x, y, z, w] for x, y, z, w in product((0, 1), repeat=4)], (16, 32, 24, 8), id="tesseract"),
-        pytest.param([p for p in product((-1, 0, 1), repeat=3) if abs(sum(map(abs, p))) == 2], (12, 24, 14), id="cuboctahedron"),
-        pytest.param([p for p in product((-1, 0, 1), repeat=4) if sum(map(abs, p)) == 2], (24, 96, 96, 24), id="24-cell"),
-        pytest.param([[k, k**2, k**3, k**4] for k in range(8)], (8, 28, 40, 20), id="cyclic polytope C(8, 4)"),
-        pytest.param([[k, k**2, k**3, k**4, k**5, k**6] for k in range(9)], (9, 36, 84, 117, 90, 30), id="cyclic polytope C(9, 6)"),
+        pytest.param(
+            [[x, y, z, w] for x, y, z, w in product((0, 1), repeat=4)],
+            (16, 32, 24, 8),
+            id="tesseract",
+        ),
+        pytest.param(
+            [p for p in product((-1, 0, 1), repeat=3) if abs(sum(map(abs, p))) == 2],
+            (12, 24, 14),
+            id="cuboctahedron",
+        ),
+        pytest.param(
+            [p for p in product((-1, 0, 1), repeat=4) if sum(map(abs, p)) == 2],
+            (24, 96, 96, 24),
+            id="24-cell",
+        ),
+        pytest.param(
+            [[k, k**2, k**3, k**4] for k in range(8)], (8, 28, 40, 20), id="cyclic polytope C(8, 4)"
+        ),
+        pytest.param(
+            [[k, k**2, k**3, k**4, k**5, k**6] for k in range(9)],
+            (9, 36, 84, 117, 90, 30),
+            id="cyclic polytope C(9, 6)",
+        ),
     ],
 )
 def test_known_lattice_polytopes_have_their_f_vectors(points, expected):
@@ -99,7 +119,9 @@ def test_node_v_is_point_v():
 
 def test_coplanar_simplices_are_one_facet_in_single_and_double_precision_and_in_text():
     angle = 0.3
-    turn = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]])
+    turn = np.array(
+        [[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]]
+    )
     points = np.array(CUBE) @ turn @ turn[[2, 0, 1]][:, [2, 0, 1]] * 7.3 + 11
     exact = geometry.polytope(CUBE)
     assert geometry.polytope(points) == exact
@@ -124,7 +146,9 @@ def test_integers_are_exact_however_thin_the_difference():
 
 def test_integers_beyond_64_bits_are_exact():
     large = 2**70
-    assert geometry.polytope([[large * x, large * y, large * z] for x, y, z in CUBE]) == geometry.polytope(CUBE)
+    assert geometry.polytope(
+        [[large * x, large * y, large * z] for x, y, z in CUBE]
+    ) == geometry.polytope(CUBE)
     assert geometry.polytope(np.array(CUBE, dtype=np.uint64) * 2**63) == geometry.polytope(CUBE)
 
 
@@ -177,7 +201,11 @@ def test_corners_are_the_points_that_no_others_surround(points):
 
 def test_corners_of_rounded_points_are_found_up_to_the_tolerance_and_in_what_they_span():
     square = [[0.1, 0.1, 0.3], [0.9, 0.1, 0.3], [0.9, 0.9, 0.3], [0.1, 0.9, 0.3]]
-    inside = [[0.5, 0.1, 0.3], [0.5, 0.5, 0.3], [0.1, 0.1, 0.30000001]]  # on an edge, in the middle, and a corner again
+    inside = [
+        [0.5, 0.1, 0.3],
+        [0.5, 0.5, 0.3],
+        [0.1, 0.1, 0.30000001],
+    ]  # on an edge, in the middle, and a corner again
     assert geometry.corners([inside[0], *square, *inside[1:]]).tolist() == [1, 2, 3, 4]
     assert geometry.corners([[0.5, 0.5]] * 3).tolist() == [0]
     assert f_vector(geometry.polytope(square, flat=True)) == (4, 4)
@@ -218,7 +246,9 @@ def test_simplices_from_their_facets(n):
 
 
 def reflexive(dimension: int) -> list[np.ndarray]:
-    with gzip.open(data_folder("reflexive_polytopes") / f"reflexive_polytopes_{dimension}d.gz", "rt") as file:
+    with gzip.open(
+        data_folder("reflexive_polytopes") / f"reflexive_polytopes_{dimension}d.gz", "rt"
+    ) as file:
         words = iter(file.read().split())
     found = []
     for count in words:
@@ -254,11 +284,17 @@ def test_reflexive_facets_lie_at_distance_1():
 
 def test_the_120_regular_faced_polyhedra_from_coordinates_and_from_facets():
     archive = ZipFile(data_folder("polyhedra") / "polyhedra.zip")
-    solids = [json.loads(archive.read(name)) for name in archive.namelist() if name.startswith("polyhedra/")]
+    solids = [
+        json.loads(archive.read(name))
+        for name in archive.namelist()
+        if name.startswith("polyhedra/")
+    ]
     assert len(solids) == 120
     for solid in solids:
         s = geometry.polytope(solid["vertices"])
-        assert f_vector(s) == (len(solid["vertices"]), len(solid["edges"]), len(solid["faces"])), solid["name"]
+        assert f_vector(s) == (len(solid["vertices"]), len(solid["edges"]), len(solid["faces"])), (
+            solid["name"]
+        )
         assert faces(s, 1) == set(map(frozenset, solid["edges"]))
         assert geometry.polytope_from_facets(solid["faces"]) == s
 
@@ -286,7 +322,9 @@ def test_all_fullerenes_are_simple_polytopes_with_12_pentagons():
         polygons = rings(np.array(cage["xyz"]))
         s = geometry.polytope_from_facets(polygons)
         assert f_vector(s) == (n, 3 * n // 2, n // 2 + 2)
-        assert np.bincount(list(map(len, polygons))).tolist() == [0, 0, 0, 0, 0, 12] + [n // 2 - 10] * (n > 20)
+        assert np.bincount(list(map(len, polygons))).tolist() == [0, 0, 0, 0, 0, 12] + [
+            n // 2 - 10
+        ] * (n > 20)
 
 
 def test_the_120_cell_comes_back_from_its_coordinates():

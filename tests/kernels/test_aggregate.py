@@ -43,7 +43,10 @@ def test_the_own_ways_of_an_aggregation_give_what_reduce_alone_gives(name):
         torch.testing.assert_close(more, found + 2)  # it is added to what is there
 
 
-@pytest.mark.parametrize(("name", "keeps"), [("sum", True), ("mean", True), ("max", True), ("min", True), ("std", False), ("range", False)])
+@pytest.mark.parametrize(
+    ("name", "keeps"),
+    [("sum", True), ("mean", True), ("max", True), ("min", True), ("std", False), ("range", False)],
+)
 def test_it_is_found_out_whether_a_bag_of_one_entry_gives_that_entry(name, keeps):
     assert AGGREGATIONS[name].keeps_entry is keeps
 
@@ -111,17 +114,28 @@ def test_registering_again_replaces_as_when_a_notebook_is_run_again(product):
     assert run() == [8.0, 9.0]
     before, readout = Linear("i -> i", 1, 1, aggr=product, bias=False), Readout("i", product)
     before.weight.data.fill_(1.0)
-    register_aggregation(product, type("Largest", (Aggregation,), {"reduce": lambda self, entries: entries.amax(1)})())
+    register_aggregation(
+        product,
+        type("Largest", (Aggregation,), {"reduce": lambda self, entries: entries.amax(1)})(),
+    )
     assert run() == [5.0, 6.0]  # on the same structure, which has kept what the first layer made
-    for known in (structure, Structure(2)):  # a layer that was made before keeps what it was made with, traced too
+    for known in (
+        structure,
+        Structure(2),
+    ):  # a layer that was made before keeps what it was made with, traced too
         assert before(x, known)[:, 0].tolist() == [8.0, 9.0]
     before.plan(structure)
-    assert torch.compile(before, fullgraph=True, backend="eager")(x, structure)[:, 0].tolist() == [8.0, 9.0]
+    assert torch.compile(before, fullgraph=True, backend="eager")(x, structure)[:, 0].tolist() == [
+        8.0,
+        9.0,
+    ]
     assert readout(x, structure).item() == 6.0
 
 
 def test_a_traced_layer_whose_aggregation_is_not_registered_says_so():
-    with pytest.raises(IncidenceError, match="an aggregation 'nowhere' that is not registered here"):
+    with pytest.raises(
+        IncidenceError, match="an aggregation 'nowhere' that is not registered here"
+    ):
         known_aggregation("nowhere", 0)
 
 
@@ -133,25 +147,53 @@ def test_a_layer_takes_its_aggregation_along(product):
 
 def test_a_registered_aggregation_works_in_batches_and_readouts(product):
     batch = collate([Structure(2), Structure(0), Structure(1)])
-    assert Readout("i", product)(torch.tensor([[2.0], [3.0], [5.0]]), batch).tolist() == [[6.0], [0.0], [5.0]]
+    assert Readout("i", product)(torch.tensor([[2.0], [3.0], [5.0]]), batch).tolist() == [
+        [6.0],
+        [0.0],
+        [5.0],
+    ]
 
 
 REFUSED = {
-    "a name of the library": (lambda: register_aggregation("sum", Product()), "'sum' comes with the library"),
+    "a name of the library": (
+        lambda: register_aggregation("sum", Product()),
+        "'sum' comes with the library",
+    ),
     "no identifier": (lambda: register_aggregation("my sum", Product()), "is an identifier"),
     "no text": (lambda: register_aggregation(3, Product()), "is an identifier"),
-    "a class": (lambda: register_aggregation("other", Product), "an instance of a subclass of inc.nn.Aggregation"),
-    "a function": (lambda: register_aggregation("other", torch.sum), "an instance of a subclass of inc.nn.Aggregation"),
+    "a class": (
+        lambda: register_aggregation("other", Product),
+        "an instance of a subclass of inc.nn.Aggregation",
+    ),
+    "a function": (
+        lambda: register_aggregation("other", torch.sum),
+        "an instance of a subclass of inc.nn.Aggregation",
+    ),
     "no reduce": (lambda: register_aggregation("other", Aggregation()), "must define reduce"),
     "another shape": (
         lambda: register_aggregation("other", Flat()),
         r"of \[1, 1, 2\] it must make \[1, 2\] of torch.float64, and made \[2\]",
     ),
-    "another type": (lambda: register_aggregation("other", Narrow()), r"and made \[1, 2\] of torch.float32"),
-    "all bags at once": (lambda: register_aggregation("other", Whole()), "every bag is reduced on its own; 'other' makes one of all"),
-    "no entry of a single one": (lambda: register_aggregation("other", Square()), r"makes \[\[9.0, 4.0\]\] of \[\[3.0, -2.0\]\]"),
-    "an order of entries": (lambda: register_aggregation("other", First()), "'other' depends on the order of the entries"),
-    "not registered": (lambda: Linear("i -> i", 1, 1, aggr="other"), "no aggregation 'other'; there are: sum, mean, max, min, std, range"),
+    "another type": (
+        lambda: register_aggregation("other", Narrow()),
+        r"and made \[1, 2\] of torch.float32",
+    ),
+    "all bags at once": (
+        lambda: register_aggregation("other", Whole()),
+        "every bag is reduced on its own; 'other' makes one of all",
+    ),
+    "no entry of a single one": (
+        lambda: register_aggregation("other", Square()),
+        r"makes \[\[9.0, 4.0\]\] of \[\[3.0, -2.0\]\]",
+    ),
+    "an order of entries": (
+        lambda: register_aggregation("other", First()),
+        "'other' depends on the order of the entries",
+    ),
+    "not registered": (
+        lambda: Linear("i -> i", 1, 1, aggr="other"),
+        "no aggregation 'other'; there are: sum, mean, max, min, std, range",
+    ),
 }
 
 

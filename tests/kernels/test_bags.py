@@ -29,8 +29,15 @@ def test_every_bag_has_the_sum_of_its_rows(sizes, dtype, kind, block, monkeypatc
     ptr = torch.tensor([0, *sizes]).cumsum(0).to(kind)
     found = bag_sum(x, index, ptr)
     assert found.dtype == dtype
-    precision = {torch.float16: 1e-2, torch.bfloat16: 1e-1, torch.float32: 1e-5, torch.float64: 1e-12}[dtype]
-    torch.testing.assert_close(found.double(), by_loop(x, index, ptr), rtol=precision, atol=precision)
+    precision = {
+        torch.float16: 1e-2,
+        torch.bfloat16: 1e-1,
+        torch.float32: 1e-5,
+        torch.float64: 1e-12,
+    }[dtype]
+    torch.testing.assert_close(
+        found.double(), by_loop(x, index, ptr), rtol=precision, atol=precision
+    )
 
 
 @pytest.mark.parametrize("block", [10, 1 << 22])

@@ -3,7 +3,16 @@
 import pytest
 import torch
 
-from tests.nn.sparse_maps import ALL, EVERY, IDS, features_for, gradients, layer_for, outputs, structure_for
+from tests.nn.sparse_maps import (
+    ALL,
+    EVERY,
+    IDS,
+    features_for,
+    gradients,
+    layer_for,
+    outputs,
+    structure_for,
+)
 
 
 def run(text: str, max_overlap: int) -> list[torch.Tensor]:

@@ -13,7 +13,9 @@ from incidence.plans.products import join_plan_of
 from incidence.structure import Structure
 from tests.structure.random_structures import random_structure
 
-needs_compiler = pytest.mark.skipif(native.library() is None, reason="there is no C compiler here, so nothing is compiled")
+needs_compiler = pytest.mark.skipif(
+    native.library() is None, reason="there is no C compiler here, so nothing is compiled"
+)
 
 SHAPES = [
     ((5,), (5,), (5,)),
@@ -67,8 +69,13 @@ def test_every_shape_of_rows_is_summed_in_every_role(shapes, role, way, monkeypa
         monkeypatch.setattr(joins, "_BLOCK", 50)
     counts = [count for k, count in enumerate(step.num_rows) if k != role]
     generator = torch.Generator().manual_seed(0)
-    xs = [torch.randint(-3, 4, (n, *shape), generator=generator).float() for n, shape in zip(counts, shapes, strict=False)]
-    assert torch.equal(run_join(step.lists(role), xs, shapes[2]), by_hand(step, xs, role, shapes[2]))
+    xs = [
+        torch.randint(-3, 4, (n, *shape), generator=generator).float()
+        for n, shape in zip(counts, shapes, strict=False)
+    ]
+    assert torch.equal(
+        run_join(step.lists(role), xs, shapes[2]), by_hand(step, xs, role, shapes[2])
+    )
 
 
 @needs_compiler
@@ -78,7 +85,12 @@ def test_the_compiled_library_is_used_for_two_factors_in_single_precision():
     assert native_joins.native_join(step.lists(0), [x, x], (4,)) is not None
     assert native_joins.native_join(step.lists(0), [x.double(), x.double()], (4,)) is None
     assert native_joins.native_join(step.lists(0), [x], (4,)) is None
-    assert native_joins.native_join(step.lists(0), [x.view(-1, 2, 2, 1), x.view(-1, 2, 1, 2)], (2, 2, 2)) is None
+    assert (
+        native_joins.native_join(
+            step.lists(0), [x.view(-1, 2, 2, 1), x.view(-1, 2, 1, 2)], (2, 2, 2)
+        )
+        is None
+    )
 
 
 @needs_compiler
@@ -118,7 +130,11 @@ def test_every_thread_has_targets_with_as_many_joined_rows(sizes, threads, expec
 def test_less_work_than_is_worth_a_second_thread_is_left_to_one(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     lists, least = lists_of([1] * 6), native_joins._LEAST_SHARED
-    assert [native_joins._shares(lists, work) for work in (0, least - 1, least)] == [[0, 6], [0, 6], [0, 2, 4, 6]]
+    assert [native_joins._shares(lists, work) for work in (0, least - 1, least)] == [
+        [0, 6],
+        [0, 6],
+        [0, 2, 4, 6],
+    ]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -126,10 +142,16 @@ def test_one_factor_alone_can_be_summed_over_its_channels(dtype):
     step = step_for("<i j> -> i", ["<i j>"])
     x = torch.arange(2.0 * step.num_rows[1]).to(dtype).view(-1, 2)
     lists = step.lists(0)
-    torch.testing.assert_close(run_join(lists, [x], (1,)), run_join(lists, [x], (2,)).sum(1, keepdim=True))
+    torch.testing.assert_close(
+        run_join(lists, [x], (1,)), run_join(lists, [x], (2,)).sum(1, keepdim=True)
+    )
 
 
-@pytest.mark.parametrize("make", [lambda x: x.T.contiguous().T, lambda x: x.repeat(1, 2)[:, :4]], ids=["transposed", "sliced"])
+@pytest.mark.parametrize(
+    "make",
+    [lambda x: x.T.contiguous().T, lambda x: x.repeat(1, 2)[:, :4]],
+    ids=["transposed", "sliced"],
+)
 def test_rows_may_lie_anyhow_in_memory(make):
     step = step_for("(i j), (j k) -> (i k)", ["(i j)"])
     x = torch.randn(step.num_rows[1], 4)
@@ -139,6 +161,9 @@ def test_rows_may_lie_anyhow_in_memory(make):
 def test_gradients_sum_over_what_was_shared():
     step = step_for("(i j), (j k) -> (i k)", ["(i j)"])
     n = step.num_rows[1]
-    x, y = torch.randn(n, 3, 1, dtype=torch.float64, requires_grad=True), torch.randn(n, 3, 4, dtype=torch.float64, requires_grad=True)
+    x, y = (
+        torch.randn(n, 3, 1, dtype=torch.float64, requires_grad=True),
+        torch.randn(n, 3, 4, dtype=torch.float64, requires_grad=True),
+    )
     assert torch.autograd.gradcheck(lambda a, b: join(step, [a, b]), (x, y))
     assert torch.autograd.gradgradcheck(lambda a, b: join(step, [a, b], (3, 1)), (x, y))

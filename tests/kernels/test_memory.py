@@ -36,12 +36,19 @@ def has_account() -> bool:
 
 def account(call: str) -> tuple[int, int]:
     """What a large tensor has in pages of its own while it is there, and what malloc still has of it when it is gone."""
-    done = subprocess.run([sys.executable, "-c", ACCOUNT.format(call=call)], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", ACCOUNT.format(call=call)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     own, kept = map(int, done.stdout.split())
     return own, kept
 
 
-@pytest.mark.skipif(not has_account(), reason="asks glibc, from 2.33 on, what it has from the system")
+@pytest.mark.skipif(
+    not has_account(), reason="asks glibc, from 2.33 on, what it has from the system"
+)
 def test_memory_of_a_large_tensor_is_kept_when_it_is_gone():
     own, kept = account("")
     assert (own >> 28, kept >> 28) == (1, 0)  # pages of its own, which go back
@@ -56,7 +63,9 @@ class Unknown:
         raise AssertionError
 
 
-@pytest.mark.parametrize("error", [None, OSError, TypeError], ids=["another library", "none", "Windows"])
+@pytest.mark.parametrize(
+    "error", [None, OSError, TypeError], ids=["another library", "none", "Windows"]
+)
 def test_without_glibc_nothing_is_changed_and_false_says_so(monkeypatch, error):
     def load(name: None) -> Unknown:
         if error is not None:

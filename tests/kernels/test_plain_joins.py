@@ -12,7 +12,9 @@ from tests.nn.product_texts import TEXTS, structure_for, values_for
 from tests.structure.random_structures import random_structure
 
 
-def plain(text: str, xs: list[torch.Tensor], structure: Structure, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+def plain(
+    text: str, xs: list[torch.Tensor], structure: Structure, shape: tuple[int, ...] | None = None
+) -> torch.Tensor:
     plan = join_plan_of(structure, ProductText(text), is_fixed=True)
     return plain_product(list(step_lists(plan)), [step.sources for step in plan.steps], xs, shape)
 
@@ -32,10 +34,15 @@ def test_rows_of_any_shape_are_broadcast_and_summed():
     assert found.shape == (structure.num_entries("(i j)"), 3, 1)
     torch.testing.assert_close(found, linked("i, j -> (i j)", [q, k], structure, (3, 1)))
     weights = torch.randn(structure.num_entries("(i j)"), 3, 1, dtype=torch.float64)
-    torch.testing.assert_close(plain("(i j), j -> i", [weights, k], structure), linked("(i j), j -> i", [weights, k], structure))
+    torch.testing.assert_close(
+        plain("(i j), j -> i", [weights, k], structure),
+        linked("(i j), j -> i", [weights, k], structure),
+    )
 
 
-@pytest.mark.parametrize(("pattern", "over"), [("(i j)", "j"), ("i", "i"), ("{i j}", "i j"), ("i {i j}", "j")])
+@pytest.mark.parametrize(
+    ("pattern", "over"), [("(i j)", "j"), ("i", "i"), ("{i j}", "i j"), ("i {i j}", "j")]
+)
 @pytest.mark.parametrize("sizes", [[0], [1], [5, 0, 4]], ids=str)
 def test_a_softmax_in_plain_steps_is_the_softmax_whatever_the_size_of_values(pattern, over, sizes):
     structure = collate([random_structure(n, [pattern], seed=n, draws=9) for n in sizes])

@@ -10,12 +10,27 @@ from incidence.nn import Linear
 from incidence.structure import Structure, collate
 from incidence.structure.data import cache_of
 from incidence.structure.pytree import NO_PLAN, Flat, flat_of
-from tests.nn.sparse_maps import ALL, EVERY, IDS, features_for, gradients, layer_for, outputs, structure_for
+from tests.nn.sparse_maps import (
+    ALL,
+    EVERY,
+    IDS,
+    features_for,
+    gradients,
+    layer_for,
+    outputs,
+    structure_for,
+)
 
 
-def operands(layer: Linear, structure: Structure) -> tuple[list[Tensor], list[Tensor], list[Tensor | None]]:
+def operands(
+    layer: Linear, structure: Structure
+) -> tuple[list[Tensor], list[Tensor], list[Tensor | None]]:
     xs = [x.requires_grad_() for x in features_for(layer.map, structure).values()]
-    weights = [p if p.ndim == 4 else p[None] for name, p in layer.named_parameters() if name.startswith("weight")]
+    weights = [
+        p if p.ndim == 4 else p[None]
+        for name, p in layer.named_parameters()
+        if name.startswith("weight")
+    ]
     biases = [p for name, p in layer.named_parameters() if name.startswith("bias")]
     return xs, weights, biases or [None] * len(layer.map.outputs)
 
@@ -24,12 +39,18 @@ def operands(layer: Linear, structure: Structure) -> tuple[list[Tensor], list[Te
 @pytest.mark.parametrize(("text", "max_overlap"), ALL, ids=IDS)
 def test_the_operator_gives_values_and_gradients_of_the_engine(text, max_overlap, has_bias):
     layer = layer_for(text, max_overlap, EVERY if has_bias else "sum", bias=has_bias)
-    structure = collate([structure_for(layer.map, n, seed=n) for n in (4, 0, 3)]) if has_bias else structure_for(layer.map, 4)
+    structure = (
+        collate([structure_for(layer.map, n, seed=n) for n in (4, 0, 3)])
+        if has_bias
+        else structure_for(layer.map, 4)
+    )
     xs, weights, biases = operands(layer, structure)
     layer.plan(structure)
     [flat] = cache_of(structure, Flat).values()
     found = traced_apply(flat, xs, weights, biases)
-    expected = outputs(layer(dict(zip(features_for(layer.map, structure), xs, strict=True)), structure))
+    expected = outputs(
+        layer(dict(zip(features_for(layer.map, structure), xs, strict=True)), structure)
+    )
     leaves = [*xs, *layer.parameters()]
     for one, other in zip(found, expected, strict=True):
         assert torch.equal(one, other)
@@ -46,9 +67,14 @@ def test_in_single_precision_too_where_it_is_compiled(text, max_overlap):
     x = {key: v.float().requires_grad_() for key, v in features_for(layer.map, structure).items()}
     weights = [p for name, p in layer.named_parameters() if name.startswith("weight")]
     biases = [p for name, p in layer.named_parameters() if name.startswith("bias")]
-    found, expected = traced_apply(flat, list(x.values()), weights, biases), outputs(layer(x, structure))
+    found, expected = (
+        traced_apply(flat, list(x.values()), weights, biases),
+        outputs(layer(x, structure)),
+    )
     leaves = [*x.values(), *layer.parameters()]
-    for one, other in zip([*found, *gradients(found, leaves)], [*expected, *gradients(expected, leaves)], strict=True):
+    for one, other in zip(
+        [*found, *gradients(found, leaves)], [*expected, *gradients(expected, leaves)], strict=True
+    ):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-4)
 
 

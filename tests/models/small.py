@@ -36,14 +36,23 @@ def hypergraph() -> inc.Example:
 
 
 def flows() -> inc.Example:
-    structure = inc.geometry.simplicial_complex([[0, 1, 2], [1, 2, 3], [3, 4]], oriented=True).with_pattern("{i j}")
+    structure = inc.geometry.simplicial_complex(
+        [[0, 1, 2], [1, 2, 3], [3, 4]], oriented=True
+    ).with_pattern("{i j}")
     texts = {"i": 3, "<i j>": 2, "<i j k>": 1}
-    return inc.Example(structure, {text: noise(structure.num_entries(text), channels) for text, channels in texts.items()})
+    return inc.Example(
+        structure,
+        {text: noise(structure.num_entries(text), channels) for text, channels in texts.items()},
+    )
 
 
 def table() -> inc.Example:
-    structure = inc.Structure({"user": 3, "movie": 2}, {"u:user m:movie": torch.tensor([[0, 1, 2, 2], [1, 1, 0, 1]])})
-    return inc.Example(structure, {"u:user": noise(3, 2), "m:movie": noise(2, 3), "u:user m:movie": noise(4, 1)})
+    structure = inc.Structure(
+        {"user": 3, "movie": 2}, {"u:user m:movie": torch.tensor([[0, 1, 2, 2], [1, 1, 0, 1]])}
+    )
+    return inc.Example(
+        structure, {"u:user": noise(3, 2), "m:movie": noise(2, 3), "u:user m:movie": noise(4, 1)}
+    )
 
 
 def noise(rows: int, channels: int, seed: int = 0) -> Tensor:

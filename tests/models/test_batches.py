@@ -12,12 +12,18 @@ from tests.nn.sparse_maps import EVERY, features_for, outputs, structure_for
 
 
 @pytest.mark.parametrize("norm", ["batch", "layer"])
-@pytest.mark.parametrize("text", ["i j -> i j", "(i j), i -> (i j)", "{i ...}, i -> {i ...}, ", "i {j k} -> i"])
+@pytest.mark.parametrize(
+    "text", ["i j -> i j", "(i j), i -> (i j)", "{i ...}, i -> {i ...}, ", "i {j k} -> i"]
+)
 def test_a_network_gives_a_batch_what_it_gives_however_the_batch_was_made(text, norm):
     torch.manual_seed(0)
     net = IncidenceNet(text, 2, 3, hidden=4, depth=2, dropout=0.0, norm=norm).double()
     alone = [structure_for(net.map, n, seed=n) for n in (4, 0, 5, 3)]
-    batches = [collate(alone), collate(pack(alone)), collate([collate(alone[:2]), collate(alone[2:])])]
+    batches = [
+        collate(alone),
+        collate(pack(alone)),
+        collate([collate(alone[:2]), collate(alone[2:])]),
+    ]
     x = features_for(net.map, batches[0])
     expected = outputs(net(x, batches[0]))
     for batch in batches[1:]:

@@ -29,10 +29,18 @@ def batches(count: int) -> list[inc.Example]:
         edges = torch.triu_indices(n, n, 1)
         edges = edges[:, torch.rand(edges.shape[1], generator=generator) < 0.6]
         counts = {"i": n, "{i j}": edges.shape[1]}
-        features = {key: torch.randn(count, WIDTHS[key], generator=generator) for key, count in counts.items()}
-        examples.append(inc.Example(inc.Structure(n, {"{i j}": edges}), features, torch.tensor([float(n)])))
+        features = {
+            key: torch.randn(count, WIDTHS[key], generator=generator)
+            for key, count in counts.items()
+        }
+        examples.append(
+            inc.Example(inc.Structure(n, {"{i j}": edges}), features, torch.tensor([float(n)]))
+        )
     packed = inc.pack(examples)
-    return [inc.collate([packed[(k * step + step) % 24] for k in range(4 + 3 * step)]) for step in range(count)]
+    return [
+        inc.collate([packed[(k * step + step) % 24] for k in range(4 + 3 * step)])
+        for step in range(count)
+    ]
 
 
 def train(net: nn.Module, call: nn.Module, seen: list[inc.Example]) -> list[float]:
@@ -61,14 +69,22 @@ def test_a_network_compiles_once_for_batches_of_all_sizes_and_trains_to_the_same
     after_three = counter.frame_count
     losses += train(net, compiled, batches(8)[3:])
     assert counter.frame_count == after_three <= 2
-    assert losses == pytest.approx(train(twin, twin, seen) + train(twin, twin, batches(8)[3:]), rel=1e-3)
+    assert losses == pytest.approx(
+        train(twin, twin, seen) + train(twin, twin, batches(8)[3:]), rel=1e-3
+    )
 
 
-@pytest.mark.parametrize("name", ["graph", "matrix", "rings", "ppgn", "local-fgnn", "subgraph", "transformer"])
+@pytest.mark.parametrize(
+    "name", ["graph", "matrix", "rings", "ppgn", "local-fgnn", "subgraph", "transformer"]
+)
 def test_presets_compile_as_they_come(name):
     example = for_preset(name)
     x = {key: value.float() for key, value in example.features.items()}
-    net = make(name, {key: value.shape[1] for key, value in x.items()}, 2, hidden=4, depth=1).float().eval()
+    net = (
+        make(name, {key: value.shape[1] for key, value in x.items()}, 2, hidden=4, depth=1)
+        .float()
+        .eval()
+    )
     expected = net(x, example.structure)
     net.plan(example.structure)
     compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
@@ -99,9 +115,14 @@ def test_dropout_is_traced_too():
 def test_a_network_without_its_lists_says_what_to_call(name, backend):
     example = for_preset(name)
     x = {key: value.float() for key, value in example.features.items()}
-    net = make(name, {key: value.shape[1] for key, value in x.items()}, 2, hidden=4, depth=1).float()
+    net = make(
+        name, {key: value.shape[1] for key, value in x.items()}, 2, hidden=4, depth=1
+    ).float()
     compiled = torch.compile(net, fullgraph=True, backend=backend)
-    with pytest.raises(IncidenceError, match=r"^call layer\.plan\(structure\), or net\.plan\(structure\), before tracing"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"^call layer\.plan\(structure\), or net\.plan\(structure\), before tracing",
+    ):
         compiled(x, example.structure)
 
 

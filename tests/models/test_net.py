@@ -29,7 +29,9 @@ def widths(example: inc.Example) -> dict[str, int]:
 
 
 def read(net: IncidenceNet, example: inc.Example) -> Any:
-    return dict(zip((p.name or str(p) for p in net.map.inputs), net.select(example.features), strict=True))
+    return dict(
+        zip((p.name or str(p) for p in net.map.inputs), net.select(example.features), strict=True)
+    )
 
 
 def warm(net: IncidenceNet, example: inc.Example) -> IncidenceNet:
@@ -45,11 +47,20 @@ def warm(net: IncidenceNet, example: inc.Example) -> IncidenceNet:
 def assert_respects(net: IncidenceNet, example: inc.Example) -> None:
     net = warm(net, example)
     x = {key: value.double() for key, value in read(net, example).items()}
-    assert_equivariant(net, x if len(x) > 1 else next(iter(x.values())), example.structure, rtol=1e-9, atol=1e-9, trials=1)
+    assert_equivariant(
+        net,
+        x if len(x) > 1 else next(iter(x.values())),
+        example.structure,
+        rtol=1e-9,
+        atol=1e-9,
+        trials=1,
+    )
 
 
 @pytest.mark.parametrize("at", ["", "i", "{i j}"])
-@pytest.mark.parametrize("name", [name for name in PRESETS if name not in ("completion", "hypergraph", "relational")])
+@pytest.mark.parametrize(
+    "name", [name for name in PRESETS if name not in ("completion", "hypergraph", "relational")]
+)
 def test_every_preset_respects_relabelling(name, at):
     example = for_preset(name)
     assert_respects(make(name, widths(example), 2, at, **SMALL), example)
@@ -71,7 +82,9 @@ def test_outputs_may_belong_to_any_tensor(name, at):
 def test_several_outputs_come_at_once():
     example = for_preset("triangles")
     inputs = {key: x for key, x in widths(example).items() if key != "pos=i"}
-    net = IncidenceNet("i, {i j}, {i j k} -> i, {i j k}, ", inputs, {"i": 1, "{i j k}": 2, "": 3}, **SMALL)
+    net = IncidenceNet(
+        "i, {i j}, {i j k} -> i, {i j k}, ", inputs, {"i": 1, "{i j k}": 2, "": 3}, **SMALL
+    )
     assert_respects(net, example)
     ys = net.float()(example.features, example.structure)
     assert {key: tuple(y.shape) for key, y in ys.items()} == {
@@ -82,10 +95,15 @@ def test_several_outputs_come_at_once():
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_norms_and_activations_respect_relabelling(norm, activation):
-    assert_respects(IncidenceNet("i, {i j} -> i", WIDTHS, norm=norm, activation=activation, **SMALL), graph())
+    assert_respects(
+        IncidenceNet("i, {i j} -> i", WIDTHS, norm=norm, activation=activation, **SMALL), graph()
+    )
 
 
-@pytest.mark.parametrize("settings", [{"aggr": ["sum", "max", "std"]}, {"aggr": "max", "whole": None}, {"readout": ["mean", "min"]}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"aggr": ["sum", "max", "std"]}, {"aggr": "max", "whole": None}, {"readout": ["mean", "min"]}],
+)
 def test_layers_may_pool_in_several_ways(settings):
     assert_respects(IncidenceNet("i, {i j} -> , i", WIDTHS, **settings, **SMALL), graph())
 
@@ -93,7 +111,9 @@ def test_layers_may_pool_in_several_ways(settings):
 def test_open_faces_may_match_two_nodes():
     example = for_preset("rings")
     inputs = {**WIDTHS, "ring={i ...}": 4}
-    one, two = (IncidenceNet("i, {i j}, ring={i ...} -> ", inputs, max_overlap=k, **SMALL) for k in (1, 2))
+    one, two = (
+        IncidenceNet("i, {i j}, ring={i ...} -> ", inputs, max_overlap=k, **SMALL) for k in (1, 2)
+    )
     assert sum(p.numel() for p in two.parameters()) > sum(p.numel() for p in one.parameters())
     assert_respects(two, example)
 
@@ -107,8 +127,18 @@ def test_sorts_do_not_mix():
 def test_nodes_that_all_look_alike_are_no_rounding_to_a_network():
     """In single precision: relabelled copies are alike, and what was trained is what predicts."""
     generator = torch.Generator().manual_seed(0)
-    circles = [inc.Structure(n, {"{i j}": torch.stack([torch.arange(n), (torch.arange(n) + 1) % n])}) for n in (3, 5, 8, 13)]
-    batch = inc.collate([inc.Example(s, {"i": torch.full((s.num_nodes, 1), 0.3), "{i j}": torch.ones(s.num_nodes, 1)}) for s in circles])
+    circles = [
+        inc.Structure(n, {"{i j}": torch.stack([torch.arange(n), (torch.arange(n) + 1) % n])})
+        for n in (3, 5, 8, 13)
+    ]
+    batch = inc.collate(
+        [
+            inc.Example(
+                s, {"i": torch.full((s.num_nodes, 1), 0.3), "{i j}": torch.ones(s.num_nodes, 1)}
+            )
+            for s in circles
+        ]
+    )
     torch.manual_seed(0)
     net = make("graph", {"i": 1, "{i j}": 1}, 1, dropout=0.0).calibrate(batch)
     assert max(float(p.detach().abs().max()) for p in net.parameters()) < 20
@@ -120,10 +150,14 @@ def test_nodes_that_all_look_alike_are_no_rounding_to_a_network():
     for _ in range(60):  # the running statistics settle
         trained = net(batch).detach()
     predicted = net.eval()(batch).detach()
-    torch.testing.assert_close(predicted - predicted.mean(), trained - trained.mean(), rtol=0.2, atol=0.2)  # their variance is unbiased
+    torch.testing.assert_close(
+        predicted - predicted.mean(), trained - trained.mean(), rtol=0.2, atol=0.2
+    )  # their variance is unbiased
     for number, s in enumerate(circles):
         moved = s.relabel(torch.randperm(s.num_nodes, generator=generator))
-        alone = net({"i": torch.full((s.num_nodes, 1), 0.3), "{i j}": torch.ones(s.num_nodes, 1)}, moved)
+        alone = net(
+            {"i": torch.full((s.num_nodes, 1), 0.3), "{i j}": torch.ones(s.num_nodes, 1)}, moved
+        )
         torch.testing.assert_close(alone, predicted[number : number + 1], rtol=0, atol=1e-3)
 
 
@@ -148,10 +182,14 @@ def test_a_structure_with_no_edges_can_be_trained_on():
 @pytest.mark.parametrize("at", ["", "i"])
 def test_predictions_do_not_depend_on_batch_mates(norm, at):
     examples = [graph(seed, nodes=4 + seed, chords=1) for seed in range(4)]
-    net = warm(IncidenceNet(f"i, {{i j}} -> {at}", WIDTHS, norm=norm, **SMALL), inc.collate(examples)).float()
+    net = warm(
+        IncidenceNet(f"i, {{i j}} -> {at}", WIDTHS, norm=norm, **SMALL), inc.collate(examples)
+    ).float()
     together = inc.collate(examples)
     alone = torch.cat([net(e.features, e.structure) for e in examples])
-    torch.testing.assert_close(net(together.features, together.structure), alone, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        net(together.features, together.structure), alone, rtol=1e-4, atol=1e-5
+    )
 
 
 def test_calibration_gives_terms_of_unit_size():
@@ -189,7 +227,9 @@ def test_widths_may_be_left_to_the_first_batch():
 
 def test_features_are_found_in_any_spelling():
     example = lift_all([graph()], "rings")[0]
-    net = IncidenceNet("a, {b a}, ring={i ...} -> ", {"a": 3, "{b a}": 2, "ring={i ...}": 4}, **SMALL).eval()
+    net = IncidenceNet(
+        "a, {b a}, ring={i ...} -> ", {"a": 3, "{b a}": 2, "ring={i ...}": 4}, **SMALL
+    ).eval()
     named = {"ring" if key.startswith("ring") else key: x for key, x in example.features.items()}
     assert torch.equal(net(named, example.structure), net(example.features, example.structure))
 
@@ -201,7 +241,10 @@ def test_features_are_found_in_any_spelling():
     ("settings", "message"),
     [
         ({"norm": "group"}, "norm is one of batch, layer, none; got 'group'"),
-        ({"activation": "swish"}, "activation is one of elu, gate, gelu, none, relu, silu, sin, softshrink, tanh; got 'swish'"),
+        (
+            {"activation": "swish"},
+            "activation is one of elu, gate, gelu, none, relu, silu, sin, softshrink, tanh; got 'swish'",
+        ),
         ({"aggr": "median"}, "median"),
         ({"readout": "median"}, "median"),
         ({"in_channels": {"i": 3}}, "in_channels has no value for '{i j}'"),
@@ -214,25 +257,36 @@ def test_settings_that_do_not_exist_are_refused(settings, message):
 
 def test_missing_features_are_named():
     example, net = graph(), IncidenceNet("i, {i j}, {i j k} -> ", 2, **SMALL)
-    with pytest.raises(IncidenceError, match=r"the network reads `\{i j k\}`, which has no features here; there are: 'i', '\{i j\}'"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"the network reads `\{i j k\}`, which has no features here; there are: 'i', '\{i j\}'",
+    ):
         net(example.features, example.structure)
 
 
 def test_a_model_that_data_does_not_fit_is_refused():
-    with pytest.raises(IncidenceError, match=r"the model 'mesh' reads `\{i j k\}`, and the data has features of `i`, `\{i j\}`: lift it"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"the model 'mesh' reads `\{i j k\}`, and the data has features of `i`, `\{i j\}`: lift it",
+    ):
         assert_has("mesh", WIDTHS)
     assert_has("graph", WIDTHS)
     assert_has("nodes", {})
 
 
 def test_an_unknown_model_is_refused_and_the_known_ones_are_listed():
-    with pytest.raises(IncidenceError, match=r"no model 'transformer\('; there are: graph, .*Or name the tensors"):
+    with pytest.raises(
+        IncidenceError, match=r"no model 'transformer\('; there are: graph, .*Or name the tensors"
+    ):
         find_preset("transformer(")
 
 
 def test_channels_may_be_one_number_for_all_tensors_where_it_is_known_which_these_are():
     assert make("rings", 4).in_channels == [4, 4, 4]
-    with pytest.raises(IncidenceError, match=r"the model 'nodes' reads all that has features: give in_channels for each"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"the model 'nodes' reads all that has features: give in_channels for each",
+    ):
         make("nodes", 4)
     with pytest.raises(IncidenceError, match=r"no model 'ring'; .* Did you mean 'rings'\?"):
         make("ring", 4)
@@ -255,7 +309,10 @@ def test_tensors_are_a_model_of_their_own():
         ({"scale": "none"}, "scale is one of columns, rows; got 'none'"),
         ({"first_norm": "none "}, "first_norm is one of same, batch, layer, none; got 'none '"),
         ({"dropout_at": "block"}, "dropout_at is one of branch, stream; got 'block'"),
-        ({"ends": "entry", "through": "i j"}, "with ends='entry' the hidden tensors are among the inputs; got `i j`"),
+        (
+            {"ends": "entry", "through": "i j"},
+            "with ends='entry' the hidden tensors are among the inputs; got `i j`",
+        ),
         ({"out_channels": 0}, "out_channels is a number of channels, at least 1; got 0"),
     ],
 )
@@ -268,7 +325,9 @@ def test_sizes_that_make_no_network_are_refused(settings, problem):
 def test_networks_of_two_layers_in_place_of_one_are_read(aggr):
     """As they were saved before operations had aggregations of their own."""
     example = graph()
-    net, again = (IncidenceNet("i, {i j} -> ", WIDTHS, aggr=aggr, norm="none", **SMALL) for _ in range(2))
+    net, again = (
+        IncidenceNet("i, {i j} -> ", WIDTHS, aggr=aggr, norm="none", **SMALL) for _ in range(2)
+    )
     old = {}
     for name, value in net.state_dict().items():
         head, _, parameter = name.rpartition(".")
@@ -276,15 +335,28 @@ def test_networks_of_two_layers_in_place_of_one_are_read(aggr):
         if not isinstance(layer, Linear) or parameter.startswith("bias"):
             old[f"{head}.terms.0.{parameter}" if isinstance(layer, Linear) else name] = value
             continue
-        is_far = [not any(map(any, o.overlap)) for o in layer.operations_of(*map(int, parameter.split("_")[1:]))]
+        is_far = [
+            not any(map(any, o.overlap))
+            for o in layer.operations_of(*map(int, parameter.split("_")[1:]))
+        ]
         near = torch.stack([row for row, far in zip(value, is_far, strict=True) if not far])
         if isinstance(aggr, list):
-            near = near.view(-1, 2, *near.shape[1:]).transpose(0, 1)  # (aggregations, operations, in, out)
+            near = near.view(-1, 2, *near.shape[1:]).transpose(
+                0, 1
+            )  # (aggregations, operations, in, out)
         old[f"{head}.terms.0.{parameter}"] = near
-        old[f"{head}.terms.1.{parameter}"] = torch.stack([row for row, far in zip(value, is_far, strict=True) if far])
+        old[f"{head}.terms.1.{parameter}"] = torch.stack(
+            [row for row, far in zip(value, is_far, strict=True) if far]
+        )
     again.load_state_dict(old)
-    assert all(torch.equal(one, other) for one, other in zip(again.state_dict().values(), net.state_dict().values(), strict=True))
-    torch.testing.assert_close(again.eval()(example.features, example.structure), net.eval()(example.features, example.structure))
+    assert all(
+        torch.equal(one, other)
+        for one, other in zip(again.state_dict().values(), net.state_dict().values(), strict=True)
+    )
+    torch.testing.assert_close(
+        again.eval()(example.features, example.structure),
+        net.eval()(example.features, example.structure),
+    )
 
 
 def test_a_network_takes_an_example_or_its_features_and_structure():
@@ -301,20 +373,28 @@ def test_a_network_takes_an_example_or_its_features_and_structure():
 
 @pytest.mark.parametrize(
     ("arguments", "came"),
-    [(lambda e: (e, e.structure), "an example and a structure"), (lambda e: (e.features,), "dict alone")],
+    [
+        (lambda e: (e, e.structure), "an example and a structure"),
+        (lambda e: (e.features,), "dict alone"),
+    ],
     ids=["two structures", "none"],
 )
 def test_a_network_needs_one_structure(arguments, came):
     example = for_preset("graph")
     net = make("graph", widths(example), 2, **SMALL)
-    with pytest.raises(IncidenceError, match=f"call it with an example, or with features and their structure.*got {came}"):
+    with pytest.raises(
+        IncidenceError,
+        match=f"call it with an example, or with features and their structure.*got {came}",
+    ):
         net(*arguments(example))
 
 
 @pytest.mark.parametrize("name", ["rings", "molecule-rings"])
 def test_presets_with_rings_know_the_sides_of_a_ring(name):
     net = make(name, {"i": 2, "{i j}": 1, "ring={i ...}": 1}, **SMALL)
-    formulas = {in_words(o).formula for layer in [net.encoder[0]] for o in layer.operations_of(1, 2)}
+    formulas = {
+        in_words(o).formula for layer in [net.encoder[0]] for o in layer.operations_of(1, 2)
+    }
     assert "y[{i j ...}] = x[{i j}]" in formulas
 
 
@@ -324,7 +404,9 @@ def test_tensors_of_a_preset_are_named_as_in_layers():
     assert make("relational", {"i": 2, "ring={i ...}": 4}).in_channels == [2, 4]
 
 
-@pytest.mark.parametrize("choice", ["local", ["boundary"], [1, 3, 5, 6], ["global", "y[i] = x[i]"], None], ids=str)
+@pytest.mark.parametrize(
+    "choice", ["local", ["boundary"], [1, 3, 5, 6], ["global", "y[i] = x[i]"], None], ids=str
+)
 def test_layers_of_a_network_have_the_operations_that_are_chosen(choice):
     through = "i, {i j}"
     net = IncidenceNet(f"{through} -> i", {"i": 2, "{i j}": 1}, 2, operations=choice, **SMALL)
@@ -337,7 +419,9 @@ def test_layers_of_a_network_have_the_operations_that_are_chosen(choice):
     assert kept == {(o.source.tensor, o.overlap) for o in expected if o.target.tensor == 0}
     example = for_preset("graph")
     read_there = {key: example.features[key].shape[1] for key in ("i", "{i j}")}
-    assert_respects(IncidenceNet(f"{through} -> i", read_there, 2, operations=choice, **SMALL), example)
+    assert_respects(
+        IncidenceNet(f"{through} -> i", read_there, 2, operations=choice, **SMALL), example
+    )
 
 
 def test_a_network_without_operations_in_a_layer_is_refused():
@@ -357,11 +441,23 @@ def test_a_network_inside_of_a_sequential_is_called_with_the_structure():
 
 def test_maps_of_entries_at_both_ends_have_one_weight_a_feature():
     example = graph()
-    net = IncidenceNet("i, {i j} -> i", WIDTHS, 2, ends="entry", depth=0, hidden=4, norm="none", scale="rows", in_dropout=0.5)
+    net = IncidenceNet(
+        "i, {i j} -> i",
+        WIDTHS,
+        2,
+        ends="entry",
+        depth=0,
+        hidden=4,
+        norm="none",
+        scale="rows",
+        in_dropout=0.5,
+    )
     assert {tuple(p.shape) for p in net.parameters()} == {(4, 3), (4, 2), (4,), (2, 4), (2,)}
     x = {key: example.features[key] for key in WIDTHS}
     scaled = {key: value / value.abs().sum(1, keepdim=True) for key, value in x.items()}
-    assert torch.allclose(net.eval()(x, example.structure), net(scaled, example.structure), atol=1e-6)
+    assert torch.allclose(
+        net.eval()(x, example.structure), net(scaled, example.structure), atol=1e-6
+    )
     first, last = net.encoder[2].maps[0], net.heads[0][2].maps[0]
     assert torch.allclose(net(x, example.structure), last(first(scaled["i"]).relu()), atol=1e-6)
 
@@ -392,12 +488,25 @@ def test_rows_of_zeros_stay_when_rows_are_scaled():
 def test_what_joins_nodes_is_not_hidden_where_blocks_have_neighbours(text, through):
     net = IncidenceNet(text, 2, adjacent=True, ends="entry", **SMALL)
     assert net.through == through
-    has_links = text not in ("i -> ", "{i j} -> ", "u:user, u:user m:movie -> u:user")  # between nodes that have features
+    has_links = text not in (
+        "i -> ",
+        "{i j} -> ",
+        "u:user, u:user m:movie -> u:user",
+    )  # between nodes that have features
     assert any(isinstance(m, NeighbourTerm) for m in net.modules()) == has_links
 
 
 def test_blocks_with_neighbours_respect_relabelling_and_see_what_joins_nodes():
-    example, asked = graph(), {"adjacent": True, "ends": "entry", "operations": "local", "first_norm": "layer", "dropout_at": "stream"}
+    example, asked = (
+        graph(),
+        {
+            "adjacent": True,
+            "ends": "entry",
+            "operations": "local",
+            "first_norm": "layer",
+            "dropout_at": "stream",
+        },
+    )
     net = IncidenceNet("i, {i j} -> i", WIDTHS, 2, **asked, **SMALL)
     assert_respects(net, example)
     x = {key: value.double() for key, value in read(net, example).items()}
@@ -409,7 +518,17 @@ def test_dropout_is_of_what_a_block_adds_or_of_what_it_starts_from():
     """Without anything that a block adds, it leaves alone what comes in; unless that drops out."""
     example = graph()
     for where, is_same in (("branch", True), ("stream", False)):
-        net = IncidenceNet("i, {i j} -> i", WIDTHS, 2, dropout=0.9, dropout_at=where, ends="entry", norm="none", head_dropout=0.0, **SMALL)
+        net = IncidenceNet(
+            "i, {i j} -> i",
+            WIDTHS,
+            2,
+            dropout=0.9,
+            dropout_at=where,
+            ends="entry",
+            norm="none",
+            head_dropout=0.0,
+            **SMALL,
+        )
         for parameter in net.blocks.parameters():
             parameter.data.zero_()
         torch.manual_seed(0)
@@ -421,37 +540,58 @@ def test_the_encoder_may_have_a_norm_of_its_own():
         net = IncidenceNet("i, {i j} -> i", WIDTHS, norm="batch", first_norm=first, **SMALL)
         return [name for name in (type(m).__name__ for m in net.encoder) if "Norm" in name]
 
-    assert [norms(first) for first in ("same", "layer", "none")] == [["BatchNorm"], ["LayerNorm"], []]
+    assert [norms(first) for first in ("same", "layer", "none")] == [
+        ["BatchNorm"],
+        ["LayerNorm"],
+        [],
+    ]
 
 
-@pytest.mark.parametrize(("name", "widths"), [("rings", {"ring": 4}), ("graph", {"i": 4}), ("triangles", {"i": 2, "{i j k}": 3})])
+@pytest.mark.parametrize(
+    ("name", "widths"),
+    [("rings", {"ring": 4}), ("graph", {"i": 4}), ("triangles", {"i": 2, "{i j k}": 3})],
+)
 def test_what_a_preset_reads_and_has_no_features_is_hidden_all_the_same(name, widths):
     net = make(name, widths, hidden=4, depth=1)
     assert net.through == PRESETS[name].inputs
     bare = inc.Structure(
-        4, {"{i j}": [[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]], "ring={i ...}": [[0, 1, 2, 3], [0, 0, 0, 0]], "{i j k}": [[0], [1], [2]]}
+        4,
+        {
+            "{i j}": [[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]],
+            "ring={i ...}": [[0, 1, 2, 3], [0, 0, 0, 0]],
+            "{i j k}": [[0], [1], [2]],
+        },
     )
     x = {key: torch.randn(bare.num_entries(key), width) for key, width in widths.items()}
     assert net(x, bare).shape == (1, 1)
     fewer = inc.Structure(
-        4, {"{i j}": [[0, 1, 2, 3], [1, 2, 3, 0]], "ring={i ...}": [[0, 1, 2, 3], [0, 0, 0, 0]], "{i j k}": [[0], [1], [2]]}
+        4,
+        {
+            "{i j}": [[0, 1, 2, 3], [1, 2, 3, 0]],
+            "ring={i ...}": [[0, 1, 2, 3], [0, 0, 0, 0]],
+            "{i j k}": [[0], [1], [2]],
+        },
     )
     assert not torch.equal(net.eval()(x, bare), net(x, fewer))  # it sees what it has no features of
 
 
 def test_channels_that_are_missing_are_told():
     with pytest.raises(
-        IncidenceError, match=r"the model 'rings' reads `i`, `\{i j\}`, .* and channels are told of `i j`: tell the others, too"
+        IncidenceError,
+        match=r"the model 'rings' reads `i`, `\{i j\}`, .* and channels are told of `i j`: tell the others, too",
     ):
         make("rings", {"i j": 4})
     with pytest.raises(
-        IncidenceError, match=r"the model 'i, \{i j\}' reads `i`, `\{i j\}`, and channels are told of `i`: tell the others, too"
+        IncidenceError,
+        match=r"the model 'i, \{i j\}' reads `i`, `\{i j\}`, and channels are told of `i`: tell the others, too",
     ):
         make("i, {i j}", {"i": 4})
 
 
 def test_a_tensor_by_a_name_that_is_nearly_right_is_answered_with_the_right_one():
-    with pytest.raises(IncidenceError, match=r"the model 'rings' reads no tensor `rings`: did you mean `ring`\?"):
+    with pytest.raises(
+        IncidenceError, match=r"the model 'rings' reads no tensor `rings`: did you mean `ring`\?"
+    ):
         make("rings", {"i": 2, "{i j}": 1, "rings": 4})
     with pytest.raises(PatternError, match="is not a letter"):
         make("rings", {"nonsense": 4})

@@ -16,7 +16,9 @@ NAN = float("nan")
 
 def predictor(kind: str = "regression", out_channels: int = 2) -> Predictor:
     torch.manual_seed(0)
-    return Predictor(IncidenceNet("i, {i j} -> ", WIDTHS, out_channels, hidden=4, depth=1, dropout=0.0), kind)
+    return Predictor(
+        IncidenceNet("i, {i j} -> ", WIDTHS, out_channels, hidden=4, depth=1, dropout=0.0), kind
+    )
 
 
 def features(count: int = 5) -> list[dict[str, torch.Tensor]]:
@@ -30,12 +32,16 @@ def test_features_have_mean_0_and_deviation_1_over_the_training_data():
     for key in WIDTHS:
         columns = torch.cat([x[key] for x in scaled])
         torch.testing.assert_close(columns.mean(0), torch.zeros(WIDTHS[key]), atol=1e-5, rtol=0)
-        torch.testing.assert_close(columns.std(0, correction=0), torch.ones(WIDTHS[key]), atol=1e-5, rtol=0)
+        torch.testing.assert_close(
+            columns.std(0, correction=0), torch.ones(WIDTHS[key]), atol=1e-5, rtol=0
+        )
 
 
 def test_a_network_that_scales_rows_gets_its_features_as_they_are():
     example = graph()
-    made = Predictor(IncidenceNet("i, {i j} -> ", WIDTHS, scale="rows")).fit_scales([example.features])
+    made = Predictor(IncidenceNet("i, {i j} -> ", WIDTHS, scale="rows")).fit_scales(
+        [example.features]
+    )
     assert torch.equal(made.standardise(example.features)["i"], example.features["i"])
 
 
@@ -47,11 +53,16 @@ def test_names_of_tensors_serve_as_keys():
 
 
 def test_a_constant_column_stays_one_to_count_with():
-    rows = [{**x, "i": torch.cat([x["i"][:, :2], torch.full_like(x["i"][:, :1], 1e4)], 1)} for x in features()]
+    rows = [
+        {**x, "i": torch.cat([x["i"][:, :2], torch.full_like(x["i"][:, :1], 1e4)], 1)}
+        for x in features()
+    ]
     made = predictor().fit_scales(rows)
     assert torch.equal(made.standardise(rows[0])["i"][:, 2], torch.ones(6))
     empty = predictor().fit_scales([{**x, "i": torch.zeros_like(x["i"])} for x in rows])
-    assert torch.equal(empty.standardise({**rows[0], "i": torch.zeros(6, 3)})["i"], torch.zeros(6, 3))
+    assert torch.equal(
+        empty.standardise({**rows[0], "i": torch.zeros(6, 3)})["i"], torch.zeros(6, 3)
+    )
 
 
 def test_a_value_far_off_is_clamped():
@@ -76,17 +87,30 @@ def test_a_target_that_is_always_missing_leaves_the_scale_alone():
 
 def test_predictions_are_in_the_units_of_the_targets():
     example = graph()
-    made = predictor().fit_scales(features(2), [torch.tensor([100.0, 0.0]), torch.tensor([300.0, 0.5])]).eval()
-    y, raw = made.predict(example.features, example.structure), made(example.features, example.structure)
+    made = (
+        predictor()
+        .fit_scales(features(2), [torch.tensor([100.0, 0.0]), torch.tensor([300.0, 0.5])])
+        .eval()
+    )
+    y, raw = (
+        made.predict(example.features, example.structure),
+        made(example.features, example.structure),
+    )
     torch.testing.assert_close(y, raw * torch.tensor([100.0, 0.25]) + torch.tensor([200.0, 0.25]))
     torch.testing.assert_close(made.scaled(y), raw)
 
 
 def test_classes_have_no_scale_and_probabilities_add_up_to_1():
     example = graph()
-    made = predictor("classification").fit_scales(features(2), [torch.tensor(1), torch.tensor(0)]).eval()
+    made = (
+        predictor("classification")
+        .fit_scales(features(2), [torch.tensor(1), torch.tensor(0)])
+        .eval()
+    )
     assert made.target_shift.tolist() == [0.0, 0.0]
-    torch.testing.assert_close(made.predict(example.features, example.structure).sum(1), torch.ones(1))
+    torch.testing.assert_close(
+        made.predict(example.features, example.structure).sum(1), torch.ones(1)
+    )
 
 
 def test_weights_and_scales_come_back_from_a_file():
@@ -113,10 +137,15 @@ def test_calibration_looks_at_standardised_features():
 @pytest.mark.parametrize("width", [1, 5])
 def test_features_of_another_width_are_refused(width):
     example, made = graph(), predictor()
-    with pytest.raises(IncidenceError, match=f"the features of `i` must have 3 channels, as the model was trained with; got {width}"):
+    with pytest.raises(
+        IncidenceError,
+        match=f"the features of `i` must have 3 channels, as the model was trained with; got {width}",
+    ):
         made({**example.features, "i": torch.zeros(6, width)}, example.structure)
 
 
 def test_features_that_are_missing_from_the_training_data_are_named():
-    with pytest.raises(IncidenceError, match=r"the network reads `\{i j\}`, which has no features here"):
+    with pytest.raises(
+        IncidenceError, match=r"the network reads `\{i j\}`, which has no features here"
+    ):
         predictor().fit_scales([{"i": torch.zeros(2, 3)}])

@@ -21,40 +21,72 @@ from tests.train.small_runs import graphs
 PRODUCTS = ["ppgn", "local-fgnn", "subgraph", "transformer"]
 HEXAGON, TRIANGLES = nx.cycle_graph(6), nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
 ROOK = nx.cartesian_product(nx.complete_graph(4), nx.complete_graph(4))
-SHRIKHANDE = nx.Graph(((a, b), ((a + x) % 4, (b + y) % 4)) for a in range(4) for b in range(4) for x, y in ((0, 1), (1, 0), (1, 1)))
+SHRIKHANDE = nx.Graph(
+    ((a, b), ((a + x) % 4, (b + y) % 4))
+    for a in range(4)
+    for b in range(4)
+    for x, y in ((0, 1), (1, 0), (1, 1))
+)
 
 
 def plain(nodes: nx.Graph) -> inc.Example:
     numbers = nx.convert_node_labels_to_integers(nodes)
-    structure = inc.Structure(len(numbers), {"{i j}": torch.tensor(sorted(map(sorted, numbers.edges))).T})
-    return inc.Example(structure, {"i": torch.ones(len(numbers), 1), "{i j}": torch.ones(nodes.number_of_edges(), 1)})
+    structure = inc.Structure(
+        len(numbers), {"{i j}": torch.tensor(sorted(map(sorted, numbers.edges))).T}
+    )
+    return inc.Example(
+        structure,
+        {"i": torch.ones(len(numbers), 1), "{i j}": torch.ones(nodes.number_of_edges(), 1)},
+    )
 
 
 def tells_apart(model: str, lift: str, one: nx.Graph, other: nx.Graph, **settings) -> bool:
     """Whether random weights do, by far more than a relabelled copy differs."""
     order = torch.randperm(len(one), generator=torch.Generator().manual_seed(0))
-    copy = plain(nx.relabel_nodes(nx.convert_node_labels_to_integers(one), dict(enumerate(order.tolist()))))
+    copy = plain(
+        nx.relabel_nodes(nx.convert_node_labels_to_integers(one), dict(enumerate(order.tolist())))
+    )
     examples = lift_all([plain(one), plain(other), copy], lift)
     batch = inc.collate(examples)
     batch = batch.replace(features={key: x.double() for key, x in batch.features.items()})
     torch.manual_seed(0)
     widths = {key: x.shape[1] for key, x in batch.features.items()}
-    net = make(model, widths, 4, hidden=8, depth=2, norm="none", activation="silu", dropout=0.0, **settings).double().eval()
+    net = (
+        make(
+            model,
+            widths,
+            4,
+            hidden=8,
+            depth=2,
+            norm="none",
+            activation="silu",
+            dropout=0.0,
+            **settings,
+        )
+        .double()
+        .eval()
+    )
     a, b, c = net.calibrate(batch)(batch).detach()
     return float((a - b).abs().max()) > max(1e-8, 100 * float((a - c).abs().max()))
 
 
-@pytest.mark.parametrize(("model", "lift"), [("ppgn", "pairs"), ("local-fgnn", "hops"), ("subgraph", "pairs")])
+@pytest.mark.parametrize(
+    ("model", "lift"), [("ppgn", "pairs"), ("local-fgnn", "hops"), ("subgraph", "pairs")]
+)
 def test_products_tell_two_triangles_from_a_hexagon(model, lift):
     assert tells_apart(model, lift, HEXAGON, TRIANGLES)
 
 
-@pytest.mark.parametrize(("model", "lift"), [("graph", "none"), ("matrix", "matrix"), ("i j", "pairs")])
+@pytest.mark.parametrize(
+    ("model", "lift"), [("graph", "none"), ("matrix", "matrix"), ("i j", "pairs")]
+)
 def test_linear_layers_do_not_tell_two_triangles_from_a_hexagon(model, lift):
     assert not tells_apart(model, lift, HEXAGON, TRIANGLES)
 
 
-@pytest.mark.parametrize(("model", "lift"), [("ppgn", "pairs"), ("local-fgnn", "hops"), ("subgraph", "pairs")])
+@pytest.mark.parametrize(
+    ("model", "lift"), [("ppgn", "pairs"), ("local-fgnn", "hops"), ("subgraph", "pairs")]
+)
 def test_products_of_pairs_do_not_tell_the_rook_graph_from_that_of_shrikhande(model, lift):
     assert not tells_apart(model, lift, ROOK, SHRIKHANDE)
 
@@ -83,16 +115,28 @@ def test_a_term_is_added_to_its_own_tensor_alone():
     example = for_preset("subgraph")
     torch.manual_seed(0)
     texts = {"i": 3, "{i j}": 2, "i j": 2}
-    net = IncidenceNet("i, {i j}, i j -> i j, {i j}", texts, 2, hidden=4, depth=1, products="{i j}, j k -> i k", norm="none").eval()
+    net = IncidenceNet(
+        "i, {i j}, i j -> i j, {i j}",
+        texts,
+        2,
+        hidden=4,
+        depth=1,
+        products="{i j}, j k -> i k",
+        norm="none",
+    ).eval()
     [layer] = [block.inner[0] for block in net.blocks]
     x = net.encoder({key: example.features[key] for key in texts}, example.structure)
     with_term, without = layer(x, example.structure), layer.layer(x, example.structure)
     assert all(torch.equal(with_term[key], without[key]) for key in ("i", "{i j}"))
-    torch.testing.assert_close(with_term["i j"], without["i j"] + layer.terms[0](x, example.structure))
+    torch.testing.assert_close(
+        with_term["i j"], without["i j"] + layer.terms[0](x, example.structure)
+    )
 
 
 def test_letters_of_a_product_are_its_own_and_a_diagonal_is_read():
-    net = IncidenceNet("i j -> ", 2, hidden=4, depth=1, products=["a b, b c -> a c", "a a, a b -> b b"])
+    net = IncidenceNet(
+        "i j -> ", 2, hidden=4, depth=1, products=["a b, b c -> a c", "a a, a b -> b b"]
+    )
     assert [term.key for term in net.blocks[0].inner[0].terms] == ["i j", "i j"]
 
 
@@ -115,7 +159,8 @@ def test_calibrating_brings_products_to_the_scale_of_one():
 
 def test_wrong_products_are_refused():
     with pytest.raises(
-        IncidenceError, match=r"the product `i, j -> i j` takes hidden tensors, and `i` is none: there are `i j`; see through"
+        IncidenceError,
+        match=r"the product `i, j -> i j` takes hidden tensors, and `i` is none: there are `i j`; see through",
     ):
         IncidenceNet("i j -> ", 2, products="i, j -> i j")
     with pytest.raises(IncidenceError, match=r"and `near=i k` is none: there are `i j`"):
@@ -140,7 +185,9 @@ def test_graphs_that_were_not_lifted_are_refused(name):
 def test_graphs_of_a_batch_do_not_see_each_other(name):
     examples = [for_preset(name, seed) for seed in range(3)]
     torch.manual_seed(0)
-    net = make(name, {key: x.shape[1] for key, x in examples[0].features.items()}, 2, hidden=4, depth=2).eval()
+    net = make(
+        name, {key: x.shape[1] for key, x in examples[0].features.items()}, 2, hidden=4, depth=2
+    ).eval()
     together = net(inc.collate(examples))
     packed = net(inc.collate(inc.pack(examples)))
     torch.testing.assert_close(together, torch.cat([net(e) for e in examples]))
@@ -151,7 +198,9 @@ def test_graphs_of_a_batch_do_not_see_each_other(name):
 def test_autocast_gives_nearly_the_same_in_half_precision(name):
     example = for_preset(name)
     torch.manual_seed(0)
-    net = make(name, {key: x.shape[1] for key, x in example.features.items()}, 2, hidden=8, depth=1).eval()
+    net = make(
+        name, {key: x.shape[1] for key, x in example.features.items()}, 2, hidden=8, depth=1
+    ).eval()
     expected = net.calibrate(example)(example)
     with torch.autocast("cpu", torch.bfloat16):
         found = net(example)
@@ -160,7 +209,17 @@ def test_autocast_gives_nearly_the_same_in_half_precision(name):
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_run_is_kept_with_its_products_and_predicts_the_same_again(name, tmp_path):
-    run = train({"model": name, "out": str(tmp_path / "run"), "epochs": 1, "batch_size": 16, "hidden": 4, "depth": 1}, load(graphs(20)))
+    run = train(
+        {
+            "model": name,
+            "out": str(tmp_path / "run"),
+            "epochs": 1,
+            "batch_size": 16,
+            "hidden": 4,
+            "depth": 1,
+        },
+        load(graphs(20)),
+    )
     settings = json.loads((tmp_path / "run" / "model.json").read_text())["settings"]
     kind = "attention" if name == "transformer" else "products"
     assert settings[kind] == settings_in_json(name, kind)
@@ -175,7 +234,13 @@ def settings_in_json(name: str, kind: str) -> str | list[str]:
 
 
 def test_products_may_be_given_to_a_run(tmp_path):
-    options = {"model": "matrix", "products": ("i j, j k -> i k",), "epochs": 1, "hidden": 4, "depth": 1}
+    options = {
+        "model": "matrix",
+        "products": ("i j, j k -> i k",),
+        "epochs": 1,
+        "hidden": 4,
+        "depth": 1,
+    }
     run = train({**options, "out": str(tmp_path / "run")}, load(graphs(20)))
     assert run.predictor.net.products == ("i j, j k -> i k",)
 
@@ -192,9 +257,16 @@ def test_a_graph_that_is_too_large_for_all_pairs_is_refused_before_training(tmp_
 def test_attention_is_added_to_what_looks_with_a_bias_from_what_it_goes_along():
     example = for_preset("transformer")
     torch.manual_seed(0)
-    net = make("transformer", {key: x.shape[1] for key, x in example.features.items()}, hidden=4, depth=1)
+    net = make(
+        "transformer", {key: x.shape[1] for key, x in example.features.items()}, hidden=4, depth=1
+    )
     terms = {str(term.attention.pattern): term for term in net.blocks[0].inner[0].terms}
-    assert {text: term.key for text, term in terms.items()} == {"near=i j": "i", "i": "", "{i j}": "", "{i j k}": ""}
+    assert {text: term.key for text, term in terms.items()} == {
+        "near=i j": "i",
+        "i": "",
+        "{i j}": "",
+        "{i j k}": "",
+    }
     assert [text for text, term in terms.items() if term.attention.edge is not None] == ["near=i j"]
     assert [term.attention.heads for term in terms.values()] == [4] * 4
 
@@ -202,9 +274,14 @@ def test_attention_is_added_to_what_looks_with_a_bias_from_what_it_goes_along():
 def test_attention_along_pairs_is_a_softmax_over_the_nodes_that_are_near():
     example = lift_all([graph()], "hops", k=1)[0]
     torch.manual_seed(0)
-    term = AttentionTerm("near=i j over j", [inc.Pattern("i"), inc.Pattern("near=i j")], 4, 2).double()
+    term = AttentionTerm(
+        "near=i j over j", [inc.Pattern("i"), inc.Pattern("near=i j")], 4, 2
+    ).double()
     i, j = example.structure["near"]
-    x = {"i": torch.randn(6, 4, dtype=torch.float64), "near": torch.randn(len(i), 4, dtype=torch.float64)}
+    x = {
+        "i": torch.randn(6, 4, dtype=torch.float64),
+        "near": torch.randn(len(i), 4, dtype=torch.float64),
+    }
     layer = term.attention
     q, k, v = (linear(x["i"]).view(6, 2, 2) for linear in (layer.query, layer.key, layer.value))
     scores = torch.full((6, 6, 2), -torch.inf, dtype=torch.float64)
@@ -214,13 +291,21 @@ def test_attention_along_pairs_is_a_softmax_over_the_nodes_that_are_near():
 
 
 def test_wrong_attention_is_refused():
-    with pytest.raises(IncidenceError, match="attention= is along a tensor over some of its letters, such as 'near=i j over j'; got 'i j'"):
+    with pytest.raises(
+        IncidenceError,
+        match="attention= is along a tensor over some of its letters, such as 'near=i j over j'; got 'i j'",
+    ):
         IncidenceNet("i, i j -> ", 2, attention="i j")
-    with pytest.raises(IncidenceError, match="attention along `i j over j` takes hidden tensors, and `i` is none: there are `i j`"):
+    with pytest.raises(
+        IncidenceError,
+        match="attention along `i j over j` takes hidden tensors, and `i` is none: there are `i j`",
+    ):
         IncidenceNet("i j -> ", 2, hidden=4, attention="i j over j")
     with pytest.raises(IncidenceError, match="attention= is a text, or a list of texts; got"):
         IncidenceNet("i, i j -> ", 2, attention=[4])
-    with pytest.raises(IncidenceError, match="with attention, hidden is a multiple of heads; got 4 and 3"):
+    with pytest.raises(
+        IncidenceError, match="with attention, hidden is a multiple of heads; got 4 and 3"
+    ):
         IncidenceNet("i, i j -> ", 2, hidden=4, heads=3, attention="i j over j")
 
 
@@ -228,7 +313,19 @@ def test_without_an_activation_products_make_a_polynomial():
     """Of degree 2 with one product: third differences along a line are 0."""
     example = lift_all([graph()], "pairs")[0]
     torch.manual_seed(0)
-    net = IncidenceNet("i j -> i j", 2, hidden=4, depth=1, norm="none", activation="none", products="i j, j k -> i k").double().eval()
+    net = (
+        IncidenceNet(
+            "i j -> i j",
+            2,
+            hidden=4,
+            depth=1,
+            norm="none",
+            activation="none",
+            products="i j, j k -> i k",
+        )
+        .double()
+        .eval()
+    )
     x, y = torch.randn(2, 36, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     a, b, c, d = (net(x + k * y, example.structure) for k in range(4))
     torch.testing.assert_close(d - 3 * c + 3 * b, a)

@@ -23,7 +23,10 @@ CASES = [
     ("i, {i j} -> i", {"aggr": "mean", "ends": "entry", "adjacent": True, "depth": 2}),
     ("i, {i j} -> i, {i j}", {"aggr": "mean", "adjacent": True, "through": "i, {i j}", "depth": 2}),
     ("i, (i j), {i ...} -> i", {"aggr": "mean", "adjacent": True, "first_norm": "layer"}),
-    ("u:user, m:movie, u:user m:movie -> u:user, u:user m:movie", {"aggr": "mean", "ends": "entry", "adjacent": True}),
+    (
+        "u:user, m:movie, u:user m:movie -> u:user, u:user m:movie",
+        {"aggr": "mean", "ends": "entry", "adjacent": True},
+    ),
 ]
 
 
@@ -32,9 +35,14 @@ def network_and_data(text: str, settings: dict, num_nodes: int = 60):
     texts = list(dict.fromkeys(sides[0] + sides[1]))
     s = random_structure(num_nodes, texts, seed=3, draws=3 if "..." in text else 40)
     generator = torch.Generator().manual_seed(0)
-    x = {key: torch.randn(s.num_entries(key), 2, generator=generator, dtype=torch.float64) for key in sides[0]}
+    x = {
+        key: torch.randn(s.num_entries(key), 2, generator=generator, dtype=torch.float64)
+        for key in sides[0]
+    }
     torch.manual_seed(0)
-    net = IncidenceNet(text, 2, 3, **{"hidden": 4, "depth": 1, "operations": "local", "dropout": 0.0, **settings}).double()
+    net = IncidenceNet(
+        text, 2, 3, **{"hidden": 4, "depth": 1, "operations": "local", "dropout": 0.0, **settings}
+    ).double()
     net.calibrate(x, s)
     return net.eval(), inc.Example(s, x), sides[1]
 
@@ -49,35 +57,65 @@ def first_entries(structure: inc.Structure, keys: list[str]) -> dict[str, list[i
     seeds: dict[str, set[int]] = {sort: set() for sort in structure.counts}
     for lists in (incidences(structure, [structure.resolve(key)]) for key in keys):
         for node in lists.nodes[: int(lists.entry_ptr[1])].tolist():
-            sort = max((sort for sort in seeds if structure._node_offsets[sort] <= node), key=structure._node_offsets.__getitem__)
+            sort = max(
+                (sort for sort in seeds if structure._node_offsets[sort] <= node),
+                key=structure._node_offsets.__getitem__,
+            )
             seeds[sort].add(node - structure._node_offsets[sort])
     return {sort: sorted(nodes, reverse=True) for sort, nodes in seeds.items()}
 
 
-@pytest.mark.parametrize(("text", "settings"), CASES, ids=[f"{text} {'adjacent' * ('adjacent' in settings)}" for text, settings in CASES])
-def test_outputs_of_the_seeds_are_those_of_the_whole_when_all_neighbours_within_reach_are_sampled(text, settings):
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    CASES,
+    ids=[f"{text} {'adjacent' * ('adjacent' in settings)}" for text, settings in CASES],
+)
+def test_outputs_of_the_seeds_are_those_of_the_whole_when_all_neighbours_within_reach_are_sampled(
+    text, settings
+):
     net, example, keys = network_and_data(text, settings)
     seeds = first_entries(example.structure, keys)
     found = example.sample(seeds, hops=net.reach)
     assert found.structure.total_nodes < example.structure.total_nodes  # or nothing is shown
     whole, part = outputs(net, example, keys), outputs(net, found, keys)
-    _, inside = induced(found.structure, {sort: range(len(nodes)) for sort, nodes in found.seeds.items()})
+    _, inside = induced(
+        found.structure, {sort: range(len(nodes)) for sort, nodes in found.seeds.items()}
+    )
     for key in keys:
         pattern = found.structure.resolve(key)
         rows = inside[pattern if pattern in inside else next(iter(pattern.sorts.values()))]
         assert len(rows)
-        torch.testing.assert_close(part[key][rows], whole[key][found.rows(key)[rows]], rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(
+            part[key][rows], whole[key][found.rows(key)[rows]], rtol=1e-12, atol=1e-12
+        )
 
 
 def test_one_hop_fewer_than_the_reach_is_too_few():
     n = 13
     s = inc.Structure(n, {"{i j}": [list(range(n - 1)), list(range(1, n))]})
-    x = {"i": torch.zeros(n, 1, dtype=torch.float64), "{i j}": torch.zeros(n - 1, 1, dtype=torch.float64)}
+    x = {
+        "i": torch.zeros(n, 1, dtype=torch.float64),
+        "{i j}": torch.zeros(n - 1, 1, dtype=torch.float64),
+    }
     torch.manual_seed(0)
     net = (
-        IncidenceNet("i, {i j} -> i", 1, hidden=4, depth=2, operations="local", norm="none", activation="none", dropout=0.0).double().eval()
+        IncidenceNet(
+            "i, {i j} -> i",
+            1,
+            hidden=4,
+            depth=2,
+            operations="local",
+            norm="none",
+            activation="none",
+            dropout=0.0,
+        )
+        .double()
+        .eval()
     )
-    changed = {**x, "{i j}": torch.eye(n - 1, dtype=torch.float64)[:, :1]}  # the edge {0 1} alone is not 0
+    changed = {
+        **x,
+        "{i j}": torch.eye(n - 1, dtype=torch.float64)[:, :1],
+    }  # the edge {0 1} alone is not 0
     depends = (net(x, s) - net(changed, s)).abs()[:, 0] > 1e-12
     assert net.reach == 4
     assert depends.nonzero().max() == net.reach
@@ -93,13 +131,29 @@ def test_one_hop_fewer_than_the_reach_is_too_few():
         ("i, {i j} -> i", {"operations": "local", "depth": 3}, 5),
         ("i, {i j} -> i", {"operations": "local", "depth": 3, "ends": "entry"}, 3),
         ("i, {i j} -> i", {"operations": "local", "depth": 1, "ends": "entry", "hops": 4}, 5),
-        ("i, {i j} -> i", {"operations": "local", "depth": 3, "ends": "entry", "adjacent": True}, 4),
-        ("i, {i j} -> i", {"operations": "local", "depth": 3, "ends": "entry", "adjacent": True, "through": "i, {i j}"}, 3),
+        (
+            "i, {i j} -> i",
+            {"operations": "local", "depth": 3, "ends": "entry", "adjacent": True},
+            4,
+        ),
+        (
+            "i, {i j} -> i",
+            {
+                "operations": "local",
+                "depth": 3,
+                "ends": "entry",
+                "adjacent": True,
+                "through": "i, {i j}",
+            },
+            3,
+        ),
         ("i, {i j} -> i", {"operations": "self", "depth": 3}, 0),
         ("i, {i j} -> i", {"depth": 1}, None),
         ("i, {i j} -> ", {"operations": "local"}, None),
         ("i, i j -> i", {"operations": "local", "products": "i j, j k -> i k"}, None),
     ],
 )
-def test_the_reach_counts_steps_and_has_no_bound_where_something_looks_at_everything(text, settings, reach):
+def test_the_reach_counts_steps_and_has_no_bound_where_something_looks_at_everything(
+    text, settings, reach
+):
     assert IncidenceNet(text, 2, hidden=4, **settings).reach == reach

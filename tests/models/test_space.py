@@ -29,7 +29,9 @@ def bent() -> Tensor:
 def predictor() -> Predictor:
     torch.manual_seed(0)
     known = lift_all([chain(bent() + 0.2 * torch.randn(5, 3)) for _ in range(6)], "space")
-    net = make("molecule-3d", {key: x.shape[1] for key, x in known[0].features.items()}, hidden=8, depth=2)
+    net = make(
+        "molecule-3d", {key: x.shape[1] for key, x in known[0].features.items()}, hidden=8, depth=2
+    )
     made = Predictor(net).fit_scales([e.features for e in known])
     batch = inc.collate(known)
     for _ in range(20):
@@ -43,7 +45,9 @@ def value(predictor: Predictor, points: Tensor) -> float:
 
 
 def _rotation() -> Tensor:
-    q, r = torch.linalg.qr(torch.randn(3, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64))
+    q, r = torch.linalg.qr(
+        torch.randn(3, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    )
     q = q * r.diagonal().sign()
     return (q * torch.linalg.det(q).sign()).float()
 
@@ -57,7 +61,9 @@ MOVES = {
 
 @pytest.mark.parametrize("move", MOVES.values(), ids=MOVES.keys())
 def test_predictions_stay_when_a_molecule_is_moved(predictor, move):
-    assert value(predictor, move(bent())) == pytest.approx(value(predictor, bent()), rel=1e-4, abs=1e-4)
+    assert value(predictor, move(bent())) == pytest.approx(
+        value(predictor, bent()), rel=1e-4, abs=1e-4
+    )
 
 
 def _stretched() -> Tensor:
@@ -92,7 +98,13 @@ def test_features_of_contacts_fade_at_the_cutoff():
 def test_angles_are_the_pairs_of_neighbours_with_their_cosines():
     corner = torch.tensor([[1.0, 0, 0], [0, 0, 0], [0, 2, 0], [0, 2, 3]])
     lifted = space(chain(corner))
-    found = dict(zip(map(tuple, lifted.structure["angle=i {j k}"].T.tolist()), lifted.features["angle=i {j k}"].tolist(), strict=True))
+    found = dict(
+        zip(
+            map(tuple, lifted.structure["angle=i {j k}"].T.tolist()),
+            lifted.features["angle=i {j k}"].tolist(),
+            strict=True,
+        )
+    )
     assert found == {(1, 0, 2): pytest.approx([0, 2]), (2, 1, 3): pytest.approx([0, 6])}
 
 
@@ -124,13 +136,17 @@ def test_two_atoms_in_one_place_have_finite_features():
 def test_points_without_coordinates_are_refused():
     example = graph()
     bare = example.replace(features={"i": example.features["i"]})
-    with pytest.raises(IncidenceError, match="the lift 'space' needs coordinates: features of `pos=i`"):
+    with pytest.raises(
+        IncidenceError, match="the lift 'space' needs coordinates: features of `pos=i`"
+    ):
         space(bare)
 
 
 def test_points_without_edges_are_refused():
     with pytest.raises(IncidenceError, match=r"the lift 'space' reads edges `\{i j\}`"):
-        space(inc.Example(inc.Structure(2, {}), {"i": torch.ones(2, 1), "pos=i": torch.zeros(2, 3)}))
+        space(
+            inc.Example(inc.Structure(2, {}), {"i": torch.ones(2, 1), "pos=i": torch.zeros(2, 3)})
+        )
 
 
 def test_edges_without_features_get_their_length_alone():

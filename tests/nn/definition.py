@@ -55,7 +55,9 @@ def in_orbit(structure: Structure, pattern: Pattern, place: TensorOrbit) -> list
     for row, entry in enumerate(entries_of(structure, str(pattern))):
         sets = class_sets(entry, pattern)
         own = tuple(sets.get(key, frozenset()) for key in keys)
-        if set(sets) <= set(keys) and all(c.is_open or len(x) == c.size for c, x in zip(classes, own, strict=True)):
+        if set(sets) <= set(keys) and all(
+            c.is_open or len(x) == c.size for c, x in zip(classes, own, strict=True)
+        ):
             found.append(Found(row, own, signs[row]))
     return found
 
@@ -71,41 +73,79 @@ def choices(classes: Sets, overlap: tuple[tuple[int, ...], ...]) -> Iterator[Cel
         i, j, n = cells[k]
         for nodes in combinations(sorted(left[j]), n):
             row = (*chosen[i][:j], nodes, *chosen[i][j + 1 :])
-            yield from extend(k + 1, (*chosen[:i], row, *chosen[i + 1 :]), (*left[:j], left[j] - set(nodes), *left[j + 1 :]))
+            yield from extend(
+                k + 1,
+                (*chosen[:i], row, *chosen[i + 1 :]),
+                (*left[:j], left[j] - set(nodes), *left[j + 1 :]),
+            )
 
     return extend(0, tuple(((),) * len(row) for row in overlap), classes)
 
 
-def term(layer: Linear, operation: Operation, x: Tensor, structure: Structure, weight: Tensor, num_rows: int) -> Tensor:
+def term(
+    layer: Linear,
+    operation: Operation,
+    x: Tensor,
+    structure: Structure,
+    weight: Tensor,
+    num_rows: int,
+) -> Tensor:
     """What one operation adds; weight: (aggregations, in, out)."""
     sources = in_orbit(structure, layer.map.inputs[operation.source.tensor], operation.source)
-    odd, odd_too = ([c.is_odd for c in place.orbit.classes] for place in (operation.source, operation.target))
+    odd, odd_too = (
+        [c.is_odd for c in place.orbit.classes] for place in (operation.source, operation.target)
+    )
     pooled: dict[tuple, Tensor | None] = {}
 
     def pool(cells: Cells) -> Tensor | None:
         lists = [[node for cell in row for node in cell] for row in cells]
-        key = tuple(tuple(nodes) if is_odd else frozenset(nodes) for nodes, is_odd in zip(lists, odd, strict=True))
+        key = tuple(
+            tuple(nodes) if is_odd else frozenset(nodes)
+            for nodes, is_odd in zip(lists, odd, strict=True)
+        )
         if key not in pooled:
-            found = [f for f in sources if all(set(nodes) <= own for nodes, own in zip(lists, f.sets, strict=True))]
+            found = [
+                f
+                for f in sources
+                if all(set(nodes) <= own for nodes, own in zip(lists, f.sets, strict=True))
+            ]
             signs = [
-                f.sign * prod(rest_first(own, [u]) for own, u, is_odd in zip(f.sets, lists, odd, strict=True) if is_odd) for f in found
+                f.sign
+                * prod(
+                    rest_first(own, [u])
+                    for own, u, is_odd in zip(f.sets, lists, odd, strict=True)
+                    if is_odd
+                )
+                for f in found
             ]
             rows = x[[f.row for f in found]] * torch.tensor(signs, dtype=x.dtype)[:, None]
-            mixed = [STATISTICS[name](rows) @ weight[a] for a, name in enumerate(layer.aggr)] if found else None
+            mixed = (
+                [STATISTICS[name](rows) @ weight[a] for a, name in enumerate(layer.aggr)]
+                if found
+                else None
+            )
             pooled[key] = None if mixed is None else torch.stack(mixed).sum(0)
         return pooled[key]
 
     rows = [torch.zeros(weight.shape[-1], dtype=x.dtype) for _ in range(num_rows)]
-    for row, sets, sign in in_orbit(structure, layer.map.outputs[operation.target.tensor], operation.target):
+    for row, sets, sign in in_orbit(
+        structure, layer.map.outputs[operation.target.tensor], operation.target
+    ):
         for cells in choices(sets, operation.overlap):
             value = pool(cells)
             if value is not None:
-                back = prod(rest_first(own, [row[j] for row in cells]) for j, own in enumerate(sets) if odd_too[j])
+                back = prod(
+                    rest_first(own, [row[j] for row in cells])
+                    for j, own in enumerate(sets)
+                    if odd_too[j]
+                )
                 rows[row] = rows[row] + sign * back * value
     return torch.stack(rows) if rows else weight[0, :0]
 
 
-def by_definition(layer: Linear, x: Tensor | Mapping[str, Tensor], structure: Structure) -> list[Tensor]:
+def by_definition(
+    layer: Linear, x: Tensor | Mapping[str, Tensor], structure: Structure
+) -> list[Tensor]:
     """The outputs of a layer on one structure, tensor by tensor."""
     m = layer.map
     xs = list(x.values()) if isinstance(x, Mapping) else [x]
@@ -126,6 +166,8 @@ def by_definition(layer: Linear, x: Tensor | Mapping[str, Tensor], structure: St
             for place, value in zip(with_bias, bias, strict=True):
                 found = in_orbit(structure, pattern, place)
                 signs = torch.tensor([f.sign for f in found], dtype=y.dtype).view(-1, 1)
-                y = y.index_add(0, torch.tensor([f.row for f in found], dtype=torch.long), signs * value)
+                y = y.index_add(
+                    0, torch.tensor([f.row for f in found], dtype=torch.long), signs * value
+                )
         ys.append(y)
     return ys

@@ -10,6 +10,8 @@ def only(layer: Linear, number: int) -> Linear:
         parameter.data.zero_()
     source, target = operation.source.tensor, operation.target.tensor
     row = layer.operations_of(source, target).index(operation)
-    weight = layer.weight if hasattr(layer, "weight") else getattr(layer, f"weight_{source}_{target}")
+    weight = (
+        layer.weight if hasattr(layer, "weight") else getattr(layer, f"weight_{source}_{target}")
+    )
     weight.data[row] = 1.0
     return layer

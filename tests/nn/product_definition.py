@@ -46,8 +46,17 @@ def exchanged(tensors: Sequence[TensorSyntax], p: str, q: str) -> bool:
 
 def assignments(tensors: Sequence[TensorSyntax], structure: Structure) -> Iterator[Nodes]:
     """All assignments, but of those that differ by exchanging exchangeable letters only the first."""
-    sorts = {letter.name: letter.sort for tensor in tensors for face in tensor.faces for letter in face.letters}
-    pairs = [(p, q) for p, q in combinations(sorts, 2) if sorts[p] == sorts[q] and exchanged(tensors, p, q)]
+    sorts = {
+        letter.name: letter.sort
+        for tensor in tensors
+        for face in tensor.faces
+        for letter in face.letters
+    }
+    pairs = [
+        (p, q)
+        for p, q in combinations(sorts, 2)
+        if sorts[p] == sorts[q] and exchanged(tensors, p, q)
+    ]
     for values in product(*(range(structure.counts[sort]) for sort in sorts.values())):
         nodes = dict(zip(sorts, values, strict=True))
         if all(nodes[p] <= nodes[q] for p, q in pairs):
@@ -60,7 +69,9 @@ def stored(structure: Structure, tensor: TensorSyntax) -> dict[object, tuple[int
     columns = structure.index(support)[0].T.tolist()
     found = {}
     for row, column in enumerate(columns):
-        known = entry(TensorSyntax(None, support.faces), dict(zip(support.letters, column, strict=True)))
+        known = entry(
+            TensorSyntax(None, support.faces), dict(zip(support.letters, column, strict=True))
+        )
         assert known is not None
         found[known[0]] = row, known[1]
     return found
@@ -76,10 +87,13 @@ def one_product(text: str, xs: Sequence[Tensor], structure: Structure) -> Tensor
         if any(one is None or one[0] not in known for one, known in zip(found, rows, strict=True)):
             continue
         places = [known[one[0]] for one, known in zip(found, rows, strict=True) if one is not None]
-        factor = prod(one[1] for one in found if one is not None) * prod(orientation for _, orientation in places)
+        factor = prod(one[1] for one in found if one is not None) * prod(
+            orientation for _, orientation in places
+        )
         row = places[-1][0]
         y[row] = y[row] + factor * prod(
-            (x[place] for x, (place, _) in zip(xs, places, strict=False)), start=torch.ones(1, dtype=xs[0].dtype)
+            (x[place] for x, (place, _) in zip(xs, places, strict=False)),
+            start=torch.ones(1, dtype=xs[0].dtype),
         )
     return torch.stack(y) if y else xs[0].new_zeros(0, max(x.shape[1] for x in xs))
 
@@ -88,7 +102,10 @@ def product_by_definition(text: str, xs: Sequence[Tensor], structure: Structure)
     """The product on a structure or a batch."""
     parts = uncollate(structure)
     operands, _ = parse(text, is_map=True, may_repeat=True)
-    lengths = [[part.num_entries(support_of(part, Pattern(tensor))) for part in parts] for tensor in operands]
+    lengths = [
+        [part.num_entries(support_of(part, Pattern(tensor))) for part in parts]
+        for tensor in operands
+    ]
     split = zip(*(x.split(own) for x, own in zip(xs, lengths, strict=True)), strict=True)
     return torch.cat([one_product(text, own, part) for own, part in zip(split, parts, strict=True)])
 
@@ -104,7 +121,14 @@ def softmax_by_definition(x: Tensor, pattern: str, over: str, structure: Structu
         for values in permutations(column) if len(set(column)) == len(column) else [tuple(column)]:
             other = dict(zip(letters, values, strict=True))
             if entry(tensor, other) == whole:
-                ways.add(tuple(tuple(sorted(other[x.name] for x in f.letters if x.name not in over.split())) for f in tensor.faces))
+                ways.add(
+                    tuple(
+                        tuple(
+                            sorted(other[x.name] for x in f.letters if x.name not in over.split())
+                        )
+                        for f in tensor.faces
+                    )
+                )
         [key] = ways
         keys.append(key)
     same = torch.tensor([[a == b for b in keys] for a in keys]).view(len(keys), len(keys))

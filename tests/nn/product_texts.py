@@ -86,7 +86,9 @@ TEXTS = [
 _CLOSING = {"(": ")", "{": "}", "[": "]", "<": ">"}
 
 
-def random_text(random: Random, letters: str = "ijk", kinds: str = "({[< ", operands: int = 3) -> str:
+def random_text(
+    random: Random, letters: str = "ijk", kinds: str = "({[< ", operands: int = 3
+) -> str:
     """A random text: one to three operands and an output, each with up to two faces of up to three letters."""
     tensors = [_tensor(random, letters, kinds) for _ in range(random.randint(1, operands) + 1)]
     return f"{', '.join(tensors[:-1])} -> {tensors[-1]}"
@@ -106,7 +108,10 @@ def _face(random: Random, letters: str, kinds: str) -> str:
 
 def random_dense_text(random: Random) -> str:
     """A random text of plain letters: what torch's own einsum knows."""
-    tensors = [" ".join(random.choices("ijkl", k=random.randint(0, 3))) for _ in range(random.randint(1, 3))]
+    tensors = [
+        " ".join(random.choices("ijkl", k=random.randint(0, 3)))
+        for _ in range(random.randint(1, 3))
+    ]
     known = sorted({letter for tensor in tensors for letter in tensor.split()})
     output = random.sample(known, random.randint(0, min(len(known), 3)))
     return f"{', '.join(tensors)} -> {' '.join(output)}"
@@ -114,7 +119,10 @@ def random_dense_text(random: Random) -> str:
 
 def structure_for(text: str, num_nodes: int, seed: int, draws: int = 8) -> Structure:
     """A random structure with the tensors of a product, each meaning once; `i i` needs `i j`."""
-    patterns = [Pattern(f"{p.name}={widened(p)}" if p.name else widened(p)) for p in ProductText(text).tensors]
+    patterns = [
+        Pattern(f"{p.name}={widened(p)}" if p.name else widened(p))
+        for p in ProductText(text).tensors
+    ]
     by_name = {p.name or str(i): p for i, p in enumerate(dict.fromkeys(patterns))}
     return random_structure(num_nodes, list(map(str, by_name.values())), seed, draws)
 
@@ -127,5 +135,8 @@ def widened(pattern: Pattern) -> str:
 def values_for(text: str, structure: Structure, seed: int = 0, channels: int = 2) -> list[Tensor]:
     """Small whole numbers, whose products are exact."""
     generator = torch.Generator().manual_seed(seed)
-    rows = [structure.num_entries(support_of(structure, pattern)) for pattern in ProductText(text).operands]
+    rows = [
+        structure.num_entries(support_of(structure, pattern))
+        for pattern in ProductText(text).operands
+    ]
     return [torch.randint(-3, 4, (count, channels), generator=generator).double() for count in rows]

@@ -22,7 +22,11 @@ def patterns_of_order(order: int) -> tuple[str, ...]:
     found: dict[Pattern, str] = {}
     for faces in product(list(_faces()), repeat=order):
         letters = list(dict.fromkeys(letter for _, own in faces for letter in own))
-        if letters == sorted(letters) and len(letters) == "ijk".find(letters[-1]) + 1 if letters else True:
+        if (
+            letters == sorted(letters) and len(letters) == "ijk".find(letters[-1]) + 1
+            if letters
+            else True
+        ):
             text = " ".join(face for face, _ in faces)
             found.setdefault(Pattern(text), text)
     return tuple(found.values())

@@ -68,7 +68,12 @@ OPEN = [
 ]
 
 # The others are numbered by some tests, so these come last.
-ALL = [(text, 1) for text in FIXED] + OPEN + [(text, 1) for text in ORIENTED] + [("<i j> {i ...} -> <i j>, {i ...}", 1)]
+ALL = (
+    [(text, 1) for text in FIXED]
+    + OPEN
+    + [(text, 1) for text in ORIENTED]
+    + [("<i j> {i ...} -> <i j>, {i ...}", 1)]
+)
 IDS = [text.strip() if (text, 1) in ALL else f"{text.strip()}, max_overlap={k}" for text, k in ALL]
 
 
@@ -81,28 +86,53 @@ def allowed(text: str, aggr: str | list[str]) -> str | list[str]:
     return [name for name in aggr if name in ("sum", "mean")] or ["sum"]
 
 
-def structure_for(m: EquivariantMap, num_nodes: int | Mapping[str, int], seed: int = 0, draws: int = 8) -> Structure:
+def structure_for(
+    m: EquivariantMap, num_nodes: int | Mapping[str, int], seed: int = 0, draws: int = 8
+) -> Structure:
     return random_structure(num_nodes, [str(p) for p in m.inputs + m.outputs], seed, draws)
 
 
 def layer_for(
-    text: str, max_overlap: int = 1, aggr: str | list[str] = "sum", channels: tuple[int, int] = (2, 2), **options: object
+    text: str,
+    max_overlap: int = 1,
+    aggr: str | list[str] = "sum",
+    channels: tuple[int, int] = (2, 2),
+    **options: object,
 ) -> Linear:
     """A layer with all parameters drawn at random, biases included; of oriented faces with those of the aggregations that they may have."""
     torch.manual_seed(0)
-    layer = Linear(text, *channels, aggr=allowed(text, aggr), max_overlap=max_overlap, dtype=torch.float64, **options)
+    layer = Linear(
+        text,
+        *channels,
+        aggr=allowed(text, aggr),
+        max_overlap=max_overlap,
+        dtype=torch.float64,
+        **options,
+    )
     for parameter in layer.parameters():
         parameter.data.normal_()
     return layer
 
 
-def features_for(m: EquivariantMap, structure: Structure, seed: int = 0, channels: int = 2, is_whole: bool = False) -> dict[str, Tensor]:
+def features_for(
+    m: EquivariantMap,
+    structure: Structure,
+    seed: int = 0,
+    channels: int = 2,
+    is_whole: bool = False,
+) -> dict[str, Tensor]:
     """Random features by tensor; `is_whole` gives small whole numbers, with many ties."""
     generator = torch.Generator().manual_seed(seed)
     shapes = {p.name or str(p): (structure.num_entries(p), channels) for p in m.inputs}
     if is_whole:
-        return {key: torch.randint(-2, 3, shape, generator=generator).double() for key, shape in shapes.items()}
-    return {key: torch.randn(shape, generator=generator, dtype=torch.float64) for key, shape in shapes.items()}
+        return {
+            key: torch.randint(-2, 3, shape, generator=generator).double()
+            for key, shape in shapes.items()
+        }
+    return {
+        key: torch.randn(shape, generator=generator, dtype=torch.float64)
+        for key, shape in shapes.items()
+    }
 
 
 def outputs(y: Tensor | dict[str, Tensor]) -> list[Tensor]:

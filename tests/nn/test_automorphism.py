@@ -36,15 +36,29 @@ COUNTS = [
 
 def moved(entry, pattern: Pattern, g: tuple[int, ...]) -> tuple:
     faces = ([(sort, g[v]) for sort, v in face] for face in entry)
-    return tuple(tuple(f) if face.kind.is_ordered else tuple(sorted(f)) for f, face in zip(faces, pattern.faces, strict=True))
+    return tuple(
+        tuple(f) if face.kind.is_ordered else tuple(sorted(f))
+        for f, face in zip(faces, pattern.faces, strict=True)
+    )
 
 
 def orbits_by_exhaustion(structure: Structure, source: str, target: str) -> list[set]:
     """Orbits on pairs under all automorphisms, which are found by trying all permutations."""
-    sides = [(Pattern(text), [moved(e, Pattern(text), tuple(range(99))) for e in entries_of(structure, text)]) for text in (source, target)]
-    tensors = [(p, {moved(e, p, tuple(range(99))) for e in entries_of(structure, str(p))}) for p in structure.patterns]
+    sides = [
+        (
+            Pattern(text),
+            [moved(e, Pattern(text), tuple(range(99))) for e in entries_of(structure, text)],
+        )
+        for text in (source, target)
+    ]
+    tensors = [
+        (p, {moved(e, p, tuple(range(99))) for e in entries_of(structure, str(p))})
+        for p in structure.patterns
+    ]
     group = [
-        g for g in permutations(range(structure.counts["node"])) if all(moved(e, p, g) in listed for p, listed in tensors for e in listed)
+        g
+        for g in permutations(range(structure.counts["node"]))
+        if all(moved(e, p, g) in listed for p, listed in tensors for e in listed)
     ]
     left = {(y, x) for y in sides[1][1] for x in sides[0][1]}
     orbits = []
@@ -55,7 +69,9 @@ def orbits_by_exhaustion(structure: Structure, source: str, target: str) -> list
     return orbits
 
 
-@pytest.mark.parametrize(("make", "text", "expected"), COUNTS, ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    ("make", "text", "expected"), COUNTS, ids=lambda v: v if isinstance(v, str) else ""
+)
 def test_the_number_of_parameters_is_that_of_orbits_on_pairs(make, text, expected):
     structure = make()
     count = AutomorphismLinear(structure, text, 1, 1).weight.shape[0]
@@ -76,19 +92,32 @@ def test_the_parameters_of_the_cube_are_those_found_by_all_its_48_automorphisms(
             break
         elements = more
     assert len(elements) == 48
-    sides = [(Pattern(t), [moved(e, Pattern(t), tuple(range(8))) for e in entries_of(cube, t)]) for t in text.split(" -> ")]
+    sides = [
+        (Pattern(t), [moved(e, Pattern(t), tuple(range(8))) for e in entries_of(cube, t)])
+        for t in text.split(" -> ")
+    ]
     pairs = {(y, x) for y in sides[1][1] for x in sides[0][1]}
-    orbits = {frozenset((moved(y, sides[1][0], g), moved(x, sides[0][0], g)) for g in elements) for y, x in pairs}
+    orbits = {
+        frozenset((moved(y, sides[1][0], g), moved(x, sides[0][0], g)) for g in elements)
+        for y, x in pairs
+    }
     orbits_found = AutomorphismLinear(cube, text, 1, 1).pair_orbits[0, 0]
     assert sorted(map(len, orbits)) == sorted(orbits_found.sizes.tolist())
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.sampled_from([["{i j}"], ["(i j)"], ["i j"], ["i {i j}"], ["{i j k}"]]), st.integers(2, 5), st.integers(0, 999))
+@given(
+    st.sampled_from([["{i j}"], ["(i j)"], ["i j"], ["i {i j}"], ["{i j k}"]]),
+    st.integers(2, 5),
+    st.integers(0, 999),
+)
 def test_orbits_on_pairs_are_those_found_by_exhaustion(texts, num_nodes, seed):
     structure = random_structure(num_nodes, texts, seed)
     found = pair_orbits(automorphisms(structure), texts[0], "i")
-    sides = [[moved(e, Pattern(t), tuple(range(99))) for e in entries_of(structure, t)] for t in (texts[0], "i")]
+    sides = [
+        [moved(e, Pattern(t), tuple(range(99))) for e in entries_of(structure, t)]
+        for t in (texts[0], "i")
+    ]
     ours: dict[int, set] = {}
     for y, row in zip(sides[1], found.number.tolist(), strict=True):
         for x, number in zip(sides[0], row, strict=True):
@@ -98,7 +127,9 @@ def test_orbits_on_pairs_are_those_found_by_exhaustion(texts, num_nodes, seed):
 
 
 def matrix_of(layer: AutomorphismLinear, s: int = 0, t: int = 0) -> torch.Tensor:
-    return getattr(layer, layer.weight_name(s, t))[layer.pair_orbits[s, t].number]  # (outputs, inputs, in, out)
+    return getattr(layer, layer.weight_name(s, t))[
+        layer.pair_orbits[s, t].number
+    ]  # (outputs, inputs, in, out)
 
 
 MAPS = [
@@ -127,18 +158,28 @@ def test_the_layer_commutes_with_every_generator(make, text):
     layer = AutomorphismLinear(structure, text, 2, 3, dtype=torch.float64)
     x = torch.randn(structure.num_entries(layer.map.inputs[0]), 2, dtype=torch.float64)
     y = layer(x, structure)
-    for p, q in zip(*(layer.group.permutations(t) for t in (layer.map.inputs[0], layer.map.outputs[0])), strict=True):
-        moved_x, moved_y = torch.empty_like(x).index_copy_(0, p, x), torch.empty_like(y).index_copy_(0, q, y)
+    for p, q in zip(
+        *(layer.group.permutations(t) for t in (layer.map.inputs[0], layer.map.outputs[0])),
+        strict=True,
+    ):
+        moved_x, moved_y = (
+            torch.empty_like(x).index_copy_(0, p, x),
+            torch.empty_like(y).index_copy_(0, q, y),
+        )
         assert torch.allclose(layer(moved_x, structure), moved_y, atol=1e-12)
 
 
 def test_collections_have_a_weight_for_each_pair_of_tensors():
     cube = solids.cube()
-    layer = AutomorphismLinear(cube, "i, {i j} -> i, {i j}", {"i": 2, "{i j}": 3}, 4, dtype=torch.float64)
+    layer = AutomorphismLinear(
+        cube, "i, {i j} -> i, {i j}", {"i": 2, "{i j}": 3}, 4, dtype=torch.float64
+    )
     x = random_features("i, {i j}", cube, 2)
     x["{i j}"] = torch.randn(12, 3, dtype=torch.float64)
     y = layer(x, cube)
-    expected = torch.einsum("tsio,si->to", matrix_of(layer, 0, 1), x["i"]) + torch.einsum("tsio,si->to", matrix_of(layer, 1, 1), x["{i j}"])
+    expected = torch.einsum("tsio,si->to", matrix_of(layer, 0, 1), x["i"]) + torch.einsum(
+        "tsio,si->to", matrix_of(layer, 1, 1), x["{i j}"]
+    )
     assert torch.allclose(y["{i j}"], expected, atol=1e-12)
     assert layer.weight_1_0.shape == (3, 3, 4)
 
@@ -163,13 +204,20 @@ def test_jacobians_by_torch_func_are_the_shared_matrix():
         found = jacobian(lambda v: layer(v[:, None], ring)[:, 0])(torch.randn(5))
         assert torch.allclose(found, matrix, atol=1e-6)
     xs = torch.randn(3, 5, 1)
-    assert torch.allclose(torch.func.vmap(lambda v: layer(v, ring))(xs), torch.stack([layer(v, ring) for v in xs]), atol=1e-6)
+    assert torch.allclose(
+        torch.func.vmap(lambda v: layer(v, ring))(xs),
+        torch.stack([layer(v, ring) for v in xs]),
+        atol=1e-6,
+    )
 
 
 def test_a_batch_of_copies_gives_what_each_copy_gives():
     cube = solids.cube()
     layer = AutomorphismLinear(cube, "i, {i j} -> {i j}", 2, 3, dtype=torch.float64)
-    xs = [random_features("i, {i j}", cube, 2, generator=torch.Generator().manual_seed(k)) for k in range(3)]
+    xs = [
+        random_features("i, {i j}", cube, 2, generator=torch.Generator().manual_seed(k))
+        for k in range(3)
+    ]
     together = layer({key: torch.cat([x[key] for x in xs]) for key in xs[0]}, collate([cube] * 3))
     assert torch.allclose(together, torch.cat([layer(x, cube) for x in xs]), atol=1e-12)
 
@@ -185,7 +233,12 @@ def test_a_given_group_or_its_generators_take_the_place_of_the_automorphisms():
     ring = Structure(6)
     turn = [1, 2, 3, 4, 5, 0]
     assert AutomorphismLinear(ring, "i -> i", 1, 1, group=[turn]).weight.shape[0] == 6
-    assert AutomorphismLinear(ring, "i -> i", 1, 1, group=Group(6, [turn, [0, 5, 4, 3, 2, 1]])).weight.shape[0] == 4
+    assert (
+        AutomorphismLinear(
+            ring, "i -> i", 1, 1, group=Group(6, [turn, [0, 5, 4, 3, 2, 1]])
+        ).weight.shape[0]
+        == 4
+    )
     assert AutomorphismLinear(ring, "i -> i", 1, 1, group=[]).weight.shape[0] == 36
     assert AutomorphismLinear(ring, "i -> i", 1, 1).weight.shape[0] == 2
 
@@ -225,7 +278,9 @@ def test_other_structures_types_and_too_many_pairs_are_refused(monkeypatch):
     layer = AutomorphismLinear(solids.cube(), "i -> i", 2, 2)
     with pytest.raises(IncidenceError, match="this layer belongs to one structure"):
         layer(torch.randn(10, 2), solids.petersen())
-    with pytest.raises(IncidenceError, match=r"the features are torch.float64 and the layer is torch.float32"):
+    with pytest.raises(
+        IncidenceError, match=r"the features are torch.float64 and the layer is torch.float32"
+    ):
         layer(torch.randn(8, 2).double(), layer.structure)
     monkeypatch.setattr("incidence.symmetry.pairs._MAX_PAIRS", 100)
     with pytest.raises(TooLargeError, match=r"have 144 pairs of entries here; at most 100"):
@@ -234,7 +289,9 @@ def test_other_structures_types_and_too_many_pairs_are_refused(monkeypatch):
 
 @pytest.mark.parametrize("group", [Group.symmetric(8), [[1, 0, 2, 3, 4, 5, 6, 7]]])
 def test_groups_that_do_not_keep_every_tensor_of_the_structure_are_refused(group):
-    with pytest.raises(IncidenceError, match=r"generator [01] does not keep the entries of `\(i j\)`"):
+    with pytest.raises(
+        IncidenceError, match=r"generator [01] does not keep the entries of `\(i j\)`"
+    ):
         AutomorphismLinear(solids.directed_cycle(8), "i -> i", 1, 1, group=group)
 
 
@@ -247,13 +304,17 @@ def test_a_group_given_by_its_nodes_alone_may_keep_the_structure():
 @pytest.mark.parametrize("group", [5, "symmetric", 1.5, torch.tensor(5)])
 def test_what_is_no_group_is_refused(group):
     with pytest.raises(
-        IncidenceError, match=f"group= is a Group or a list of generators, permutations of the nodes; got {re.escape(repr(group))}"
+        IncidenceError,
+        match=f"group= is a Group or a list of generators, permutations of the nodes; got {re.escape(repr(group))}",
     ):
         AutomorphismLinear(solids.cube(), "i -> i", 1, 1, group=group)
 
 
 def test_what_is_no_structure_is_refused_where_it_stands():
-    with pytest.raises(IncidenceError, match=r"the first argument is a Structure; got NoneType. Call AutomorphismLinear\(structure, text"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"the first argument is a Structure; got NoneType. Call AutomorphismLinear\(structure, text",
+    ):
         AutomorphismLinear(None, "i -> i", 1, 1)
 
 

@@ -14,7 +14,9 @@ from incidence.nn.batch_norm import RowNorm, RowRms
 
 
 def rows(count: int = 7, seed: int = 0) -> torch.Tensor:
-    return 3 + 2 * torch.randn(count, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return 3 + 2 * torch.randn(
+        count, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def norm(kind: type[nn.BatchNorm1d] = RowNorm, **settings: Any) -> nn.BatchNorm1d:
@@ -47,12 +49,16 @@ def test_a_channel_that_is_the_same_in_all_rows_is_scaled_and_not_centred(dtype,
     for _ in range(3):
         torch.testing.assert_close(ours(x), expected.expand(101, 4), rtol=1e-3, atol=1e-6)
     torch.testing.assert_close(ours.eval()(x), expected.expand(101, 4), rtol=1e-3, atol=1e-6)
-    changed = x + torch.tensor([0.03, 0.001, 7.0, 1e-7], dtype=dtype)  # a per cent of each, and no more after
+    changed = x + torch.tensor(
+        [0.03, 0.001, 7.0, 1e-7], dtype=dtype
+    )  # a per cent of each, and no more after
     assert (ours(changed) - ours(x)).abs().max() < 0.03
 
 
 def test_what_is_rounding_stays_rounding_however_many_norms_follow():
-    x = torch.full((50, 4), 0.3) * (1 + 1e-7 * torch.randn(50, 4, generator=torch.Generator().manual_seed(0)))
+    x = torch.full((50, 4), 0.3) * (
+        1 + 1e-7 * torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
+    )
     norms = nn.Sequential(*(RowNorm(4) for _ in range(12)))
     for _ in range(3):
         assert norms(x).std(0).max() < 1e-4
@@ -64,9 +70,13 @@ def test_gradients_of_channels_that_do_not_vary_are_those_of_the_formula():
     x = torch.randn(6, 3, dtype=torch.float64)
     x[:, 1] = 2.0
     ours = RowNorm(3).double()
-    [grad] = torch.autograd.grad((ours(x.requires_grad_()) * torch.arange(18.0).view(6, 3)).sum(), x)
+    [grad] = torch.autograd.grad(
+        (ours(x.requires_grad_()) * torch.arange(18.0).view(6, 3)).sum(), x
+    )
     others = [0, 2]
-    [expected] = torch.autograd.grad((nn.BatchNorm1d(3).double()(x) * torch.arange(18.0).view(6, 3)).sum(), x)
+    [expected] = torch.autograd.grad(
+        (nn.BatchNorm1d(3).double()(x) * torch.arange(18.0).view(6, 3)).sum(), x
+    )
     torch.testing.assert_close(grad[:, others], expected[:, others])
     root = (4 + ours.eps) ** 0.5
     by_hand = torch.arange(18.0).view(6, 3)[:, 1].double()
@@ -112,7 +122,13 @@ def _work(rank: int, sizes: tuple[int, int], folder: str) -> None:
     _loss(y).backward()
     for p in ours.parameters():
         dist.all_reduce(p.grad)
-    found = {**ours.state_dict(), "y": y.detach(), "x": x.grad, "weight": ours.weight.grad, "bias": ours.bias.grad}
+    found = {
+        **ours.state_dict(),
+        "y": y.detach(),
+        "x": x.grad,
+        "weight": ours.weight.grad,
+        "bias": ours.bias.grad,
+    }
     torch.save(found, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 

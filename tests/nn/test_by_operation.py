@@ -11,7 +11,15 @@ from incidence.algebra import EquivariantMap, Operation
 from incidence.errors import IncidenceError
 from incidence.nn import Linear
 from incidence.structure import Structure, collate
-from tests.nn.sparse_maps import ALL, IDS, features_for, gradients, outputs, parts_for, structure_for
+from tests.nn.sparse_maps import (
+    ALL,
+    IDS,
+    features_for,
+    gradients,
+    outputs,
+    parts_for,
+    structure_for,
+)
 
 NAMES = ("sum", "mean", "max", "std")
 
@@ -38,14 +46,23 @@ def apart(layer: Linear, x: dict[str, Tensor], structure: Structure) -> list[Ten
     for name in NAMES:
         try:
             options = {"max_overlap": layer.map.max_overlap, "dtype": torch.float64, "bias": not ys}
-            part = Linear(layer.map, 2, 2, aggr=name, operations=lambda o, name=name: by_matched(o) == name, **options)
+            part = Linear(
+                layer.map,
+                2,
+                2,
+                aggr=name,
+                operations=lambda o, name=name: by_matched(o) == name,
+                **options,
+            )
         except IncidenceError:  # it has no such operation
             continue
         for pair in layer._weight_layout.pairs:
-            rows = [row for row, o in enumerate(layer.operations_of(*pair)) if by_matched(o) == name]
-            part._weights()[part._weight_layout.pairs.index(pair)].data = layer._weights()[layer._weight_layout.pairs.index(pair)].data[
-                rows
+            rows = [
+                row for row, o in enumerate(layer.operations_of(*pair)) if by_matched(o) == name
             ]
+            part._weights()[part._weight_layout.pairs.index(pair)].data = layer._weights()[
+                layer._weight_layout.pairs.index(pair)
+            ].data[rows]
         if not ys:
             for bias, own in zip(part._biases(), layer._biases(), strict=True):
                 bias.data = own.data
@@ -62,27 +79,40 @@ def test_one_layer_gives_what_a_layer_for_each_aggregation_gives(text, max_overl
         found, expected = outputs(layer(x, structure)), apart(layer, x, structure)
         for one, other in zip(found, expected, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
-        for one, other in zip(gradients(found, list(x.values())), gradients(expected, list(x.values())), strict=True):
+        for one, other in zip(
+            gradients(found, list(x.values())), gradients(expected, list(x.values())), strict=True
+        ):
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("text", ["i j -> i j", "i, {i j} -> i, {i j}", "(i j) -> {i j}"])
 def test_the_dense_layer_has_the_same_aggregations(text):
     layer = drawn(Linear(text, 2, 2, aggr=by_matched, dtype=torch.float64))
-    structure = Structure.complete(4, [str(p) for p in layer.map.inputs + layer.map.outputs if len(p.letters) > 1])
+    structure = Structure.complete(
+        4, [str(p) for p in layer.map.inputs + layer.map.outputs if len(p.letters) > 1]
+    )
     x = features_for(layer.map, structure)
-    dense = {p: torch.zeros(1, *[4] * len(p.letters), 2, dtype=torch.float64) for p in layer.map.inputs}
+    dense = {
+        p: torch.zeros(1, *[4] * len(p.letters), 2, dtype=torch.float64) for p in layer.map.inputs
+    }
     for p, array in dense.items():
         for row, nodes in enumerate(structure[str(p)].T.tolist()):
-            for placed in {tuple(nodes), tuple(reversed(nodes))} if "{" in str(p) else {tuple(nodes)}:
+            for placed in (
+                {tuple(nodes), tuple(reversed(nodes))} if "{" in str(p) else {tuple(nodes)}
+            ):
                 array[(0, *placed)] = x[str(p)][row]
-    found, expected = layer.dense({str(p): array for p, array in dense.items()}), outputs(layer(x, structure))
+    found, expected = (
+        layer.dense({str(p): array for p, array in dense.items()}),
+        outputs(layer(x, structure)),
+    )
     for q, one, other in zip(layer.map.outputs, outputs(found), expected, strict=True):
         torch.testing.assert_close(one[(0, *structure[str(q)].unbind())], other)
 
 
 def test_an_operation_may_have_several_aggregations_each_with_a_row_of_the_weight():
-    layer = Linear("i -> i", 1, 1, aggr=lambda o: "sum" if matched(o) else ["mean", "max"], bias=False)
+    layer = Linear(
+        "i -> i", 1, 1, aggr=lambda o: "sum" if matched(o) else ["mean", "max"], bias=False
+    )
     assert layer.weight.shape == (3, 1, 1)
     assert [matched(o) for o in layer.operations_of()] == [0, 0, 1]
     layer.weight.data = torch.tensor([1.0, 10.0, 100.0]).view(3, 1, 1)
@@ -127,7 +157,9 @@ def test_such_a_layer_is_traced():
     x = features_for(layer.map, structure)
     layer.plan(structure)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    for one, other in zip(outputs(compiled(x, structure)), outputs(layer(x, structure)), strict=True):
+    for one, other in zip(
+        outputs(compiled(x, structure)), outputs(layer(x, structure)), strict=True
+    ):
         torch.testing.assert_close(one, other)
 
 
@@ -141,7 +173,14 @@ def test_such_a_layer_is_traced():
         (lambda o: "median", r"no aggregation 'median'"),
         (lambda o: ["sum", "sum"], r"a list of different ones"),
     ],
-    ids=["a number that is none", "a text", "a name in a dict", "nothing", "a name", "twice the same"],
+    ids=[
+        "a number that is none",
+        "a text",
+        "a name in a dict",
+        "nothing",
+        "a name",
+        "twice the same",
+    ],
 )
 def test_what_is_no_aggregation_of_an_operation_is_refused(aggr, sentence):
     with pytest.raises(IncidenceError, match=sentence):

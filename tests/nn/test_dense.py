@@ -35,19 +35,30 @@ class Layout:
         for nodes in product(*map(range, self.shape)):
             at = dict(zip(pattern.letters, nodes, strict=True))
             distinct = (face.letters for face in pattern.faces if face.kind.is_distinct)
-            is_fine = all(len({(x.sort, at[x.name]) for x in letters}) == len(letters) for letters in distinct)
+            is_fine = all(
+                len({(x.sort, at[x.name]) for x in letters}) == len(letters) for letters in distinct
+            )
             rows.append(row_of[entry_of(pattern, list(nodes))] if is_fine else -1)
             faces = (
-                zip(*(oriented_faces(pattern, letters) for letters in (columns[rows[-1]], nodes)), strict=True)
+                zip(
+                    *(oriented_faces(pattern, letters) for letters in (columns[rows[-1]], nodes)),
+                    strict=True,
+                )
                 if is_fine and columns
                 else ()
             )
             signs.append(prod(sign([one.index(node) for node in other]) for one, other in faces))
-        self.rows, self.signs = torch.tensor(rows).view(self.shape), torch.tensor(signs, dtype=torch.float64).view(*self.shape, 1)
+        self.rows, self.signs = (
+            torch.tensor(rows).view(self.shape),
+            torch.tensor(signs, dtype=torch.float64).view(*self.shape, 1),
+        )
 
     def dense(self, x: Tensor, garbage: float) -> Tensor:
         """[batch, entries, channels] as [batch, *nodes, channels], with garbage where no entry stands."""
-        return torch.cat([x, x.new_full((len(x), 1, x.shape[2]), garbage)], dim=1)[:, self.rows] * self.signs  # row -1 is the garbage
+        return (
+            torch.cat([x, x.new_full((len(x), 1, x.shape[2]), garbage)], dim=1)[:, self.rows]
+            * self.signs
+        )  # row -1 is the garbage
 
 
 def complete(m: EquivariantMap, num_nodes: int) -> Structure:
@@ -68,12 +79,23 @@ def assert_twins_agree(text: str, aggr: str | list[str], num_nodes: int, batch: 
     m, structure = layer.map, complete(layer.map, num_nodes)
     layouts = [[Layout(p, structure) for p in side] for side in (m.inputs, m.outputs)]
     keys = [[p.name or str(p) for p in side] for side in (m.inputs, m.outputs)]
-    xs = [torch.randn(batch, structure.num_entries(p), 2, dtype=torch.float64, requires_grad=True) for p in m.inputs]
-    sparse = layer(dict(zip(keys[0], (x.flatten(0, 1) for x in xs), strict=True)), collate([structure] * batch))
-    wide = {key: layout.dense(x, float("nan")) for key, layout, x in zip(keys[0], layouts[0], xs, strict=True)}
+    xs = [
+        torch.randn(batch, structure.num_entries(p), 2, dtype=torch.float64, requires_grad=True)
+        for p in m.inputs
+    ]
+    sparse = layer(
+        dict(zip(keys[0], (x.flatten(0, 1) for x in xs), strict=True)), collate([structure] * batch)
+    )
+    wide = {
+        key: layout.dense(x, float("nan"))
+        for key, layout, x in zip(keys[0], layouts[0], xs, strict=True)
+    }
     dense = layer.dense(wide, dict.fromkeys(m.sorts, num_nodes))
     sparse, dense = (list(y.values()) if isinstance(y, dict) else [y] for y in (sparse, dense))
-    expected = [layout.dense(y.view(batch, -1, y.shape[1]), 0.0) for y, layout in zip(sparse, layouts[1], strict=True)]
+    expected = [
+        layout.dense(y.view(batch, -1, y.shape[1]), 0.0)
+        for y, layout in zip(sparse, layouts[1], strict=True)
+    ]
     for found, wanted in zip(dense, expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
     pulls = [torch.randn_like(y) for y in dense]
@@ -81,12 +103,16 @@ def assert_twins_agree(text: str, aggr: str | list[str], num_nodes: int, batch: 
     gradients = []
     for ys in (dense, expected):
         loss = sum((y * pull).sum() for y, pull in zip(ys, pulls, strict=True))
-        gradients.append(torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True))
+        gradients.append(
+            torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+        )
     for found, wanted in zip(*gradients, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("text", [p for order in (0, 1, 2) for p in patterns_of_order(order)] + list(WITH_SORTS))
+@pytest.mark.parametrize(
+    "text", [p for order in (0, 1, 2) for p in patterns_of_order(order)] + list(WITH_SORTS)
+)
 def test_twins_agree_for_every_pattern_of_order_up_to_two_as_input_and_as_output(text):
     sort = next(iter(Pattern(text).sorts.values()), "node")
     suffix = "" if sort == "node" else f":{sort}"
@@ -110,19 +136,34 @@ def test_twins_agree_for_every_pattern_of_order_three(text):
 
 
 @pytest.mark.parametrize("aggr", ["sum", EVERY], ids=["sum", "list"])
-@pytest.mark.parametrize("text", [p for p in ALL_KINDS if EquivariantMap.between([Pattern(p)], [Pattern(p)]).dimension <= 70])
+@pytest.mark.parametrize(
+    "text",
+    [p for p in ALL_KINDS if EquivariantMap.between([Pattern(p)], [Pattern(p)]).dimension <= 70],
+)
 def test_twins_agree_from_every_kind_of_pattern_to_itself(text, aggr):
     assert_twins_agree(f"{text} -> {text}", aggr, 3)
 
 
 @pytest.mark.parametrize("aggr", EVERY)
-@pytest.mark.parametrize("text", ["i j -> i j", "{i j k} -> i {i j}", "[i j] -> (i j)", "i:a j:b -> i:a"])
+@pytest.mark.parametrize(
+    "text", ["i j -> i j", "{i j k} -> i {i j}", "[i j] -> (i j)", "i:a j:b -> i:a"]
+)
 def test_twins_agree_for_every_aggregation_on_its_own(text, aggr):
     assert_twins_agree(text, aggr, 4)
 
 
 @pytest.mark.parametrize("num_nodes", [1, 2, 4, 5])
-@pytest.mark.parametrize("text", ["i j -> i j", "{i j k} -> (i j)", "[i j] -> i {i j}", "i:a {j:b k:b} -> i:a j:b", "i -> ", " -> i i"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i j -> i j",
+        "{i j k} -> (i j)",
+        "[i j] -> i {i j}",
+        "i:a {j:b k:b} -> i:a j:b",
+        "i -> ",
+        " -> i i",
+    ],
+)
 def test_twins_agree_for_few_and_for_many_nodes(text, num_nodes):
     assert_twins_agree(text, EVERY, num_nodes)
 
@@ -161,10 +202,14 @@ def test_values_where_no_entry_stands_are_ignored(aggr):
 
 def test_one_assignment_of_an_entry_is_as_good_as_another():
     layer = make_layer("{i j} {i k} -> {i j} {i k}", "sum")
-    x = torch.randn(9, 2, dtype=torch.float64)  # of 3 nodes: 3 edges, each with itself and with 2 others
+    x = torch.randn(
+        9, 2, dtype=torch.float64
+    )  # of 3 nodes: 3 edges, each with itself and with 2 others
     layout = Layout(layer.map.inputs[0], complete(layer.map, 3))
     wide = layer.dense(layout.dense(x[None], 0.0))
-    places = [[tuple(place) for place in (layout.rows == row).nonzero().tolist()] for row in range(9)]
+    places = [
+        [tuple(place) for place in (layout.rows == row).nonzero().tolist()] for row in range(9)
+    ]
     assert {len(p) for p in places} == {1, 2}
     assert all(torch.equal(wide[0][p[0]], wide[0][p[-1]]) for p in places)
 
@@ -173,14 +218,18 @@ def test_one_assignment_of_an_entry_is_as_good_as_another():
 def test_the_number_of_nodes_is_needed_where_the_inputs_do_not_tell_it(text, axes):
     layer = make_layer(text, "sum")
     x = torch.randn(3, *[2] * len(layer.map.inputs[0].letters), 2, dtype=torch.float64)
-    with pytest.raises(IncidenceError, match=r"tells the number of nodes of sort `[a-z]+`: give num_nodes"):
+    with pytest.raises(
+        IncidenceError, match=r"tells the number of nodes of sort `[a-z]+`: give num_nodes"
+    ):
         layer.dense(x)
     sorts = dict.fromkeys(layer.map.outputs[0].sorts.values(), 4)
     assert layer.dense(x, sorts).shape == (3, *[4] * axes, 2)
 
 
 def test_the_scalar_has_no_axes_of_nodes():
-    assert make_layer("i j -> ", "sum").dense(torch.randn(5, 3, 3, 2, dtype=torch.float64)).shape == (5, 2)
+    assert make_layer("i j -> ", "sum").dense(
+        torch.randn(5, 3, 3, 2, dtype=torch.float64)
+    ).shape == (5, 2)
 
 
 def test_a_lazy_layer_takes_its_channels_from_a_dense_input():
@@ -190,8 +239,16 @@ def test_a_lazy_layer_takes_its_channels_from_a_dense_input():
 
 
 def test_the_dense_path_keeps_the_operations_that_were_chosen():
-    layer = Linear("i j -> i j", 2, 2, operations=lambda operation: any(map(any, operation.overlap)), dtype=torch.float64)
+    layer = Linear(
+        "i j -> i j",
+        2,
+        2,
+        operations=lambda operation: any(map(any, operation.overlap)),
+        dtype=torch.float64,
+    )
     x = torch.randn(1, 9, 2, dtype=torch.float64)
     structure = complete(layer.map, 3)
     layout = Layout(layer.map.inputs[0], structure)
-    torch.testing.assert_close(layer.dense(layout.dense(x, 0.0)), layout.dense(layer(x[0], structure)[None], 0.0))
+    torch.testing.assert_close(
+        layer.dense(layout.dense(x, 0.0)), layout.dense(layer(x[0], structure)[None], 0.0)
+    )

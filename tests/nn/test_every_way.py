@@ -29,10 +29,17 @@ HUGE = 10**12
 KERNELS, PLANS, STRUCTURE = "incidence.kernels", "incidence.plans", "incidence.structure"
 FEW, STACKED = f"{KERNELS}.aggregate._FEW", "incidence.nn.linear._MOST_STACKED"
 BLOCKS = [f"{KERNELS}.{module}._BLOCK" for module in ("aggregate", "bags", "reading")]
-PARTNERS, CHUNKS = f"{KERNELS}.reading._MOST_ROWS", {f"{KERNELS}.bags._LEAST_CHUNK": 1, f"{KERNELS}.bags._CHUNKS": 2}
+PARTNERS, CHUNKS = (
+    f"{KERNELS}.reading._MOST_ROWS",
+    {f"{KERNELS}.bags._LEAST_CHUNK": 1, f"{KERNELS}.bags._CHUNKS": 2},
+)
 SPARSE, BUFFERS = f"{PLANS}.plan._SPARSE_NODES", f"{PLANS}.buffers._LEAST"
 CODES = [f"{STRUCTURE}.ragged.LIMIT", f"{STRUCTURE}.arrange.LIMIT"]
-BITS, COLUMNS, SHORT = f"{STRUCTURE}.arrange._BITS", f"{STRUCTURE}.ragged._FEW_COLUMNS", f"{STRUCTURE}.ragged._MOST_SHORT"
+BITS, COLUMNS, SHORT = (
+    f"{STRUCTURE}.arrange._BITS",
+    f"{STRUCTURE}.ragged._FEW_COLUMNS",
+    f"{STRUCTURE}.ragged._MOST_SHORT",
+)
 
 WAYS = {
     "all bags in one call": {FEW: HUGE},
@@ -54,7 +61,15 @@ WAYS = {
     "words some at a time": {BITS: 3},
     "nodes of entries sorted by rows": {COLUMNS: 0},
     "lists of eight bytes": {SHORT: 0},
-    "everything large": {FEW: 0, STACKED: 0, BUFFERS: 1, SHORT: 0, SPARSE: -HUGE, **CHUNKS, **dict.fromkeys(BLOCKS, 7)},
+    "everything large": {
+        FEW: 0,
+        STACKED: 0,
+        BUFFERS: 1,
+        SHORT: 0,
+        SPARSE: -HUGE,
+        **CHUNKS,
+        **dict.fromkeys(BLOCKS, 7),
+    },
 }
 
 MAPS = [
@@ -79,11 +94,17 @@ def taken(way: dict[str, int]) -> Iterator[None]:
         yield
 
 
-def fresh(text: str, max_overlap: int, aggr: list[str]) -> tuple[Linear, Structure, dict[str, Tensor]]:
+def fresh(
+    text: str, max_overlap: int, aggr: list[str]
+) -> tuple[Linear, Structure, dict[str, Tensor]]:
     """A layer, with a structure on which nothing was found out yet: that depends on sizes too."""
     layer = layer_for(text, max_overlap, aggr)
     structure = structure_for(layer.map, 5, seed=1, draws=12)
-    return layer, structure, {key: v.requires_grad_() for key, v in features_for(layer.map, structure).items()}
+    return (
+        layer,
+        structure,
+        {key: v.requires_grad_() for key, v in features_for(layer.map, structure).items()},
+    )
 
 
 @lru_cache
@@ -105,7 +126,15 @@ def test_every_way_of_computing_a_layer_gives_what_the_definition_says(text, max
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("way", ["tensors stacked", "tensors apart", "structures apart from other bags", "lists of eight bytes"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "tensors stacked",
+        "tensors apart",
+        "structures apart from other bags",
+        "lists of eight bytes",
+    ],
+)
 @pytest.mark.parametrize(("text", "max_overlap"), MAPS, ids=[text for text, _ in MAPS])
 def test_what_tracing_sees_gives_what_the_definition_says(text, max_overlap, way):
     with taken(WAYS[way]):
@@ -117,15 +146,28 @@ def test_what_tracing_sees_gives_what_the_definition_says(text, max_overlap, way
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("way", ["all bags in one call", "structures apart from other bags", "lists of eight bytes", "tensors apart"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "all bags in one call",
+        "structures apart from other bags",
+        "lists of eight bytes",
+        "tensors apart",
+    ],
+)
 @pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "torch"])
 @pytest.mark.parametrize(("text", "max_overlap"), MAPS, ids=[text for text, _ in MAPS])
-def test_single_precision_compiled_and_not_gives_what_the_definition_says(text, max_overlap, is_compiled, way):
+def test_single_precision_compiled_and_not_gives_what_the_definition_says(
+    text, max_overlap, is_compiled, way
+):
     with taken(WAYS[way] | ({} if is_compiled else {f"{KERNELS}.native._MOST": 0})):
         layer, structure, x = fresh(text, max_overlap, ["sum"])
         expected = by_definition(layer, x, structure)
         expected = [*expected, *gradients(expected, [*x.values(), *layer.parameters()])]
-        layer, single = layer.float(), {key: v.detach().float().requires_grad_() for key, v in x.items()}
+        layer, single = (
+            layer.float(),
+            {key: v.detach().float().requires_grad_() for key, v in x.items()},
+        )
         ys = outputs(layer(single, structure))
         wide = [y.double() for y in ys]
         found = [*wide, *gradients(wide, [*single.values(), *layer.parameters()])]
@@ -146,30 +188,43 @@ LARGE = [
 
 @pytest.mark.parametrize("more", [0, 1], ids=["few rows", "one row more"])
 @pytest.mark.parametrize(("text", "num_nodes"), LARGE, ids=[text for text, _ in LARGE])
-def test_sums_of_one_structure_are_those_of_its_bags_on_both_sides_of_the_switch(text, num_nodes, more):
+def test_sums_of_one_structure_are_those_of_its_bags_on_both_sides_of_the_switch(
+    text, num_nodes, more
+):
     """In the size that switches: more than 8,192 rows are summed over the structure by way of its nodes."""
     m = inc.EquivariantMap(text)
     structure = Structure.complete(num_nodes, [str(p) for p in m.inputs if str(p) != "i"])
     largest = max(structure.patterns, key=structure.num_entries)
     surplus = sum(structure.num_entries(p) for p in m.inputs) - aggregate._FEW - more
-    kept = torch.randperm(structure.num_entries(largest), generator=torch.Generator().manual_seed(1))[surplus:]
+    kept = torch.randperm(
+        structure.num_entries(largest), generator=torch.Generator().manual_seed(1)
+    )[surplus:]
     [stack] = plan_of(structure.select(largest, kept), m).inputs
     assert stack.num_rows == aggregate._FEW + more
-    whole = torch.randint(-3, 4, (stack.num_rows, 2), generator=torch.Generator().manual_seed(0)).double()
+    whole = torch.randint(
+        -3, 4, (stack.num_rows, 2), generator=torch.Generator().manual_seed(0)
+    ).double()
     expected = bag_sum(whole, *stack.rows_of_bags)
     for dtype, relative in ((torch.float64, 0), (torch.float32, 0), (torch.bfloat16, 1e-2)):
         found = torch.cat([level.reshape(-1, 2) for level in pool_sum(whole.to(dtype), stack)])
         torch.testing.assert_close(found.double(), expected, rtol=relative, atol=0)
 
 
-@pytest.mark.skipif(native.library() is None, reason="there is no C compiler here, so nothing is compiled")
+@pytest.mark.skipif(
+    native.library() is None, reason="there is no C compiler here, so nothing is compiled"
+)
 @pytest.mark.parametrize("width", [1, 7])
 def test_the_compiled_engine_takes_what_is_small_and_nothing_larger(width, monkeypatch):
     monkeypatch.setattr(native, "_MOST", 10 * width)
     layer = Linear("i -> i", width, width)
 
     def is_taken(count: int) -> bool:
-        return native.native_layer(layer._program(Structure(count)), [torch.zeros(count, width)], layer._weights()) is not None
+        return (
+            native.native_layer(
+                layer._program(Structure(count)), [torch.zeros(count, width)], layer._weights()
+            )
+            is not None
+        )
 
     assert (is_taken(10), is_taken(11)) == (True, False)
     levels = len(layer._program(Structure(3)).outputs[0].plan.num_slots)
@@ -191,7 +246,11 @@ PRODUCTS = [
 ]
 ARRAYS = {f"{PLANS}.joining._FASTER": HUGE, f"{PLANS}.joining._MOST_ABSENT": HUGE}
 JOINS = {f"{PLANS}.joining._FASTER": 0}
-TABLES, JOINED, SHARED = f"{PLANS}.tables._FEW", f"{KERNELS}.joins._BLOCK", f"{KERNELS}.native_joins._LEAST_SHARED"
+TABLES, JOINED, SHARED = (
+    f"{PLANS}.tables._FEW",
+    f"{KERNELS}.joins._BLOCK",
+    f"{KERNELS}.native_joins._LEAST_SHARED",
+)
 PRODUCT_WAYS = {
     "joins": JOINS,
     "arrays": ARRAYS,
@@ -218,14 +277,19 @@ def product_case(text: str) -> tuple[Structure, list[Tensor]]:
     canonical = list(dict.fromkeys(str(inc.Pattern(t)) for t in texts))
     structure = collate([random_structure(n, canonical, seed=n, draws=3 * n) for n in (4, 0, 3)])
     generator = torch.Generator().manual_seed(0)
-    xs = [torch.randint(-3, 4, (structure.num_entries(p), 3), generator=generator).double() for p in ProductText(text).operands]
+    xs = [
+        torch.randint(-3, 4, (structure.num_entries(p), 3), generator=generator).double()
+        for p in ProductText(text).operands
+    ]
     return structure, xs
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("way", PRODUCT_WAYS)
 @pytest.mark.parametrize("text", PRODUCTS)
-def test_every_way_of_computing_a_product_gives_what_the_definition_says(text, way, dtype, monkeypatch):
+def test_every_way_of_computing_a_product_gives_what_the_definition_says(
+    text, way, dtype, monkeypatch
+):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3 if way == "shared by threads" else 1)
     with taken(PRODUCT_WAYS[way]):
         structure, xs = product_case(text)

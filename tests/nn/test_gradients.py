@@ -14,7 +14,9 @@ from incidence.structure import Structure, collate
 from tests.nn.sparse_maps import ALL, EVERY, IDS, features_for, layer_for, outputs, structure_for
 
 
-def assert_gradients(layer: torch.nn.Module, x: dict[str, torch.Tensor], structure: Structure, second: bool = False) -> None:
+def assert_gradients(
+    layer: torch.nn.Module, x: dict[str, torch.Tensor], structure: Structure, second: bool = False
+) -> None:
     keys, names = list(x), [name for name, _ in layer.named_parameters()]
 
     def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -23,11 +25,22 @@ def assert_gradients(layer: torch.nn.Module, x: dict[str, torch.Tensor], structu
         return tuple(outputs(functional_call(layer, parameters, (given, structure))))
 
     leaves = [value.detach().requires_grad_() for value in (*x.values(), *layer.parameters())]
-    assert (torch.autograd.gradgradcheck if second else torch.autograd.gradcheck)(run, leaves, fast_mode=True)
+    assert (torch.autograd.gradgradcheck if second else torch.autograd.gradcheck)(
+        run, leaves, fast_mode=True
+    )
 
 
 @pytest.mark.parametrize("aggr", [*EVERY, EVERY], ids=[*EVERY, "list"])
-@pytest.mark.parametrize("text", ["i j -> i j", "i, {i j} -> i, {i j}", "{i j} {i k} -> i {i j}", "(i j k) -> [i j]", "i:a j:b -> j:b"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i j -> i j",
+        "i, {i j} -> i, {i j}",
+        "{i j} {i k} -> i {i j}",
+        "(i j k) -> [i j]",
+        "i:a j:b -> j:b",
+    ],
+)
 def test_gradients_of_every_aggregation_are_those_of_finite_differences(text, aggr):
     layer = layer_for(text, 1, aggr)
     structure = structure_for(layer.map, 4, seed=1)
@@ -80,7 +93,10 @@ def test_second_derivatives_are_those_of_finite_differences(text, aggr):
 
 def test_a_third_derivative_is_that_of_the_dense_twin():
     layer = layer_for("i j -> i j")
-    structure, x = Structure.complete(3, "i j"), torch.randn(9, 2, dtype=torch.float64, requires_grad=True)
+    structure, x = (
+        Structure.complete(3, "i j"),
+        torch.randn(9, 2, dtype=torch.float64, requires_grad=True),
+    )
 
     def third(y: torch.Tensor) -> torch.Tensor:
         total = y.pow(4).sum()
@@ -94,14 +110,19 @@ def test_a_third_derivative_is_that_of_the_dense_twin():
     torch.testing.assert_close(third(layer(x, structure)), third(dense[i, j]))
 
 
-@pytest.mark.parametrize("aggr", ["max", "min", "std", ["sum", "max"]], ids=["max", "min", "std", "list"])
+@pytest.mark.parametrize(
+    "aggr", ["max", "min", "std", ["sum", "max"]], ids=["max", "min", "std", "list"]
+)
 def test_a_second_derivative_of_other_statistics_is_refused_and_not_wrong(aggr):
     layer = layer_for("i, (i j) -> i", 1, aggr)
     structure = structure_for(layer.map, 3)
     x = {key: value.requires_grad_() for key, value in features_for(layer.map, structure).items()}
     [first] = torch.autograd.grad(layer(x, structure).square().sum(), x["i"], create_graph=True)
     assert first.isfinite().all()
-    with pytest.raises(IncidenceError, match=r"aggr='(max|min|std)' has no second derivative; 'sum' and 'mean' have one"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"aggr='(max|min|std)' has no second derivative; 'sum' and 'mean' have one",
+    ):
         first.sum().backward()
 
 
@@ -128,6 +149,8 @@ def test_a_statistic_that_is_pooled_twice_is_two_tensors_with_both_gradients():
 def test_pooling_by_other_statistics_refuses_a_second_derivative():
     batch = collate([Structure(n) for n in (2, 3)])
     x = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
-    [first] = torch.autograd.grad(Readout("i", "max")(x, batch).square().sum(), x, create_graph=True)
+    [first] = torch.autograd.grad(
+        Readout("i", "max")(x, batch).square().sum(), x, create_graph=True
+    )
     with pytest.raises(IncidenceError, match="'sum' and 'mean' have one"):
         first.sum().backward()

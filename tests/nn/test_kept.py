@@ -8,17 +8,29 @@ from incidence.nn import Linear
 from incidence.plans import plan_of
 from incidence.structure import Structure, collate
 from tests.nn.definition import by_definition
-from tests.nn.sparse_maps import ALL, IDS, features_for, gradients, layer_for, outputs, structure_for
+from tests.nn.sparse_maps import (
+    ALL,
+    IDS,
+    features_for,
+    gradients,
+    layer_for,
+    outputs,
+    structure_for,
+)
 
 
 @pytest.mark.parametrize("has_bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("num_nodes", [0, 1, 2])
 @pytest.mark.parametrize(("text", "max_overlap"), ALL, ids=IDS)
-def test_structures_without_nodes_entries_or_orbits_have_their_rows(text, max_overlap, num_nodes, has_bias):
+def test_structures_without_nodes_entries_or_orbits_have_their_rows(
+    text, max_overlap, num_nodes, has_bias
+):
     layer = layer_for(text, max_overlap, bias=has_bias)
     structure = structure_for(layer.map, num_nodes)
     ys = outputs(layer(features_for(layer.map, structure), structure))
-    for y, expected in zip(ys, by_definition(layer, features_for(layer.map, structure), structure), strict=True):
+    for y, expected in zip(
+        ys, by_definition(layer, features_for(layer.map, structure), structure), strict=True
+    ):
         torch.testing.assert_close(y, expected)
 
 
@@ -52,7 +64,10 @@ def test_the_bits_do_not_depend_on_what_was_computed_before(before):
 def test_different_operations_do_not_share_their_matrices():
     structure = Structure(3)
     x = torch.randn(3, 1)
-    keep = [Linear("i -> i", 1, 1, bias=False, operations=lambda o, k=k: sum(map(sum, o.overlap)) == k) for k in (0, 1)]
+    keep = [
+        Linear("i -> i", 1, 1, bias=False, operations=lambda o, k=k: sum(map(sum, o.overlap)) == k)
+        for k in (0, 1)
+    ]
     for layer in keep:
         layer.weight.data.fill_(1.0)
     torch.testing.assert_close(keep[0](x, structure), x.sum(0).expand(3, 1))
@@ -95,7 +110,9 @@ def test_rows_in_any_order_give_the_same_values_and_gradients(text, max_overlap,
     layer = layer_for(text, max_overlap, aggr)
     structure = structure_for(layer.map, 5, seed=2, draws=20)
     generator = torch.Generator().manual_seed(0)
-    rows = {p: torch.randperm(structure.num_entries(p), generator=generator) for p in structure.patterns}
+    rows = {
+        p: torch.randperm(structure.num_entries(p), generator=generator) for p in structure.patterns
+    }
     shuffled = structure
     for p, order in rows.items():
         shuffled = shuffled.select(p, order)
@@ -110,7 +127,10 @@ def test_rows_in_any_order_give_the_same_values_and_gradients(text, max_overlap,
     expected = outputs(moved(dict(zip(names, outputs(layer(x, structure)), strict=True))))
     found = outputs(layer(moved(x), shuffled))
     leaves = [*x.values(), *layer.parameters()]
-    pairs = [*zip(found, expected, strict=True), *zip(gradients(found, leaves), gradients(expected, leaves), strict=True)]
+    pairs = [
+        *zip(found, expected, strict=True),
+        *zip(gradients(found, leaves), gradients(expected, leaves), strict=True),
+    ]
     for one, other in pairs:
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
@@ -121,12 +141,22 @@ def test_the_engine_meets_partners_of_every_kind():
     maps = [inc.EquivariantMap(text, max_overlap) for text, max_overlap in ALL]
     plans = [plan_of(structure_for(m, 5, seed=2, draws=20), m) for m in maps]
     for text in ("(i j)", "{i j} {k l}", "i <i j>", "<i j> {k l}"):
-        plans.append(plan_of(Structure.complete(4, [text]), inc.EquivariantMap(f"{text} -> {text}")))
+        plans.append(
+            plan_of(Structure.complete(4, [text]), inc.EquivariantMap(f"{text} -> {text}"))
+        )
     for plan in plans:
         for targets, sources, signs in (partners.lists for partners in plan.partners.values()):
             is_single = targets is None or len(targets.unique()) == len(targets)
-            (unsigned if signs is None else signed).add((targets is None, sources is None, is_single))
-    assert unsigned == {(True, True, True), (True, False, True), (False, True, True), (False, False, True), (False, False, False)}
+            (unsigned if signs is None else signed).add(
+                (targets is None, sources is None, is_single)
+            )
+    assert unsigned == {
+        (True, True, True),
+        (True, False, True),
+        (False, True, True),
+        (False, False, True),
+        (False, False, False),
+    }
     assert signed == {(True, False, True), (False, False, True), (False, False, False)}
 
 

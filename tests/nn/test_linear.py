@@ -41,7 +41,10 @@ def path() -> Structure:
         ("i j -> ", {"weight": (2, 3, 4), "bias": (1, 4)}),
         (" -> i j", {"weight": (2, 3, 4), "bias": (2, 4)}),
         ("i, {i j} -> i", {"weight_0_0": (2, 3, 4), "weight_1_0": (2, 3, 4), "bias_0": (1, 4)}),
-        ("i -> i, i j", {"weight_0_0": (2, 3, 4), "weight_0_1": (5, 3, 4), "bias_0": (1, 4), "bias_1": (2, 4)}),
+        (
+            "i -> i, i j",
+            {"weight_0_0": (2, 3, 4), "weight_0_1": (5, 3, 4), "bias_0": (1, 4), "bias_1": (2, 4)},
+        ),
     ],
 )
 def test_parameters_have_a_row_for_each_operation_and_each_output_orbit(text, shapes):
@@ -73,7 +76,9 @@ def test_a_layer_without_bias_has_none():
 def test_the_rows_of_a_weight_are_the_operations_in_their_order():
     layer = Linear("i, {i j} -> i, {i j}", 1, 1)
     m = layer.map
-    assert [o for s in (0, 1) for t in (0, 1) for o in layer.operations_of(s, t)] == list(m.operations)
+    assert [o for s in (0, 1) for t in (0, 1) for o in layer.operations_of(s, t)] == list(
+        m.operations
+    )
 
 
 def test_a_map_may_be_given_as_an_object(path):
@@ -83,8 +88,18 @@ def test_a_map_may_be_given_as_an_object(path):
 
 
 def test_a_predicate_keeps_some_operations(path):
-    layer = Linear("i, (i j) -> i", 2, 2, operations=lambda o: any(map(any, o.overlap)), bias=False, dtype=torch.float64)
-    assert {name: len(p) for name, p in layer.named_parameters()} == {"weight_0_0": 1, "weight_1_0": 2}
+    layer = Linear(
+        "i, (i j) -> i",
+        2,
+        2,
+        operations=lambda o: any(map(any, o.overlap)),
+        bias=False,
+        dtype=torch.float64,
+    )
+    assert {name: len(p) for name, p in layer.named_parameters()} == {
+        "weight_0_0": 1,
+        "weight_1_0": 2,
+    }
     whole = Linear("i, (i j) -> i", 2, 2, bias=False, dtype=torch.float64)
     for name, p in whole.named_parameters():
         p.data[0] = 0  # the global term
@@ -94,7 +109,9 @@ def test_a_predicate_keeps_some_operations(path):
 
 
 def test_a_predicate_may_leave_a_pair_of_tensors_without_operations(path):
-    layer = Linear("i, (i j) -> i, (i j)", 2, 2, operations=lambda o: o.source.tensor == o.target.tensor)
+    layer = Linear(
+        "i, (i j) -> i, (i j)", 2, 2, operations=lambda o: o.source.tensor == o.target.tensor
+    )
     assert layer.weight_0_1.shape == (0, 2, 2)
     x = {key: v.float() for key, v in features_for(layer.map, path).items()}
     y = layer(x, path)
@@ -103,7 +120,9 @@ def test_a_predicate_may_leave_a_pair_of_tensors_without_operations(path):
     torch.testing.assert_close(y["i"], alone(x["i"], path))
 
 
-@pytest.mark.parametrize("text", ["i j -> i j", "{i j} -> {i j}", "i {j k} -> {i j}", "i, {i j k} -> {i j k}"])
+@pytest.mark.parametrize(
+    "text", ["i j -> i j", "{i j} -> {i j}", "i {j k} -> {i j}", "i, {i j k} -> {i j k}"]
+)
 def test_weights_are_drawn_with_the_variance_of_the_keys_read(text):
     torch.manual_seed(0)
     widths = [40 + 20 * k for k in range(len(EquivariantMap(text).inputs))]
@@ -111,12 +130,19 @@ def test_weights_are_drawn_with_the_variance_of_the_keys_read(text):
     layer = Linear(text, {str(p): w for p, w in zip(m.inputs, widths, strict=True)}, 60)
     reads: dict[int, list[int]] = {}
     for o in m.operations:
-        sets = tuple(frozenset((c.sort, 10 * j + v) for v in range(c.size)) for j, c in enumerate(o.target.orbit.classes))
-        reads.setdefault(o.target.number, []).append(widths[o.source.tensor] * len(list(choices(sets, o.overlap))))
+        sets = tuple(
+            frozenset((c.sort, 10 * j + v) for v in range(c.size))
+            for j, c in enumerate(o.target.orbit.classes)
+        )
+        reads.setdefault(o.target.number, []).append(
+            widths[o.source.tensor] * len(list(choices(sets, o.overlap)))
+        )
     for s in range(len(m.inputs)):
         weight = layer.weight if len(m.inputs) == 1 else getattr(layer, f"weight_{s}_0")
         for row, o in zip(weight, layer.operations_of(s, 0), strict=True):
-            assert float(row.detach().std()) == pytest.approx(1 / sqrt(sum(reads[o.target.number])), rel=0.08)
+            assert float(row.detach().std()) == pytest.approx(
+                1 / sqrt(sum(reads[o.target.number])), rel=0.08
+            )
             assert abs(float(row.detach().mean())) < 0.1 * float(row.detach().std())
 
 
@@ -124,7 +150,9 @@ def test_the_output_has_unit_scale_when_every_pool_has_one_entry():
     torch.manual_seed(0)
     layer = Linear("{i j} -> {i j}", 100, 400)
     y = layer(torch.randn(1, 100), Structure(2, {"{i j}": torch.tensor([[0], [1]])}))
-    assert float(y.detach().std()) == pytest.approx(1.2, rel=0.2)  # 1, 2 and 1 keys that all hold the one entry: sqrt(6 / 4)
+    assert float(y.detach().std()) == pytest.approx(
+        1.2, rel=0.2
+    )  # 1, 2 and 1 keys that all hold the one entry: sqrt(6 / 4)
 
 
 def test_biases_start_at_zero_and_resetting_draws_anew():
@@ -141,7 +169,9 @@ def test_the_same_seed_draws_the_same_weights():
     for _ in range(2):
         torch.manual_seed(3)
         layers.append(Linear("i, i j -> i j", 3, 4))
-    assert all(torch.equal(a, b) for a, b in zip(*(layer.parameters() for layer in layers), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(*(layer.parameters() for layer in layers), strict=True)
+    )
 
 
 # ---- lazy layers
@@ -160,7 +190,9 @@ def test_one_tensor_may_be_lazy_and_another_not(path):
     layer({"i": torch.randn(5, 3), "(i j)": torch.randn(3, 2)}, path)
     assert layer.in_channels == [3, 2]
     with pytest.raises(inc.IncidenceError, match="must have 2 channels"):
-        Linear("i, (i j) -> i", {"i": -1, "(i j)": 2}, 4)({"i": torch.randn(5, 3), "(i j)": torch.randn(3, 5)}, path)
+        Linear("i, (i j) -> i", {"i": -1, "(i j)": 2}, 4)(
+            {"i": torch.randn(5, 3), "(i j)": torch.randn(3, 5)}, path
+        )
 
 
 def test_a_lazy_layer_is_drawn_like_one_that_knew_its_channels():
@@ -200,7 +232,11 @@ def test_a_state_loads_into_a_lazy_layer(path, aggr):
     assert lazy.in_channels == [3, 2]
 
 
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))], ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "clone",
+    [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))],
+    ids=["deepcopy", "pickle"],
+)
 def test_a_lazy_layer_can_be_copied_before_its_first_input(clone):
     assert clone(Linear("i -> i", -1, 2))(torch.randn(3, 4), Structure(3)).shape == (3, 2)
 
@@ -220,17 +256,26 @@ def test_a_side_with_several_tensors_is_a_dict_keyed_by_the_text_used_in_the_map
     layer = Linear("a, {b c}  -> {b c}, a, ", 2, 3)
     structure = Structure(4, {"{i j}": PATH})
     y = layer({"a": torch.randn(4, 2), "{b c}": torch.randn(3, 2)}, structure)
-    assert {key: tuple(v.shape) for key, v in y.items()} == {"{b c}": (3, 3), "a": (4, 3), "": (1, 3)}
+    assert {key: tuple(v.shape) for key, v in y.items()} == {
+        "{b c}": (3, 3),
+        "a": (4, 3),
+        "": (1, 3),
+    }
 
 
 def test_named_tensors_are_keyed_by_their_names():
     layer = Linear("bond={i j}, contact={i j}, state= -> bond={i j}, state=", 2, 3)
     structure = Structure(4, {"bond={i j}": PATH, "contact={i j}": PATH[:, :2]})
-    y = layer({"contact": torch.randn(2, 2), "state": torch.randn(1, 2), "bond": torch.randn(3, 2)}, structure)
+    y = layer(
+        {"contact": torch.randn(2, 2), "state": torch.randn(1, 2), "bond": torch.randn(3, 2)},
+        structure,
+    )
     assert {key: tuple(v.shape) for key, v in y.items()} == {"bond": (3, 3), "state": (1, 3)}
 
 
-@pytest.mark.parametrize("key", ["{i j} {i k}", "{x y} {y z}", "  {a b}{b c} ", inc.Pattern("{i j} {i k}")], ids=str)
+@pytest.mark.parametrize(
+    "key", ["{i j} {i k}", "{x y} {y z}", "  {a b}{b c} ", inc.Pattern("{i j} {i k}")], ids=str
+)
 def test_any_spelling_of_a_tensor_is_accepted_as_its_key(key):
     layer = Linear("{i j} {j k}, i -> i", 1, 1)
     structure = Structure(3, {"{p q} {r p}": torch.tensor([[1], [0], [2]])})
@@ -265,7 +310,9 @@ def test_input_and_output_supports_of_one_pattern_may_differ_by_name():
 # ---- numbers
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str
+)
 @pytest.mark.parametrize("aggr", [*EVERY, EVERY], ids=[*EVERY, "list"])
 def test_every_floating_type_is_kept_forward_and_backward(path, dtype, aggr):
     layer = layer_for("i, (i j) -> i, (i j)", 1, aggr)
@@ -275,8 +322,16 @@ def test_every_floating_type_is_kept_forward_and_backward(path, dtype, aggr):
     x = {key: v.to(dtype).requires_grad_() for key, v in exact.items()}
     y = layer(x, path)
     sum(v.sum() for v in y.values()).backward()
-    assert {v.dtype for v in (*y.values(), *(v.grad for v in x.values()), *(p.grad for p in layer.parameters()))} == {dtype}
-    precision = {torch.float16: 2e-2, torch.bfloat16: 2e-1, torch.float32: 1e-4, torch.float64: 1e-12}[dtype]
+    assert {
+        v.dtype
+        for v in (*y.values(), *(v.grad for v in x.values()), *(p.grad for p in layer.parameters()))
+    } == {dtype}
+    precision = {
+        torch.float16: 2e-2,
+        torch.bfloat16: 2e-1,
+        torch.float32: 1e-4,
+        torch.float64: 1e-12,
+    }[dtype]
     for key in y:
         torch.testing.assert_close(y[key].double(), expected[key], rtol=precision, atol=precision)
 
@@ -327,15 +382,23 @@ def test_features_need_not_be_contiguous(path):
 # ---- calibration
 
 
-def terms(layer: Linear, x: dict[str, Tensor], structure: Structure) -> list[tuple[tuple[str, int], float]]:
+def terms(
+    layer: Linear, x: dict[str, Tensor], structure: Structure
+) -> list[tuple[tuple[str, int], float]]:
     """For every operation the place of its weight, and the root mean square of its term on the entries of its output orbit."""
     m, found = layer.map, []
     rows: dict[str, int] = {}
     for k, o in enumerate(m.operations):
-        name = "weight" if len(m.inputs) == len(m.outputs) == 1 else f"weight_{o.source.tensor}_{o.target.tensor}"
+        name = (
+            "weight"
+            if len(m.inputs) == len(m.outputs) == 1
+            else f"weight_{o.source.tensor}_{o.target.tensor}"
+        )
         term = layer.operator(k, structure).to_dense() @ list(x.values())[o.source.tensor]
         at = orbit_rows(structure, m.outputs[o.target.tensor])[o.target.number]
-        found.append(((name, rows.get(name, 0)), float(term[at].square().mean().sqrt()) if len(at) else 0.0))
+        found.append(
+            ((name, rows.get(name, 0)), float(term[at].square().mean().sqrt()) if len(at) else 0.0)
+        )
         rows[name] = rows.get(name, 0) + 1
     return found
 
@@ -365,7 +428,9 @@ def test_calibrating_scales_every_aggregation_on_its_own():
         torch.testing.assert_close(layer.weight[a] * value.square().mean().sqrt(), before[a])
 
 
-def test_calibrating_divides_every_weight_by_the_root_mean_square_of_its_operator_on_the_features(path):
+def test_calibrating_divides_every_weight_by_the_root_mean_square_of_its_operator_on_the_features(
+    path,
+):
     layer = layer_for("(i j) -> (i j)")
     x = features_for(layer.map, path)
     x = next(iter(x.values())) if isinstance(x, dict) else x
@@ -373,14 +438,22 @@ def test_calibrating_divides_every_weight_by_the_root_mean_square_of_its_operato
     layer.calibrate(x, path)
     for k in range(layer.map.dimension):
         size = (layer.operator(k, path).to_dense() @ x).square().mean().sqrt()
-        torch.testing.assert_close(layer.weight[k].detach(), before[k] / size if size > 0 else before[k])
+        torch.testing.assert_close(
+            layer.weight[k].detach(), before[k] / size if size > 0 else before[k]
+        )
 
 
 def test_calibrating_leaves_terms_that_are_zero_alone():
     layer = layer_for("i, {i j} -> i")
     structure = Structure(3, {"{i j}": torch.zeros(2, 0, dtype=torch.long)})
     before = layer.weight_1_0.detach().clone()
-    layer.calibrate({"i": torch.randn(3, 2, dtype=torch.float64), "{i j}": torch.zeros(0, 2, dtype=torch.float64)}, structure)
+    layer.calibrate(
+        {
+            "i": torch.randn(3, 2, dtype=torch.float64),
+            "{i j}": torch.zeros(0, 2, dtype=torch.float64),
+        },
+        structure,
+    )
     assert torch.equal(layer.weight_1_0, before)
     assert layer.weight_0_0.isfinite().all()
 
@@ -404,12 +477,20 @@ def test_a_calibrated_layer_keeps_its_scale_on_large_sums():
 @pytest.mark.parametrize(
     ("layer", "text"),
     [
-        (lambda: Linear("i j -> i j", 2, 3), "Linear('i j -> i j', 2, 3, aggr='sum', bias=True, operations=15)"),
         (
-            lambda: Linear("i, edge={i j} -> i", {"i": 2, "edge": 3}, 4, aggr=["sum", "max"], bias=False),
+            lambda: Linear("i j -> i j", 2, 3),
+            "Linear('i j -> i j', 2, 3, aggr='sum', bias=True, operations=15)",
+        ),
+        (
+            lambda: Linear(
+                "i, edge={i j} -> i", {"i": 2, "edge": 3}, 4, aggr=["sum", "max"], bias=False
+            ),
             "Linear('i, edge={i j} -> i', {'i': 2, 'edge': 3}, 4, aggr=['sum', 'max'], bias=False, operations=4)",
         ),
-        (lambda: Linear("i -> i", -1, 3), "Linear('i -> i', -1, 3, aggr='sum', bias=True, operations=2)"),
+        (
+            lambda: Linear("i -> i", -1, 3),
+            "Linear('i -> i', -1, 3, aggr='sum', bias=True, operations=2)",
+        ),
         (
             lambda: Linear("i -> i", 1, 3, operations=lambda o: any(map(any, o.overlap))),
             "Linear('i -> i', 1, 3, aggr='sum', bias=True, operations=1)",
@@ -438,11 +519,17 @@ def test_the_matrix_of_what_is_no_number_of_an_operation_is_refused(path, number
 @pytest.mark.parametrize("number", [-5, -1, 0, 4])
 def test_operations_may_be_counted_from_the_end(path, number):
     layer = Linear("i, (i j) -> i", 1, 1)
-    assert torch.equal(layer.operator(number, path).to_dense(), layer.operator(number % 5, path).to_dense())
+    assert torch.equal(
+        layer.operator(number, path).to_dense(), layer.operator(number % 5, path).to_dense()
+    )
 
 
 def test_layers_of_the_same_map_share_one_plan(path):
-    layers = [Linear("i, (i j) -> i", 2, 3), Linear("x, (a b) -> x", 4, 5, aggr="max"), Linear("i, (i j) -> i", 1, 1, bias=False)]
+    layers = [
+        Linear("i, (i j) -> i", 2, 3),
+        Linear("x, (a b) -> x", 4, 5, aggr="max"),
+        Linear("i, (i j) -> i", 1, 1, bias=False),
+    ]
     plans = [layer.plan(path) for layer in layers]
     assert plans[0] is plans[1] is plans[2]
     layers[0]({"i": torch.randn(5, 2), "(i j)": torch.randn(3, 2)}, path)
@@ -451,7 +538,16 @@ def test_layers_of_the_same_map_share_one_plan(path):
 
 def test_a_plan_prints_its_cost(path):
     shown = str(Linear("i, (i j) -> i, (i j)", 2, 3).plan(path))
-    for part in ("Plan", "i: 5 entries", "(i j): 3 entries", "reads", "bags", "keys: 1 of size 0, 5 of size 1", "memory: ", "MiB"):
+    for part in (
+        "Plan",
+        "i: 5 entries",
+        "(i j): 3 entries",
+        "reads",
+        "bags",
+        "keys: 1 of size 0, 5 of size 1",
+        "memory: ",
+        "MiB",
+    ):
         assert part in shown
 
 
@@ -461,7 +557,9 @@ def test_a_plan_knows_its_memory(path):
 
 
 def test_a_plan_says_what_it_costs():
-    structure = Structure(4, {"(i j)": torch.tensor([[0, 2, 1, 3], [1, 3, 0, 0]])})  # 0 -> 1 and 1 -> 0 are partners
+    structure = Structure(
+        4, {"(i j)": torch.tensor([[0, 2, 1, 3], [1, 3, 0, 0]])}
+    )  # 0 -> 1 and 1 -> 0 are partners
     shown = str(Linear("(i j) -> (i j)", 2, 3).plan(structure))
     assert "(i j): 4 entries" in shown
     assert "12 reads, 9 bags on 2 levels" in shown
@@ -476,18 +574,30 @@ def clones(layer: Linear) -> list[Linear]:
     file = io.BytesIO()
     torch.save(layer, file)
     file.seek(0)
-    return [copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), torch.load(file, weights_only=False)]
+    return [
+        copy.deepcopy(layer),
+        pickle.loads(pickle.dumps(layer)),
+        torch.load(file, weights_only=False),
+    ]
 
 
-@pytest.mark.parametrize(("text", "max_overlap"), [ALL[k] for k in (1, 16, 18, 23, 31)], ids=[IDS[k] for k in (1, 16, 18, 23, 31)])
+@pytest.mark.parametrize(
+    ("text", "max_overlap"),
+    [ALL[k] for k in (1, 16, 18, 23, 31)],
+    ids=[IDS[k] for k in (1, 16, 18, 23, 31)],
+)
 def test_copied_and_pickled_layers_give_the_same_bits(text, max_overlap):
-    layer = layer_for(text, max_overlap, ["sum", "max"], operations=lambda o: any(map(any, o.overlap)))
+    layer = layer_for(
+        text, max_overlap, ["sum", "max"], operations=lambda o: any(map(any, o.overlap))
+    )
     structure = structure_for(layer.map, 4)
     x = features_for(layer.map, structure)
     layer.plan(structure)
     expected = outputs(layer(x, structure))
     for clone in clones(layer):
-        assert all(torch.equal(a, b) for a, b in zip(expected, outputs(clone(x, structure)), strict=True))
+        assert all(
+            torch.equal(a, b) for a, b in zip(expected, outputs(clone(x, structure)), strict=True)
+        )
         assert all(a is not b for a, b in zip(layer.parameters(), clone.parameters(), strict=True))
 
 
@@ -502,7 +612,10 @@ def test_a_state_goes_round_and_serves_other_structures(text, max_overlap):
     other.load_state_dict(torch.load(file, weights_only=True))
     structure = structure_for(layer.map, 5, seed=9)
     x = features_for(layer.map, structure)
-    assert all(torch.equal(a, b) for a, b in zip(outputs(layer(x, structure)), outputs(other(x, structure)), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(outputs(layer(x, structure)), outputs(other(x, structure)), strict=True)
+    )
 
 
 def test_a_state_does_not_depend_on_the_spelling_of_the_map():
@@ -521,7 +634,9 @@ def test_a_state_of_a_later_format_is_refused(strict):
     layer = Linear("i -> i", 2, 3)
     state = layer.state_dict()
     state._metadata[""]["version"] = 2
-    with pytest.raises(RuntimeError, match="the state of `i -> i` has format 2; this version reads up to 1: update"):
+    with pytest.raises(
+        RuntimeError, match="the state of `i -> i` has format 2; this version reads up to 1: update"
+    ):
         layer.load_state_dict(state, strict=strict)
 
 

@@ -17,8 +17,13 @@ def sparse_features(structure: Structure, text: str, seed: int = 0) -> torch.Ten
 
 @pytest.mark.parametrize("text", ["{i j}", "i j", "i", "(i j)"])
 def test_the_layer_is_the_linear_one_times_the_mask(text):
-    structure = random_structure(5, [text] if text != "i" else [], 0.7, torch.Generator().manual_seed(0))
-    layer, plain = MaskedLinear(f"{text} -> {text}", 2, 3, dtype=torch.float64), Linear(f"{text} -> {text}", 2, 3, dtype=torch.float64)
+    structure = random_structure(
+        5, [text] if text != "i" else [], 0.7, torch.Generator().manual_seed(0)
+    )
+    layer, plain = (
+        MaskedLinear(f"{text} -> {text}", 2, 3, dtype=torch.float64),
+        Linear(f"{text} -> {text}", 2, 3, dtype=torch.float64),
+    )
     plain.load_state_dict(layer.linear.state_dict())
     x = sparse_features(structure, text)
     mask = (x != 0).any(1, keepdim=True)
@@ -45,7 +50,10 @@ def test_the_layer_is_equivariant_and_not_linear():
 
 
 def strong_edges(x, structure):
-    return {"{i j}": x["{i j}"].norm(dim=1) > 1, "i": torch.ones(structure.num_entries("i"), dtype=torch.bool)}
+    return {
+        "{i j}": x["{i j}"].norm(dim=1) > 1,
+        "i": torch.ones(structure.num_entries("i"), dtype=torch.bool),
+    }
 
 
 def test_a_mask_of_ones_own_may_speak_of_other_tensors():
@@ -63,7 +71,9 @@ def test_batches_are_masked_structure_by_structure():
     layer = MaskedLinear("{i j} -> {i j}", 2, 3, dtype=torch.float64)
     xs = [sparse_features(s, "{i j}", k) for k, s in enumerate(parts)]
     together = layer(torch.cat(xs), collate(parts))
-    assert torch.allclose(together, torch.cat([layer(x, s) for x, s in zip(xs, parts, strict=True)]), atol=1e-12)
+    assert torch.allclose(
+        together, torch.cat([layer(x, s) for x, s in zip(xs, parts, strict=True)]), atol=1e-12
+    )
 
 
 def test_gradients_flow_where_the_mask_lets_them():
@@ -77,15 +87,23 @@ def test_gradients_flow_where_the_mask_lets_them():
 
 def test_masks_that_do_not_fit_are_refused():
     structure = Structure.complete(3, ["{i j}"])
-    with pytest.raises(IncidenceError, match=r"`i` is no input of `\{i j\} -> i`, so it has no support to keep: give a mask"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"`i` is no input of `\{i j\} -> i`, so it has no support to keep: give a mask",
+    ):
         MaskedLinear("{i j} -> i", 1, 1)
     with pytest.raises(IncidenceError, match="mask= is a function of the input and the structure"):
         MaskedLinear("i -> i", 1, 1, mask=torch.ones(3))
     layer = MaskedLinear("{i j} -> i", 1, 1, mask=lambda x, s: x[:, 0])
-    with pytest.raises(IncidenceError, match=r"masked needs a mask of the 3 entries of `i`.* got torch.float32 of shape \[3\]"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"masked needs a mask of the 3 entries of `i`.* got torch.float32 of shape \[3\]",
+    ):
         layer(torch.ones(3, 1), structure)
     layer = MaskedLinear("{i j} -> i", 1, 1, mask=lambda x, s: None)
-    with pytest.raises(IncidenceError, match=r"masked needs a mask of the 3 entries of `i`.* got None"):
+    with pytest.raises(
+        IncidenceError, match=r"masked needs a mask of the 3 entries of `i`.* got None"
+    ):
         layer(torch.ones(3, 1), structure)
 
 

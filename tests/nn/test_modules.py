@@ -8,7 +8,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from incidence.nn import Activation, BatchNorm, Dropout, LayerNorm, Linear, Readout, Residual, Sequential
+from incidence.nn import (
+    Activation,
+    BatchNorm,
+    Dropout,
+    LayerNorm,
+    Linear,
+    Readout,
+    Residual,
+    Sequential,
+)
 from incidence.structure import Structure, collate
 from incidence.structure.data import cache_of, orbit_rows
 from incidence.structure.pytree import Flat
@@ -16,18 +25,36 @@ from incidence.testing import assert_equivariant
 from tests.nn.sparse_maps import EVERY
 from tests.structure.random_structures import random_structure
 
-SIDES = ["i", "i j", "i, (i j)", "{i ...}, i", "[i j], i {j k}", "u:a m:b, u:a", "i, ", "one={i j}, two={i j}"]
+SIDES = [
+    "i",
+    "i j",
+    "i, (i j)",
+    "{i ...}, i",
+    "[i j], i {j k}",
+    "u:a m:b, u:a",
+    "i, ",
+    "one={i j}, two={i j}",
+]
 PATH = torch.tensor([[0, 1, 2], [1, 2, 3]])
 
 
 def structure_of(side: str, sizes: tuple[int, ...] = (4, 0, 5)) -> Structure:
-    return collate([random_structure(n, [p.strip() for p in side.split(",")], seed=n) for n in sizes])
+    return collate(
+        [random_structure(n, [p.strip() for p in side.split(",")], seed=n) for n in sizes]
+    )
 
 
-def features_of(side: str, structure: Structure, channels: int = 3, seed: int = 0) -> Tensor | dict[str, Tensor]:
+def features_of(
+    side: str, structure: Structure, channels: int = 3, seed: int = 0
+) -> Tensor | dict[str, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     keys = [p.strip() for p in side.split(",")]
-    xs = {key.split("=")[0]: torch.randn(structure.num_entries(key), channels, generator=generator, dtype=torch.float64) for key in keys}
+    xs = {
+        key.split("=")[0]: torch.randn(
+            structure.num_entries(key), channels, generator=generator, dtype=torch.float64
+        )
+        for key in keys
+    }
     return xs if len(keys) > 1 else xs[keys[0]]
 
 
@@ -44,7 +71,13 @@ def modules(side: str) -> dict[str, nn.Module]:
         "layer norm": LayerNorm(side, 3),
         "residual": Residual(LayerNorm(side, 3)),
         "readout": Readout(side, EVERY),
-        "sequence": Sequential(BatchNorm(side, 3), nn.Tanh(), Linear(f"{side} -> {side}", 3, 3), Activation(), Readout(side)),
+        "sequence": Sequential(
+            BatchNorm(side, 3),
+            nn.Tanh(),
+            Linear(f"{side} -> {side}", 3, 3),
+            Activation(),
+            Readout(side),
+        ),
     }
 
 
@@ -58,7 +91,15 @@ def test_every_module_is_equivariant(side, name):
     structure = structure_of(side)
     outputs = "" if name in ("readout", "sequence") else None
     inputs = None if "," in side else side
-    assert_equivariant(module, features_of(side, structure), structure, inputs=inputs, outputs=outputs, rtol=1e-8, atol=1e-8)
+    assert_equivariant(
+        module,
+        features_of(side, structure),
+        structure,
+        inputs=inputs,
+        outputs=outputs,
+        rtol=1e-8,
+        atol=1e-8,
+    )
 
 
 # ---- activation
@@ -137,14 +178,23 @@ def test_dropout_of_no_probability_is_refused():
 
 @pytest.mark.parametrize("side", SIDES)
 def test_batch_norm_gives_every_orbit_of_every_tensor_mean_zero_and_unit_spread(side):
-    structure = collate([random_structure(n, [p.strip() for p in side.split(",")], seed=n, draws=30) for n in (6, 7)])
+    structure = collate(
+        [
+            random_structure(n, [p.strip() for p in side.split(",")], seed=n, draws=30)
+            for n in (6, 7)
+        ]
+    )
     norm = BatchNorm(side, 3, eps=1e-14).double()
     y = as_dict(norm(features_of(side, structure), structure))
     for pattern, value in zip(norm.patterns, y.values(), strict=True):
         for rows in orbit_rows(structure, pattern):
             if len(rows) > 1:
-                torch.testing.assert_close(value[rows].mean(0), torch.zeros(3, dtype=torch.float64), atol=1e-9, rtol=0)
-                torch.testing.assert_close(value[rows].std(0, correction=0), torch.ones(3, dtype=torch.float64))
+                torch.testing.assert_close(
+                    value[rows].mean(0), torch.zeros(3, dtype=torch.float64), atol=1e-9, rtol=0
+                )
+                torch.testing.assert_close(
+                    value[rows].std(0, correction=0), torch.ones(3, dtype=torch.float64)
+                )
 
 
 def test_batch_norm_of_nodes_is_that_of_torch():
@@ -162,7 +212,9 @@ def test_batch_norm_keeps_statistics_for_every_orbit():
     x[diagonal], x[rest] = torch.tensor([[9.0], [10.0], [11.0]]), torch.arange(6.0)[:, None]
     norm = BatchNorm("i j", 1, momentum=1.0)
     norm(x, structure)
-    means = [buffer.item() for name, buffer in norm.named_buffers() if name.endswith("running_mean")]
+    means = [
+        buffer.item() for name, buffer in norm.named_buffers() if name.endswith("running_mean")
+    ]
     assert means == [10.0, 2.5]
     norm.eval()
     assert norm(x, structure)[diagonal].flatten().tolist() == pytest.approx([-1, 0, 1], abs=1e-5)
@@ -170,7 +222,9 @@ def test_batch_norm_keeps_statistics_for_every_orbit():
 
 def test_batch_norm_has_a_scale_and_a_shift_for_every_orbit():
     assert sum(p.numel() for p in BatchNorm("i, i j, {i j}", 5).parameters()) == 2 * 5 * (1 + 2 + 1)
-    assert sum(p.numel() for p in LayerNorm("i, i j", {"i": 2, "i j": 3}).parameters()) == 2 * (2 + 2 * 3)
+    assert sum(p.numel() for p in LayerNorm("i, i j", {"i": 2, "i j": 3}).parameters()) == 2 * (
+        2 + 2 * 3
+    )
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -182,7 +236,10 @@ def test_batch_norm_uses_the_running_statistics_for_fewer_than_two_entries(count
     torch.testing.assert_close(y, x / (1 + 1e-5) ** 0.5)
     y.sum().backward()
     assert x.grad.isfinite().all()
-    assert [b.tolist() for name, b in norm.named_buffers() if "running" in name] == [[0.0, 0.0], [1.0, 1.0]]
+    assert [b.tolist() for name, b in norm.named_buffers() if "running" in name] == [
+        [0.0, 0.0],
+        [1.0, 1.0],
+    ]
 
 
 def test_batch_norm_of_an_orbit_without_entries_works_beside_one_with_entries():
@@ -194,8 +251,12 @@ def test_layer_norm_gives_every_entry_mean_zero_and_unit_spread():
     structure = structure_of("i, i j")
     y = LayerNorm("i, i j", 3, eps=0.0).double()(features_of("i, i j", structure), structure)
     for value in y.values():
-        torch.testing.assert_close(value.mean(1), torch.zeros(len(value), dtype=torch.float64), atol=1e-9, rtol=0)
-        torch.testing.assert_close(value.std(1, correction=0), torch.ones(len(value), dtype=torch.float64))
+        torch.testing.assert_close(
+            value.mean(1), torch.zeros(len(value), dtype=torch.float64), atol=1e-9, rtol=0
+        )
+        torch.testing.assert_close(
+            value.std(1, correction=0), torch.ones(len(value), dtype=torch.float64)
+        )
 
 
 def test_layer_norm_does_not_depend_on_batch_mates():
@@ -229,7 +290,9 @@ def test_norms_plan_the_orbits_of_tensors_that_have_several():
     LayerNorm("i, i j, (i j)", 2).plan(structure)
     planned = cache_of(structure, Flat)
     assert list(planned) == ["rows i j"]
-    assert [rows.tolist() for rows in planned["rows i j"].tensors] == [rows.tolist() for rows in orbit_rows(structure, "i j")]
+    assert [rows.tolist() for rows in planned["rows i j"].tensors] == [
+        rows.tolist() for rows in orbit_rows(structure, "i j")
+    ]
 
 
 def test_norms_print_their_tensors():
@@ -249,7 +312,10 @@ def test_a_residual_adds_the_input_to_the_output():
 def test_a_residual_of_several_modules_is_that_of_their_sequence():
     structure, x = Structure(3), torch.randn(3, 2)
     layer = Linear("i -> i", 2, 2)
-    assert torch.equal(Residual(layer, Activation(), nn.Tanh())(x, structure), x + layer(x, structure).relu().tanh())
+    assert torch.equal(
+        Residual(layer, Activation(), nn.Tanh())(x, structure),
+        x + layer(x, structure).relu().tanh(),
+    )
 
 
 def test_tensors_that_the_module_leaves_out_pass_through():
@@ -316,7 +382,9 @@ def test_a_readout_is_a_layer_to_the_scalar_with_the_identity_for_weight(aggr):
 def test_gradients_of_a_readout_are_those_of_finite_differences(aggr):
     structure = structure_of("i j")
     x = features_of("i j", structure).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: Readout("i j", aggr)(x, structure), (x,), fast_mode=True)
+    assert torch.autograd.gradcheck(
+        lambda x: Readout("i j", aggr)(x, structure), (x,), fast_mode=True
+    )
 
 
 @pytest.mark.parametrize("aggr", ["max", "min"])
@@ -354,7 +422,9 @@ def test_a_sequence_passes_the_structure_to_all_but_the_modules_of_torch():
     structure, x = Structure(3), torch.randn(3, 2)
     layer, linear = Linear("i -> i", 2, 4), nn.Linear(4, 2)
     network = Sequential(layer, nn.ReLU(), linear, NeedsStructure(), Sequential(Activation()))
-    torch.testing.assert_close(network(x, structure), (linear(layer(x, structure).relu()) * 3).relu())
+    torch.testing.assert_close(
+        network(x, structure), (linear(layer(x, structure).relu()) * 3).relu()
+    )
 
 
 def test_a_sequence_asks_a_forward_that_was_put_in_the_place_of_another():
@@ -391,14 +461,23 @@ def test_an_empty_sequence_is_the_identity():
 def network() -> Sequential:
     torch.manual_seed(0)
     text = "i, {i j}"
-    block = Residual(Linear(f"{text} -> {text}", 8, 8, aggr="mean"), BatchNorm(text, 8), Activation(torch.tanh))
+    block = Residual(
+        Linear(f"{text} -> {text}", 8, 8, aggr="mean"), BatchNorm(text, 8), Activation(torch.tanh)
+    )
     return Sequential(
-        Linear(f"{text} -> {text}", -1, 8), block, LayerNorm(text, 8), Dropout(0.1), Readout(text, ["mean", "max"]), nn.Linear(32, 1)
+        Linear(f"{text} -> {text}", -1, 8),
+        block,
+        LayerNorm(text, 8),
+        Dropout(0.1),
+        Readout(text, ["mean", "max"]),
+        nn.Linear(32, 1),
     )
 
 
 @pytest.mark.parametrize(
-    "clone", [lambda m: m, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["itself", "deepcopy", "pickle"]
+    "clone",
+    [lambda m: m, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))],
+    ids=["itself", "deepcopy", "pickle"],
 )
 def test_a_network_learns_and_keeps_its_state(clone):
     structures = [random_structure(n, ["{i j}"], seed=n) for n in (4, 5, 6)]

@@ -100,30 +100,47 @@ def test_trying_a_function_changes_neither_it_nor_random_numbers():
 REFUSED = {
     "relu after a layer": lambda: Sequential(Linear(FLOW, 4, 4), Activation()),
     "relu of torch": lambda: Sequential(Linear(FLOW, 4, 4), nn.ReLU()),
-    "relu with others between": lambda: Sequential(Linear(FLOW, 4, 4), Dropout(0.5), BatchNorm("<i j>", 4), Activation(torch.relu)),
+    "relu with others between": lambda: Sequential(
+        Linear(FLOW, 4, 4), Dropout(0.5), BatchNorm("<i j>", 4), Activation(torch.relu)
+    ),
     "relu after a norm alone": lambda: Sequential(LayerNorm("i, <i j>", 4), Activation()),
     "relu before a layer": lambda: Sequential(nn.ReLU(), Dropout(0.1), Linear(FLOW, 4, 4)),
     "relu in a residual": lambda: Residual(Linear(FLOW, 4, 4), nn.ReLU()),
     "relu before the layer of a residual": lambda: Residual(nn.ReLU(), Linear(FLOW, 4, 4)),
-    "relu in a sequence of a sequence": lambda: Sequential(Linear(FLOW, 4, 4), Sequential(Dropout(0.1), Activation())),
-    "relu after a residual": lambda: Sequential(Linear(FLOW, 4, 4), Residual(Linear(FLOW, 4, 4)), nn.ReLU()),
+    "relu in a sequence of a sequence": lambda: Sequential(
+        Linear(FLOW, 4, 4), Sequential(Dropout(0.1), Activation())
+    ),
+    "relu after a residual": lambda: Sequential(
+        Linear(FLOW, 4, 4), Residual(Linear(FLOW, 4, 4)), nn.ReLU()
+    ),
     "relu added at the end": lambda: Sequential(Linear(FLOW, 4, 4)).append(nn.ReLU()),
     "relu put before": lambda: Sequential(Linear(FLOW, 4, 4)).insert(0, nn.ReLU()),
     "a bias": lambda: Sequential(Linear(FLOW, 4, 4), nn.Linear(4, 4)),
-    "a sequence of torch": lambda: Sequential(Linear(FLOW, 4, 4), nn.Sequential(nn.Linear(4, 8, bias=False), nn.ReLU())),
-    "relu for one of several tensors": lambda: Sequential(Linear("i, <i j> -> i, <i j>", 4, 4), Activation()),
+    "a sequence of torch": lambda: Sequential(
+        Linear(FLOW, 4, 4), nn.Sequential(nn.Linear(4, 8, bias=False), nn.ReLU())
+    ),
+    "relu for one of several tensors": lambda: Sequential(
+        Linear("i, <i j> -> i, <i j>", 4, 4), Activation()
+    ),
     "relu by tensor": lambda: Activation({"i": torch.relu, "<i j>": torch.relu}),
     "relu by a named tensor": lambda: Activation({"flow=<i j>": torch.relu}),
-    "relu after functions by tensor": lambda: Sequential(Activation({"i": torch.relu, "<i j>": torch.tanh}), Activation()),
-    "relu where the orientation is settled by writing": lambda: Sequential(Linear("i <i j> -> i <i j>", 4, 4), Activation()),
-    "relu on an even class": lambda: Sequential(Linear("<i j> <i j> -> <i j> <i j>", 4, 4), Activation()),
+    "relu after functions by tensor": lambda: Sequential(
+        Activation({"i": torch.relu, "<i j>": torch.tanh}), Activation()
+    ),
+    "relu where the orientation is settled by writing": lambda: Sequential(
+        Linear("i <i j> -> i <i j>", 4, 4), Activation()
+    ),
+    "relu on an even class": lambda: Sequential(
+        Linear("<i j> <i j> -> <i j> <i j>", 4, 4), Activation()
+    ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_odd_is_refused_on_oriented_tensors_when_the_network_is_made(name):
     with pytest.raises(
-        IncidenceError, match=r"values of `.*<i j>.*` change sign with the orientation of their entry, so functions of them must"
+        IncidenceError,
+        match=r"values of `.*<i j>.*` change sign with the orientation of their entry, so functions of them must",
     ):
         REFUSED[name]()
 
@@ -142,7 +159,9 @@ def test_a_function_that_cannot_be_tried_is_refused_with_what_it_said():
         def forward(self, x):
             raise ValueError("only on Sundays")
 
-    with pytest.raises(IncidenceError, match=r"and Picky cannot be tried \(ValueError: only on Sundays\)"):
+    with pytest.raises(
+        IncidenceError, match=r"and Picky cannot be tried \(ValueError: only on Sundays\)"
+    ):
         Sequential(Linear(FLOW, 4, 4), Picky())
 
 
@@ -150,8 +169,20 @@ def test_what_is_allowed_is_allowed():
     side = "i, <i j>"
     functions = Activation({"i": torch.relu, "<i j>": torch.tanh})
     made = [
-        Sequential(Linear(f"{side} -> {side}", 4, 4), BatchNorm(side, 4), functions, Readout(side), nn.ReLU()),
-        Sequential(Linear("<i j> -> i", 4, 4), nn.ReLU(), Linear("i -> <i j>", 4, 4), nn.Tanh(), nn.Linear(4, 2, bias=False)),
+        Sequential(
+            Linear(f"{side} -> {side}", 4, 4),
+            BatchNorm(side, 4),
+            functions,
+            Readout(side),
+            nn.ReLU(),
+        ),
+        Sequential(
+            Linear("<i j> -> i", 4, 4),
+            nn.ReLU(),
+            Linear("i -> <i j>", 4, 4),
+            nn.Tanh(),
+            nn.Linear(4, 2, bias=False),
+        ),
         Sequential(Linear("{i j} -> {i j}", 4, 4), nn.ReLU(), nn.Linear(4, 2)),
         Sequential(nn.ReLU(), nn.Linear(4, 2)),
     ]
@@ -159,14 +190,22 @@ def test_what_is_allowed_is_allowed():
 
 
 def test_layers_of_other_groups_refuse_oriented_faces():
-    with pytest.raises(IncidenceError, match=r"AutomorphismLinear shares weights along orbits .* got `<i j>`\. Use inc\.nn\.Linear"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"AutomorphismLinear shares weights along orbits .* got `<i j>`\. Use inc\.nn\.Linear",
+    ):
         AutomorphismLinear(TRIANGLE, FLOW, 2, 2)
-    with pytest.raises(IncidenceError, match=r"Exchangeable permutes the faces of each dimension, .* got `i <i j>`"):
+    with pytest.raises(
+        IncidenceError, match=r"Exchangeable permutes the faces of each dimension, .* got `i <i j>`"
+    ):
         Exchangeable("i <i j>", 2, 2)
 
 
 def test_a_constant_is_no_feature_of_oriented_faces():
-    with pytest.raises(IncidenceError, match=r"the value 1 of `<i j>` depends on the orientation .* Give ones to `{i j}`"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"the value 1 of `<i j>` depends on the orientation .* Give ones to `{i j}`",
+    ):
         ones(TRIANGLE, "<i j>")
 
 
@@ -174,7 +213,9 @@ def test_a_constant_is_no_feature_of_oriented_faces():
 
 
 def signs_of(rows: int) -> torch.Tensor:
-    return torch.where(torch.rand(rows, 1, generator=torch.Generator().manual_seed(1)) < 0.5, -1.0, 1.0).double()
+    return torch.where(
+        torch.rand(rows, 1, generator=torch.Generator().manual_seed(1)) < 0.5, -1.0, 1.0
+    ).double()
 
 
 @pytest.mark.parametrize("norm", [BatchNorm, LayerNorm])
@@ -203,14 +244,22 @@ def test_one_entry_or_none_is_divided_by_the_running_root_mean_square():
     module.norms[0][0].running_square.fill_(4.0)
     for count in (0, 1):
         s = Structure(2, {"<i j>": T([[0], [1]])[:, :count]})
-        assert torch.allclose(module(torch.ones(count, 2), s), torch.full((count, 2), 0.5), atol=1e-4)
+        assert torch.allclose(
+            module(torch.ones(count, 2), s), torch.full((count, 2), 0.5), atol=1e-4
+        )
     assert module.norms[0][0].running_square.tolist() == [4.0, 4.0]
 
 
 def test_other_tensors_keep_the_norms_they_had():
     batch, layer = BatchNorm("i, <i j>", 3), LayerNorm("i, <i j>", 3)
-    assert [sorted(name for name, _ in norms[0].named_parameters()) for norms in batch.norms] == [["bias", "weight"], ["weight"]]
-    assert [sorted(name for name, _ in norms[0].named_parameters()) for norms in layer.norms] == [["bias", "weight"], ["weight"]]
+    assert [sorted(name for name, _ in norms[0].named_parameters()) for norms in batch.norms] == [
+        ["bias", "weight"],
+        ["weight"],
+    ]
+    assert [sorted(name for name, _ in norms[0].named_parameters()) for norms in layer.norms] == [
+        ["bias", "weight"],
+        ["weight"],
+    ]
 
 
 def test_a_gate_depends_on_sizes_or_on_other_features():
@@ -226,7 +275,13 @@ def test_a_gate_depends_on_sizes_or_on_other_features():
 
 @pytest.mark.parametrize(("even", "change"), [("abs", torch.abs), ("square", torch.square)])
 def test_a_readout_of_an_oriented_tensor_is_one_of_its_sizes(even, change):
-    s = collate([TRIANGLE, Structure(4, {"<i j>": T([[3, 1], [0, 0]])}), Structure(2, {"<i j>": T([[], []]).long()})])
+    s = collate(
+        [
+            TRIANGLE,
+            Structure(4, {"<i j>": T([[3, 1], [0, 0]])}),
+            Structure(2, {"<i j>": T([[], []]).long()}),
+        ]
+    )
     x = torch.randn(5, 3, dtype=torch.float64)
     found = Readout("<i j>", ["sum", "mean", "max"], even=even)(x, s)
     parts = change(x).split([3, 2])
@@ -235,7 +290,11 @@ def test_a_readout_of_an_oriented_tensor_is_one_of_its_sizes(even, change):
     assert not found[2].any()
     both = Readout("i, <i j>, <i j> <j k>", even=even)
     t = TRIANGLE.with_pattern("<i j> <j k>")
-    values = {"i": torch.randn(3, 2), "<i j>": torch.randn(3, 2), "<i j> <j k>": torch.randn(t.num_entries("<i j> <j k>"), 2)}
+    values = {
+        "i": torch.randn(3, 2),
+        "<i j>": torch.randn(3, 2),
+        "<i j> <j k>": torch.randn(t.num_entries("<i j> <j k>"), 2),
+    }
     y = both(values, t)
     assert y.shape == (1, both.out_channels(2)) == (1, 8)  # two orbits of pairs of edges
     assert torch.allclose(y[0, :2], values["i"].sum(0))
@@ -244,7 +303,10 @@ def test_a_readout_of_an_oriented_tensor_is_one_of_its_sizes(even, change):
 
 
 def test_a_readout_takes_even_functions_that_are_there():
-    with pytest.raises(IncidenceError, match="even= is `abs` or `square`, what a readout takes of values with a sign; got 'cube'"):
+    with pytest.raises(
+        IncidenceError,
+        match="even= is `abs` or `square`, what a readout takes of values with a sign; got 'cube'",
+    ):
         Readout("<i j>", even="cube")
 
 
@@ -267,7 +329,9 @@ def test_an_activation_by_tensor_prints_and_copies_and_trains_its_parts():
     assert torch.equal(y["i"], x["i"].relu())
     assert torch.equal(y["<i j>"], activation.functions[1](x["<i j>"]))
     assert torch.equal(Activation({"<i j>": torch.tanh})(x["<i j>"], TRIANGLE), x["<i j>"].tanh())
-    with pytest.raises(IncidenceError, match=r"an activation is a function of a tensor, such as torch\.relu; got 3"):
+    with pytest.raises(
+        IncidenceError, match=r"an activation is a function of a tensor, such as torch\.relu; got 3"
+    ):
         Activation({"i": 3})
 
 
@@ -277,7 +341,10 @@ def test_an_activation_by_tensor_prints_and_copies_and_trains_its_parts():
     ids=["layer", "norm", "readout"],
 )
 def test_a_flow_is_not_handed_on_as_a_tensor_without_signs(after):
-    with pytest.raises(IncidenceError, match=r"reads `\{i j\}`, and what comes in is `<i j>`: values of oriented faces have signs"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"reads `\{i j\}`, and what comes in is `<i j>`: values of oriented faces have signs",
+    ):
         Sequential(Linear("<i j> -> <i j>", 2, 2), after)
 
 

@@ -36,7 +36,9 @@ def test_the_curl_goes_round_a_triangle():
 
 
 @pytest.mark.parametrize("num_nodes", [4, 5])
-def test_the_boundary_of_a_boundary_is_nothing_and_the_laplacians_add_up_to_the_number_of_nodes(num_nodes):
+def test_the_boundary_of_a_boundary_is_nothing_and_the_laplacians_add_up_to_the_number_of_nodes(
+    num_nodes,
+):
     structure = Structure.complete(num_nodes, ["<i j>", "<i j k>"])
     d1, d2 = matrix("<i j> -> i", 0, structure), matrix("<i j k> -> <i j>", 0, structure)
     assert not (d1 @ d2).any()
@@ -47,7 +49,11 @@ def test_the_boundary_of_a_boundary_is_nothing_and_the_laplacians_add_up_to_the_
 
 def test_only_orbits_without_a_reversing_exchange_have_a_bias():
     layer = Linear(FLOWS, 2, 3)
-    assert [tuple(layer.get_parameter(f"bias_{t}").shape) for t in range(3)] == [(1, 3), (0, 3), (0, 3)]
+    assert [tuple(layer.get_parameter(f"bias_{t}").shape) for t in range(3)] == [
+        (1, 3),
+        (0, 3),
+        (0, 3),
+    ]
     assert Linear("<i j> -> <i j>", 2, 3).bias.shape == (0, 3)
     assert Linear("<i j> -> i <i j>", 2, 3).bias.shape == (1, 3)
     assert Linear("<i j> -> <i j>", 2, 3, bias=False).bias is None
@@ -59,13 +65,23 @@ def test_biases_without_rows_get_gradients_and_states_without_rows(dtype):
     structure = structure_for(layer.map, 5)
     x = {key: v.to(dtype) for key, v in features_for(layer.map, structure).items()}
     sum(y.sum() for y in layer(x, structure).values()).backward()
-    assert [tuple(p.grad.shape) for name, p in layer.named_parameters() if name.startswith("bias")] == [(1, 3), (0, 3), (0, 3)]
+    assert [
+        tuple(p.grad.shape) for name, p in layer.named_parameters() if name.startswith("bias")
+    ] == [(1, 3), (0, 3), (0, 3)]
     again = Linear(FLOWS, 2, 3).to(dtype)
     again.load_state_dict(layer.state_dict())
-    assert all(torch.equal(one, other) for one, other in zip(outputs(layer(x, structure)), outputs(again(x, structure)), strict=True))
+    assert all(
+        torch.equal(one, other)
+        for one, other in zip(
+            outputs(layer(x, structure)), outputs(again(x, structure)), strict=True
+        )
+    )
 
 
-@pytest.mark.parametrize("text", ["<i j>, i -> i, <i j>", FLOWS, "{i j} <k l> -> {i j} <k l>", "i, <i j>, i <i j> -> i <i j>"])
+@pytest.mark.parametrize(
+    "text",
+    ["<i j>, i -> i, <i j>", FLOWS, "{i j} <k l> -> {i j} <k l>", "i, <i j>, i <i j> -> i <i j>"],
+)
 def test_large_structures_are_pooled_as_small_ones(text, monkeypatch):
     layer = layer_for(text, 1, ["sum", "mean"])
     structure = structure_for(layer.map, 5, draws=20)
@@ -74,7 +90,9 @@ def test_large_structures_are_pooled_as_small_ones(text, monkeypatch):
     expected += gradients(expected, [*x.values(), *layer.parameters()])
     monkeypatch.setattr("incidence.kernels.aggregate._FEW", 0)
     monkeypatch.setattr("incidence.nn.linear._MOST_STACKED", 0)
-    fresh = structure.select(structure.patterns[0], range(structure.num_entries(structure.patterns[0])))
+    fresh = structure.select(
+        structure.patterns[0], range(structure.num_entries(structure.patterns[0]))
+    )
     found = outputs(layer(x, fresh))
     found += gradients(found, [*x.values(), *layer.parameters()])
     for one, other in zip(found, expected, strict=True):
@@ -96,24 +114,36 @@ def test_half_precision_is_single_precision_rounded(text, dtype):
 
 
 def test_a_maximum_may_be_read_by_oriented_faces_but_not_taken_of_them():
-    layer = Linear("i, <i j> -> <i j>", 1, 1, aggr=lambda o: "max" if o.source.tensor == 0 else "sum", bias=False)
+    layer = Linear(
+        "i, <i j> -> <i j>",
+        1,
+        1,
+        aggr=lambda o: "max" if o.source.tensor == 0 else "sum",
+        bias=False,
+    )
     for parameter in layer.parameters():
         parameter.data.fill_(1.0)
     structure = Structure(3, {"<i j>": [[0], [1]]})
-    assert layer({"i": T([[1.0], [5.0], [7.0]]), "<i j>": T([[0.0]])}, structure).tolist() == [[4.0]]
+    assert layer({"i": T([[1.0], [5.0], [7.0]]), "<i j>": T([[0.0]])}, structure).tolist() == [
+        [4.0]
+    ]
 
 
 @pytest.mark.parametrize("aggr", ["max", "min", "std", ["sum", "max"], {1: "max"}], ids=str)
 def test_what_does_not_change_sign_with_its_values_is_refused_for_oriented_inputs(aggr):
     with pytest.raises(
-        IncidenceError, match=r"aggr='\w+' of `<i j>`: values of an oriented face change sign.*only 'sum' and 'mean' do too"
+        IncidenceError,
+        match=r"aggr='\w+' of `<i j>`: values of an oriented face change sign.*only 'sum' and 'mean' do too",
     ):
         Linear("<i j> -> <i j>", 1, 1, aggr=aggr)
 
 
 @pytest.mark.parametrize("text", ["<i j> -> ", "<i j k> -> i", " -> <i j>"])
 def test_a_map_without_operations_is_refused(text):
-    with pytest.raises(IncidenceError, match="has no operation: whatever reaches an output is cancelled by its own opposite"):
+    with pytest.raises(
+        IncidenceError,
+        match="has no operation: whatever reaches an output is cancelled by its own opposite",
+    ):
         Linear(text, 1, 1)
 
 

@@ -41,9 +41,19 @@ def _fresh_compiler():
 
 def example(layer, width: int, sizes: tuple[int, ...] = (4, 0, 3)):
     """A batch with the tensors of a layer, and features for its inputs."""
-    texts = [str(p) for p in (*layer.map.inputs, *layer.map.outputs, *([layer.pattern] if isinstance(layer, Attention) else []))]
+    texts = [
+        str(p)
+        for p in (
+            *layer.map.inputs,
+            *layer.map.outputs,
+            *([layer.pattern] if isinstance(layer, Attention) else []),
+        )
+    ]
     s = collate([random_structure(n, texts, seed=n) for n in sizes])
-    x = {p.name or str(p): torch.randn(s.num_entries(p), width, dtype=torch.float64) for p in layer.map.inputs}
+    x = {
+        p.name or str(p): torch.randn(s.num_entries(p), width, dtype=torch.float64)
+        for p in layer.map.inputs
+    }
     return x, s
 
 
@@ -90,7 +100,9 @@ def test_a_product_layer_of_oriented_operands_has_no_bias_there():
 
 
 @pytest.mark.parametrize("edges", [None, 2], ids=["", "edges"])
-@pytest.mark.parametrize(("pattern", "over"), ATTENTIONS, ids=[f"{p} over {o}" for p, o in ATTENTIONS])
+@pytest.mark.parametrize(
+    ("pattern", "over"), ATTENTIONS, ids=[f"{p} over {o}" for p, o in ATTENTIONS]
+)
 def test_attention_is_equivariant_in_batches_and_gives_shares(pattern, over, edges):
     layer = Attention(pattern, over, 2, 6, heads=3, edge_channels=edges, dtype=torch.float64)
     x, s = example(layer, 2)
@@ -105,7 +117,10 @@ def test_attention_is_the_formula_head_by_head():
     q, k, v = (m(x).view(5, 2, 3) for m in (layer.query, layer.key, layer.value))
     heads = []
     for h in range(2):
-        scores = einsum("i, j -> (i j)", q[:, h], k[:, h], s).sum(1, keepdim=True) / 3**0.5 + layer.edge(e)[:, h : h + 1]
+        scores = (
+            einsum("i, j -> (i j)", q[:, h], k[:, h], s).sum(1, keepdim=True) / 3**0.5
+            + layer.edge(e)[:, h : h + 1]
+        )
         heads.append(einsum("(i j), j -> i", softmax(scores, "(i j)", "j", s), v[:, h], s))
     torch.testing.assert_close(layer({"i": x, "(i j)": e}, s), layer.out(torch.cat(heads, dim=1)))
 
@@ -132,7 +147,9 @@ TRIANGLE = Structure(3, {"{i j}": [[0, 1, 0], [1, 2, 2]]})
 
 LAYERS = {
     "product": lambda **made: Product("(i j), (j k) -> (i k)", 4, 4, **made),
-    "complete product": lambda **made: Product("i, (i j) -> (i j)", 4, 4, norm="batch", is_complete=True, **made),
+    "complete product": lambda **made: Product(
+        "i, (i j) -> (i j)", 4, 4, norm="batch", is_complete=True, **made
+    ),
     "attention": lambda **made: Attention("(i j)", "j", 4, 4, heads=2, edge_channels=4, **made),
 }
 
@@ -149,7 +166,9 @@ def test_layers_compile_whole_after_their_plan(name):
     found, expected = compiled(x, s), layer(x, s)
     torch.testing.assert_close(found, expected)
     weight = torch.randn_like(expected)
-    torch.testing.assert_close(torch.autograd.grad(found, leaves, weight), torch.autograd.grad(expected, leaves, weight))
+    torch.testing.assert_close(
+        torch.autograd.grad(found, leaves, weight), torch.autograd.grad(expected, leaves, weight)
+    )
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -170,39 +189,73 @@ def test_a_network_plans_all_of_its_layers():
     s = random_structure(5, ["(i j)"], seed=0)
     net.plan(s)
     x = torch.randn(5, 4)
-    torch.testing.assert_close(torch.compile(net, fullgraph=True, backend="aot_eager")(x, s), net(x, s))
+    torch.testing.assert_close(
+        torch.compile(net, fullgraph=True, backend="aot_eager")(x, s), net(x, s)
+    )
 
 
 def test_layers_say_what_they_are():
-    assert repr(Product("i j, j k -> i k", 3, 4)).startswith("Product(\n  'i j, j k -> i k', 3, 4\n")
+    assert repr(Product("i j, j k -> i k", 3, 4)).startswith(
+        "Product(\n  'i j, j k -> i k', 3, 4\n"
+    )
     assert "'(i j)' over j, heads=2" in repr(Attention("(i j)", "j", 4, 4, heads=2))
-    assert "0: i -> i\n  Attention, '(i j)' over j, heads=1." in str(explain(Sequential(Attention("(i j)", "j", 4, 4))))
-    assert "sum x0 * x1" in repr(Product("i j, j k -> i k", 3, 4).plan(Structure.complete(3, "i j")))
+    assert "0: i -> i\n  Attention, '(i j)' over j, heads=1." in str(
+        explain(Sequential(Attention("(i j)", "j", 4, 4)))
+    )
+    assert "sum x0 * x1" in repr(
+        Product("i j, j k -> i k", 3, 4).plan(Structure.complete(3, "i j"))
+    )
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Product("i j, j k", 3, 4), "a product needs an arrow"),
-        (lambda: Product("i j, j k -> i k", 3, 4, norm="rms"), "norm is 'layer', 'batch' or None; got 'rms'"),
+        (
+            lambda: Product("i j, j k -> i k", 3, 4, norm="rms"),
+            "norm is 'layer', 'batch' or None; got 'rms'",
+        ),
         (lambda: Product("i j, j k -> i k", 0, 4), "in_channels is a number of channels"),
         (lambda: Product("i j, j k -> i k", {"i": 3}, 4), "in_channels has no tensor 'i'"),
-        (lambda: Product("i j, j -> i", 3, 4)(torch.ones(9, 3), Structure.complete(3, "i j")), "are different tensors: pass one for each"),
-        (lambda: Product("i j -> i", 3, 4)(torch.ones(9, 2), Structure.complete(3, "i j")), "must have 3 channels"),
-        (lambda: Product("{i j}, j -> i", 3, 4, limit=5)((torch.ones(3, 3),) * 2, TRIANGLE), "in too many ways: 6 combinations"),
+        (
+            lambda: Product("i j, j -> i", 3, 4)(torch.ones(9, 3), Structure.complete(3, "i j")),
+            "are different tensors: pass one for each",
+        ),
+        (
+            lambda: Product("i j -> i", 3, 4)(torch.ones(9, 2), Structure.complete(3, "i j")),
+            "must have 3 channels",
+        ),
+        (
+            lambda: Product("{i j}, j -> i", 3, 4, limit=5)((torch.ones(3, 3),) * 2, TRIANGLE),
+            "in too many ways: 6 combinations",
+        ),
         (lambda: Attention("{i j}", "j", 3, 4), "has 2 keys"),
         (lambda: Attention("(i j)", "k", 3, 4), "`k` is not in"),
         (lambda: Attention("(i j)", ["j"], 3, 4), "over= is the letters to sum over as text"),
-        (lambda: Attention("(i j)", "j", 3, 5, heads=2), "out_channels must be a multiple of heads, 2; got 5"),
+        (
+            lambda: Attention("(i j)", "j", 3, 5, heads=2),
+            "out_channels must be a multiple of heads, 2; got 5",
+        ),
         (lambda: Attention("(i j)", "j", 3, 4, heads=0), "heads is a number"),
         (lambda: Attention("(i j)", "j", 3, 4, dropout=2), "dropout is a probability"),
-        (lambda: Attention("i", "i", {"": 2, "i": 3}, 4, edge_channels=2), "with 3 channels: edge_channels is as many"),
-        (lambda: Attention("(i j)", "j", 3, 4, edge_channels=0), "edge_channels is a number of channels"),
         (
-            lambda: Attention("v e:edge", "v", 3, 4)(torch.ones(3, 3), Structure({"node": 3, "edge": 3})),
+            lambda: Attention("i", "i", {"": 2, "i": 3}, 4, edge_channels=2),
+            "with 3 channels: edge_channels is as many",
+        ),
+        (
+            lambda: Attention("(i j)", "j", 3, 4, edge_channels=0),
+            "edge_channels is a number of channels",
+        ),
+        (
+            lambda: Attention("v e:edge", "v", 3, 4)(
+                torch.ones(3, 3), Structure({"node": 3, "edge": 3})
+            ),
             "the input has 2 tensors: pass a dict",
         ),
-        (lambda: Attention("(i j)", "j", 3, 4)(torch.ones(3, 3), Structure(3)), "no index for `.i j.` here"),
+        (
+            lambda: Attention("(i j)", "j", 3, 4)(torch.ones(3, 3), Structure(3)),
+            "no index for `.i j.` here",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_with_a_sentence(make, message):

@@ -18,7 +18,17 @@ from incidence.nn import Linear
 from incidence.structure import Structure, collate
 from incidence.testing.rewriting import reoriented, rewritten
 from tests.nn.definition import STATISTICS
-from tests.nn.sparse_maps import ALL, EVERY, FIXED, IDS, features_for, gradients, layer_for, outputs, structure_for
+from tests.nn.sparse_maps import (
+    ALL,
+    EVERY,
+    FIXED,
+    IDS,
+    features_for,
+    gradients,
+    layer_for,
+    outputs,
+    structure_for,
+)
 from tests.structure.listing import assignment_of, entries_of, orientation_signs
 
 maps = st.sampled_from(ALL)
@@ -45,8 +55,12 @@ def renamed(structure: Structure, labels: dict[str, Tensor]) -> Structure:
         letters, *members = structure.index(p)
         rows = [labels[p.sorts[name]][letters[row]] for row, name in enumerate(p.fixed_letters)]
         sorts = [face.letters[0].sort for face in p.faces if face.is_open]
-        moved = [torch.stack([labels[sort][m[0]], m[1]]) for sort, m in zip(sorts, members, strict=True)]
-        index[str(p)] = torch.stack(rows) if not moved else (torch.stack(rows) if rows else letters, *moved)
+        moved = [
+            torch.stack([labels[sort][m[0]], m[1]]) for sort, m in zip(sorts, members, strict=True)
+        ]
+        index[str(p)] = (
+            torch.stack(rows) if not moved else (torch.stack(rows) if rows else letters, *moved)
+        )
     return Structure(structure.counts, index)
 
 
@@ -55,7 +69,12 @@ def shuffled_labels(structure: Structure, seed: int) -> dict[str, Tensor]:
     return {sort: torch.randperm(n, generator=generator) for sort, n in structure.counts.items()}
 
 
-def carried(values: list[Tensor], patterns: tuple[Pattern, ...], structure: Structure, labels: dict[str, Tensor]) -> list[Tensor]:
+def carried(
+    values: list[Tensor],
+    patterns: tuple[Pattern, ...],
+    structure: Structure,
+    labels: dict[str, Tensor],
+) -> list[Tensor]:
     """Features after renaming: entries keep their rows, but the implicit entries of lone nodes move with their nodes."""
     out = []
     for value, p in zip(values, patterns, strict=True):
@@ -74,9 +93,13 @@ def test_renaming_the_nodes_renames_the_output(chosen, aggr, num_nodes, seed):
     labels = shuffled_labels(structure, seed)
     x = features_for(layer.map, structure, seed)
     before = outputs(layer(x, structure))
-    moved = dict(zip(x, carried(list(x.values()), layer.map.inputs, structure, labels), strict=True))
+    moved = dict(
+        zip(x, carried(list(x.values()), layer.map.inputs, structure, labels), strict=True)
+    )
     after = outputs(layer(moved, renamed(structure, labels)))
-    for one, other in zip(carried(before, layer.map.outputs, structure, labels), after, strict=True):
+    for one, other in zip(
+        carried(before, layer.map.outputs, structure, labels), after, strict=True
+    ):
         close(one, other)
 
 
@@ -86,20 +109,44 @@ def test_gradients_are_renamed_too_even_at_ties(chosen, aggr, num_nodes, seed):
     layer = layer_for(*chosen, aggr)
     structure = structure_for(layer.map, num_nodes, seed)
     labels = shuffled_labels(structure, seed)
-    x = {key: v.requires_grad_() for key, v in features_for(layer.map, structure, seed, is_whole=True).items()}
+    x = {
+        key: v.requires_grad_()
+        for key, v in features_for(layer.map, structure, seed, is_whole=True).items()
+    }
     pulls = [torch.randn_like(y) for y in outputs(layer(x, structure))]
     before = pulled(layer, x, structure, pulls)
-    moved = dict(zip(x, carried([v.detach() for v in x.values()], layer.map.inputs, structure, labels), strict=True))
+    moved = dict(
+        zip(
+            x,
+            carried([v.detach() for v in x.values()], layer.map.inputs, structure, labels),
+            strict=True,
+        )
+    )
     moved = {key: v.requires_grad_() for key, v in moved.items()}
-    after = pulled(layer, moved, renamed(structure, labels), carried(pulls, layer.map.outputs, structure, labels))
+    after = pulled(
+        layer,
+        moved,
+        renamed(structure, labels),
+        carried(pulls, layer.map.outputs, structure, labels),
+    )
     of_x, of_parameters = before[: len(x)], before[len(x) :]
-    for one, other in zip([*carried(of_x, layer.map.inputs, structure, labels), *of_parameters], after, strict=True):
+    for one, other in zip(
+        [*carried(of_x, layer.map.inputs, structure, labels), *of_parameters], after, strict=True
+    ):
         close(one, other)
 
 
-def pulled(layer: Linear, x: dict[str, Tensor], structure: Structure, pulls: list[Tensor]) -> list[Tensor]:
-    loss = sum((y * pull).sum() for y, pull in zip(outputs(layer(x, structure)), pulls, strict=True))
-    return list(torch.autograd.grad(loss, [*x.values(), *layer.parameters()], allow_unused=True, materialize_grads=True))
+def pulled(
+    layer: Linear, x: dict[str, Tensor], structure: Structure, pulls: list[Tensor]
+) -> list[Tensor]:
+    loss = sum(
+        (y * pull).sum() for y, pull in zip(outputs(layer(x, structure)), pulls, strict=True)
+    )
+    return list(
+        torch.autograd.grad(
+            loss, [*x.values(), *layer.parameters()], allow_unused=True, materialize_grads=True
+        )
+    )
 
 
 @pytest.mark.parametrize("aggr", ["sum", EVERY], ids=["sum", "list"])
@@ -107,7 +154,9 @@ def pulled(layer: Linear, x: dict[str, Tensor], structure: Structure, pulls: lis
 def test_assert_equivariant_agrees(text, max_overlap, aggr):
     layer = layer_for(text, max_overlap, aggr)
     structure = collate([structure_for(layer.map, n, seed=n) for n in (4, 0, 5)])
-    inc.testing.assert_equivariant(layer, features_for(layer.map, structure), structure, rtol=1e-9, atol=1e-9)
+    inc.testing.assert_equivariant(
+        layer, features_for(layer.map, structure), structure, rtol=1e-9, atol=1e-9
+    )
 
 
 # ---- orientations
@@ -117,22 +166,34 @@ ORIENTED = [(text, k) for text, k in ALL if "<" in text]
 
 
 def signs_of(structure: Structure, patterns: tuple[Pattern, ...]) -> list[Tensor]:
-    return [torch.tensor(orientation_signs(structure, str(p)), dtype=torch.float64).view(-1, 1) for p in patterns]
+    return [
+        torch.tensor(orientation_signs(structure, str(p)), dtype=torch.float64).view(-1, 1)
+        for p in patterns
+    ]
 
 
 @modest
 @given(st.sampled_from(ORIENTED), st.sampled_from(["sum", "mean"]), numbers_of_nodes, seeds)
-def test_entries_told_in_another_orientation_have_values_of_that_sign(chosen, aggr, num_nodes, seed):
+def test_entries_told_in_another_orientation_have_values_of_that_sign(
+    chosen, aggr, num_nodes, seed
+):
     layer = layer_for(*chosen, aggr)
     m, structure = layer.map, structure_for(layer.map, num_nodes, seed)
-    turned, _ = reoriented(rewritten(structure, generator := torch.Generator().manual_seed(seed)), generator)
+    turned, _ = reoriented(
+        rewritten(structure, generator := torch.Generator().manual_seed(seed)), generator
+    )
     flips = [
-        [one * other for one, other in zip(signs_of(structure, side), signs_of(turned, side), strict=True)]
+        [
+            one * other
+            for one, other in zip(signs_of(structure, side), signs_of(turned, side), strict=True)
+        ]
         for side in (m.inputs, m.outputs)
     ]
     x = features_for(m, structure, seed)
     given = {key: flip * v for (key, v), flip in zip(x.items(), flips[0], strict=True)}
-    for one, other, flip in zip(outputs(layer(x, structure)), outputs(layer(given, turned)), flips[1], strict=True):
+    for one, other, flip in zip(
+        outputs(layer(x, structure)), outputs(layer(given, turned)), flips[1], strict=True
+    ):
         close(flip * one, other)
 
 
@@ -146,7 +207,12 @@ def test_reversing_any_entry_reverses_its_value_and_nothing_else(text, max_overl
         for row in range(structure.num_entries(p)):
             turned, signs = structure.reverse(p, [row])
             flip = {q: signs[:, None] if q == p else 1 for q in m.inputs + m.outputs}
-            after = outputs(layer({key: flip[q] * v for q, (key, v) in zip(m.inputs, x.items(), strict=True)}, turned))
+            after = outputs(
+                layer(
+                    {key: flip[q] * v for q, (key, v) in zip(m.inputs, x.items(), strict=True)},
+                    turned,
+                )
+            )
             for q, one, other in zip(m.outputs, before, after, strict=True):
                 close(flip[q] * one, other)
 
@@ -165,17 +231,28 @@ def test_the_order_of_entries_is_immaterial(chosen, aggr, num_nodes, seed):
         order = torch.randperm(structure.num_entries(p), generator=generator)
         letters, *members = structure.index(p)
         moved = [torch.stack([m[0], order.argsort()[m[1]]]) for m in members]
-        index[str(p)] = (letters[:, order] if p.fixed_letters else letters, *moved) if moved else letters[:, order]
+        index[str(p)] = (
+            (letters[:, order] if p.fixed_letters else letters, *moved)
+            if moved
+            else letters[:, order]
+        )
         orders[p] = order
     x = features_for(layer.map, structure, seed)
     before = outputs(layer(x, structure))
     after = outputs(layer(taken(x, layer.map.inputs, orders), Structure(structure.counts, index)))
-    for one, other in zip(taken(dict(enumerate(before)), layer.map.outputs, orders).values(), after, strict=True):
+    for one, other in zip(
+        taken(dict(enumerate(before)), layer.map.outputs, orders).values(), after, strict=True
+    ):
         close(one, other)
 
 
-def taken(x: dict[Any, Tensor], patterns: tuple[Pattern, ...], orders: dict[Pattern, Tensor]) -> dict[Any, Tensor]:
-    return {key: v[orders[p]] if p in orders else v for (key, v), p in zip(x.items(), patterns, strict=True)}
+def taken(
+    x: dict[Any, Tensor], patterns: tuple[Pattern, ...], orders: dict[Pattern, Tensor]
+) -> dict[Any, Tensor]:
+    return {
+        key: v[orders[p]] if p in orders else v
+        for (key, v), p in zip(x.items(), patterns, strict=True)
+    }
 
 
 @modest
@@ -185,19 +262,30 @@ def test_any_assignment_of_an_entry_is_as_good_as_another(text, aggr, num_nodes,
     structure = structure_for(layer.map, num_nodes, seed)  # told by random assignments
     index = {}
     for p in structure.patterns:
-        columns = [assignment_of(entry, p) for entry in entries_of(structure, str(p))]  # the first of each
+        columns = [
+            assignment_of(entry, p) for entry in entries_of(structure, str(p))
+        ]  # the first of each
         index[str(p)] = torch.tensor(columns, dtype=torch.long).view(-1, len(p.letters)).T
     x = features_for(layer.map, structure, seed)
-    for one, other in zip(outputs(layer(x, structure)), outputs(layer(x, Structure(structure.counts, index))), strict=True):
+    for one, other in zip(
+        outputs(layer(x, structure)),
+        outputs(layer(x, Structure(structure.counts, index))),
+        strict=True,
+    ):
         assert torch.equal(one, other)
 
 
 # ---- batches
 
 
-def batch_of(layer: Linear, sizes: tuple[int, ...], seed: int, is_whole: bool = False) -> tuple[list[Structure], list[dict[str, Tensor]]]:
+def batch_of(
+    layer: Linear, sizes: tuple[int, ...], seed: int, is_whole: bool = False
+) -> tuple[list[Structure], list[dict[str, Tensor]]]:
     parts = [structure_for(layer.map, n, seed + number) for number, n in enumerate(sizes)]
-    return parts, [features_for(layer.map, s, seed + number, is_whole=is_whole) for number, s in enumerate(parts)]
+    return parts, [
+        features_for(layer.map, s, seed + number, is_whole=is_whole)
+        for number, s in enumerate(parts)
+    ]
 
 
 def joined(xs: list[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -224,12 +312,18 @@ def test_batching_equals_looping_bit_for_bit_where_nothing_is_rounded(text, max_
     parts, xs = batch_of(layer, (3, 0, 1, 5), seed=0, is_whole=True)
     together = outputs(layer(joined(xs), collate(parts)))
     apart = [outputs(layer(x, s)) for x, s in zip(xs, parts, strict=True)]
-    assert all(torch.equal(one, torch.cat(others)) for one, others in zip(together, zip(*apart, strict=True), strict=True))
+    assert all(
+        torch.equal(one, torch.cat(others))
+        for one, others in zip(together, zip(*apart, strict=True), strict=True)
+    )
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")], ids=["nan", "inf"])
 @pytest.mark.parametrize("aggr", EVERY)
-@pytest.mark.parametrize("text", ["i, (i j) -> i, (i j), ", "{i j k} -> {i j}", "i:a j:b, -> i:a, ", "{i ...} -> {i ...}, i"])
+@pytest.mark.parametrize(
+    "text",
+    ["i, (i j) -> i, (i j), ", "{i j k} -> {i j}", "i:a j:b, -> i:a, ", "{i ...} -> {i ...}, i"],
+)
 def test_no_operation_reads_a_value_from_another_structure(text, aggr, poison):
     layer = layer_for(text, 1, aggr)
     parts, xs = batch_of(layer, (4, 3, 5), seed=0)
@@ -242,7 +336,12 @@ def test_no_operation_reads_a_value_from_another_structure(text, aggr, poison):
     for p, y, other in zip(layer.map.outputs, found, expected, strict=True):
         outside = batch.batch(p) != 1
         assert torch.equal(y[outside], other[outside])
-    pairs = zip(layer.map.inputs, gradients(found, list(x.values())), gradients(expected, list(clean.values())), strict=True)
+    pairs = zip(
+        layer.map.inputs,
+        gradients(found, list(x.values())),
+        gradients(expected, list(clean.values())),
+        strict=True,
+    )
     for p, y, other in pairs:
         outside = batch.batch(p) != 1
         assert torch.equal(y[outside], other[outside])
@@ -271,7 +370,9 @@ def test_empty_and_one_node_structures_have_their_rows_and_gradients(text, max_o
     structure = structure_for(layer.map, num_nodes)
     x = {key: v.requires_grad_() for key, v in features_for(layer.map, structure).items()}
     ys = outputs(layer(x, structure))
-    assert [tuple(y.shape) for y in ys] == [(structure.num_entries(p), 2) for p in layer.map.outputs]
+    assert [tuple(y.shape) for y in ys] == [
+        (structure.num_entries(p), 2) for p in layer.map.outputs
+    ]
     assert all(g.isfinite().all() for g in gradients(ys, [*x.values(), *layer.parameters()]))
 
 
@@ -287,8 +388,17 @@ def test_an_isolated_node_gets_the_global_term_and_the_bias_only(aggr):
 
 @pytest.mark.parametrize("aggr", [*EVERY, EVERY], ids=[*EVERY, "list"])
 def test_a_key_that_no_entry_contains_reads_zero(aggr):
-    layer = Linear("{i j} -> i, {i j k}", 1, 1, aggr=aggr, bias=False, operations=lambda o: any(map(any, o.overlap)))
-    structure = Structure(7, {"{i j}": torch.tensor([[0], [1]]), "{i j k}": torch.tensor([[4, 0], [5, 2], [6, 3]])})
+    layer = Linear(
+        "{i j} -> i, {i j k}",
+        1,
+        1,
+        aggr=aggr,
+        bias=False,
+        operations=lambda o: any(map(any, o.overlap)),
+    )
+    structure = Structure(
+        7, {"{i j}": torch.tensor([[0], [1]]), "{i j k}": torch.tensor([[4, 0], [5, 2], [6, 3]])}
+    )
     y = layer(torch.full((1, 1), -3.0), structure)
     assert (y["i"][2:] == 0).all()
     assert (y["{i j k}"][0] == 0).all()
@@ -299,7 +409,9 @@ def test_the_spread_of_one_entry_is_zero_with_gradient_zero(text):
     layer = layer_for(text, 1, "std", bias=False)
     [p] = layer.map.inputs
     nodes = torch.tensor([[0], [1]])[: len(p.letters)]
-    structure = Structure(len(p.letters), {str(p): nodes, **({"i": torch.tensor([[0]])} if text == "i -> i" else {})})
+    structure = Structure(
+        len(p.letters), {str(p): nodes, **({"i": torch.tensor([[0]])} if text == "i -> i" else {})}
+    )
     x = torch.randn(1, 2, dtype=torch.float64, requires_grad=True)
     y = layer(x, structure)
     y.sum().backward()
@@ -324,7 +436,9 @@ def test_sums_and_means_are_linear_in_the_features(chosen, aggr, num_nodes, seed
     structure = structure_for(layer.map, num_nodes, seed)
     x, z = (features_for(layer.map, structure, seed + k) for k in (0, 1))
     mixed = outputs(layer({key: 2 * x[key] - 3 * z[key] for key in x}, structure))
-    for y, of_x, of_z in zip(mixed, outputs(layer(x, structure)), outputs(layer(z, structure)), strict=True):
+    for y, of_x, of_z in zip(
+        mixed, outputs(layer(x, structure)), outputs(layer(z, structure)), strict=True
+    ):
         close(y, 2 * of_x - 3 * of_z)
 
 
@@ -363,8 +477,16 @@ def test_the_sum_layer_is_the_weighted_sum_of_its_operator_matrices(text, max_ov
 def by_classes(m: EquivariantMap, k: int) -> tuple[Any, ...]:
     """An operation told by the signatures of its classes, as open and fixed faces have the same."""
     operation = m.operations[k]
-    rows, cols = ([(c.sort, c.faces) for c in place.orbit.classes] for place in (operation.source, operation.target))
-    cells = ((rows[i], cols[j], n) for i, row in enumerate(operation.overlap) for j, n in enumerate(row) if n)
+    rows, cols = (
+        [(c.sort, c.faces) for c in place.orbit.classes]
+        for place in (operation.source, operation.target)
+    )
+    cells = (
+        (rows[i], cols[j], n)
+        for i, row in enumerate(operation.overlap)
+        for j, n in enumerate(row)
+        if n
+    )
     return operation.source.tensor, operation.target.tensor, frozenset(cells)
 
 
@@ -385,7 +507,11 @@ def test_open_faces_of_one_size_have_the_operators_of_fixed_faces_one_by_one(ope
     structure = structure_for(other.map, 5, seed=2, draws=12)
     index = {str(p): structure[str(p)] for p in structure.patterns}
     for p in (p for m in (one.map,) for p in m.inputs + m.outputs if p.is_open):
-        [text] = {str(q) for q in other.map.inputs + other.map.outputs if q.order == p.order and len(q.letters) == size}
+        [text] = {
+            str(q)
+            for q in other.map.inputs + other.map.outputs
+            if q.order == p.order and len(q.letters) == size
+        }
         entries = entries_of(structure, text)
         members = torch.tensor([(v, k) for k, e in enumerate(entries) for _, v in e[-1]]).T
         index[str(p)] = (structure[text][:1], members) if p.fixed_letters else members
@@ -401,7 +527,9 @@ def test_open_faces_of_one_size_have_the_operators_of_fixed_faces_one_by_one(ope
 def test_the_operators_of_open_faces_are_binomials_of_the_overlap():
     layer = Linear("{i ...} -> {i ...}", 1, 1, max_overlap=3)
     faces = [{0, 1, 2, 3}, {1, 2, 3}, {4}, {3, 4}]
-    structure = Structure(5, {"{i ...}": torch.tensor([(v, k) for k, face in enumerate(faces) for v in face]).T})
+    structure = Structure(
+        5, {"{i ...}": torch.tensor([(v, k) for k, face in enumerate(faces) for v in face]).T}
+    )
     for a in range(4):
         expected = [[comb(len(one & other), a) for one in faces] for other in faces]
         assert layer.operator(a, structure).to_dense().tolist() == expected
@@ -416,7 +544,9 @@ def test_ten_million_nodes_give_what_the_few_that_matter_give(text):
     m = EquivariantMap(text)
     layer = Linear(text, 1, 1, dtype=torch.float64)
     small = structure_for(m, few, seed=1, draws=12)
-    places = torch.tensor([0, 1, 2, 4_999_999, 5_000_000, 9_999_996, 9_999_997, 9_999_998, 9_999_999])
+    places = torch.tensor(
+        [0, 1, 2, 4_999_999, 5_000_000, 9_999_996, 9_999_997, 9_999_998, 9_999_999]
+    )
     assert many**4 > 2**63
     large = Structure(many, {str(p): places[small[str(p)]] for p in small.patterns})
     x = features_for(m, small, channels=1)
@@ -427,7 +557,9 @@ def test_ten_million_nodes_give_what_the_few_that_matter_give(text):
 
 @pytest.mark.parametrize("text", ["{i j k l}", "(i j k l)", "[i j k l]"])
 def test_entries_are_found_and_told_apart_among_ten_million_nodes(text):
-    index = torch.tensor([[9_999_999, 0, 3], [9_999_998, 9_999_999, 2], [9_999_997, 1, 1], [9_999_996, 2, 0]])
+    index = torch.tensor(
+        [[9_999_999, 0, 3], [9_999_998, 9_999_999, 2], [9_999_997, 1, 1], [9_999_996, 2, 0]]
+    )
     structure = Structure(10_000_000, {text: index})
     other = index.clone()
     other[3, 1] = 3
@@ -454,7 +586,18 @@ def bits() -> str:
     x = {key: v.float().requires_grad_() for key, v in features_for(layer.map, structure).items()}
     ys = outputs(layer(x, structure))
     found = [*ys, *gradients(ys, [*x.values(), *layer.parameters()])]
-    return " ".join(str(int(v.detach().view(torch.int32).long().mul(torch.arange(v.numel()).view(v.shape) + 1).sum())) for v in found)
+    return " ".join(
+        str(
+            int(
+                v.detach()
+                .view(torch.int32)
+                .long()
+                .mul(torch.arange(v.numel()).view(v.shape) + 1)
+                .sum()
+            )
+        )
+        for v in found
+    )
 
 
 def test_the_same_input_gives_the_same_bits_again():
@@ -469,6 +612,8 @@ def test_the_same_input_gives_the_same_bits_in_another_process():
     finally:
         torch.set_num_threads(threads)
     root = Path(__file__).parents[2]
-    there = subprocess.run([sys.executable, "-c", BITS], cwd=root, capture_output=True, text=True, check=False)
+    there = subprocess.run(
+        [sys.executable, "-c", BITS], cwd=root, capture_output=True, text=True, check=False
+    )
     assert there.stderr == ""
     assert there.stdout.strip() == here

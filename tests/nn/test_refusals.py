@@ -32,21 +32,39 @@ def both(**other: Any) -> dict[str, Any]:
 
 # what is wrong: what was called, and what is said
 MAKING: dict[str, tuple[Callable[[], Any], str]] = {
-    "a map that does not parse": (lambda: Linear("i ->", 1, 1) and Linear("i {j -> i", 1, 1), "this `{` is never closed"),
-    "a map that is no text": (lambda: Linear(None, 1, 1), "a map is written as text, not as NoneType"),
+    "a map that does not parse": (
+        lambda: Linear("i ->", 1, 1) and Linear("i {j -> i", 1, 1),
+        "this `{` is never closed",
+    ),
+    "a map that is no text": (
+        lambda: Linear(None, 1, 1),
+        "a map is written as text, not as NoneType",
+    ),
     "no arrow": (lambda: Linear("i", 1, 1), "->"),
     "one tensor twice on a side": (
         lambda: Linear("i, {i j}, {a b} -> i", 1, 1),
         "`{i j}` stands twice on one side of `i, {i j}, {a b} -> i`: name them, as in `one={i j}, two={i j}`",
     ),
-    "the scalar twice on a side": (lambda: Linear("i -> ,", 1, 1), "`(empty)` stands twice on one side"),
-    "an unknown aggregation": (lambda: Linear(PLAIN, 1, 1, aggr="median"), "no aggregation 'median'; there are: sum, mean, max, min, std"),
-    "an unknown aggregation in a list": (lambda: Linear(PLAIN, 1, 1, aggr=["sum", "avg"]), "no aggregation 'avg'"),
+    "the scalar twice on a side": (
+        lambda: Linear("i -> ,", 1, 1),
+        "`(empty)` stands twice on one side",
+    ),
+    "an unknown aggregation": (
+        lambda: Linear(PLAIN, 1, 1, aggr="median"),
+        "no aggregation 'median'; there are: sum, mean, max, min, std",
+    ),
+    "an unknown aggregation in a list": (
+        lambda: Linear(PLAIN, 1, 1, aggr=["sum", "avg"]),
+        "no aggregation 'avg'",
+    ),
     "one aggregation twice": (
         lambda: Linear(PLAIN, 1, 1, aggr=["sum", "sum"]),
         "aggr is one aggregation or a list of different ones; got ['sum', 'sum']",
     ),
-    "no aggregation": (lambda: Linear(PLAIN, 1, 1, aggr=[]), "aggr is one aggregation or a list of different ones; got []"),
+    "no aggregation": (
+        lambda: Linear(PLAIN, 1, 1, aggr=[]),
+        "aggr is one aggregation or a list of different ones; got []",
+    ),
     "nothing for an aggregation": (lambda: Linear(PLAIN, 1, 1, aggr=None), "aggr"),
     "a number for an aggregation": (lambda: Linear(PLAIN, 1, 1, aggr=5), "aggr"),
     "a list in the list of aggregations": (lambda: Linear(PLAIN, 1, 1, aggr=[["sum"]]), "aggr"),
@@ -59,9 +77,18 @@ MAKING: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Linear(PLAIN, 1.5, 1),
         "in_channels is a number of channels, at least 1, or -1 to take it from the first input; got 1.5",
     ),
-    "no channels out": (lambda: Linear(PLAIN, 1, 0), "out_channels is a number of channels, at least 1; got 0"),
-    "lazy channels out": (lambda: Linear(PLAIN, 1, -1), "out_channels is a number of channels, at least 1; got -1"),
-    "a truth value for channels": (lambda: Linear(PLAIN, 1, True), "out_channels is a number of channels, at least 1; got True"),
+    "no channels out": (
+        lambda: Linear(PLAIN, 1, 0),
+        "out_channels is a number of channels, at least 1; got 0",
+    ),
+    "lazy channels out": (
+        lambda: Linear(PLAIN, 1, -1),
+        "out_channels is a number of channels, at least 1; got -1",
+    ),
+    "a truth value for channels": (
+        lambda: Linear(PLAIN, 1, True),
+        "out_channels is a number of channels, at least 1; got True",
+    ),
     "channels for a tensor that is not there": (
         lambda: Linear(PLAIN, {"i": 1, "j k": 1}, 1),
         "in_channels has no tensor 'j k'; there are: 'i'",
@@ -74,7 +101,10 @@ MAKING: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Linear(BOTH, {"i": 1}, 1),
         "in_channels has no value for '(i j)': give one for each tensor, or one number for all",
     ),
-    "an output without channels": (lambda: Linear("i -> i, (i j)", 1, {"i": 1}), "out_channels has no value for '(i j)'"),
+    "an output without channels": (
+        lambda: Linear("i -> i, (i j)", 1, {"i": 1}),
+        "out_channels has no value for '(i j)'",
+    ),
     "a predicate that keeps nothing": (
         lambda: Linear(PLAIN, 1, 1, operations=lambda o: False),
         "operations= keeps none of the 2 operations of `i -> i`: the layer would be constant",
@@ -84,18 +114,33 @@ MAKING: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Linear("{i ...} -> i", 1, 1, max_overlap=-1),
         "max_overlap is a number of matched nodes, 0 to 64; got -1",
     ),
-    "operations without end": (lambda: Linear("a b c d e f g h -> a b c d e f g h", 1, 1), "operations, more than"),
+    "operations without end": (
+        lambda: Linear("a b c d e f g h -> a b c d e f g h", 1, 1),
+        "operations, more than",
+    ),
 }
 
 CALLING: dict[str, tuple[Callable[[], Any], str]] = {
-    "no structure": (lambda: Linear(PLAIN, 2, 2)(x(), None), "the second argument is a Structure; got NoneType. Call layer(x, structure)"),
-    "structure and features exchanged": (lambda: Linear(PLAIN, 2, 2)(graph(), x()), "the second argument is a Structure; got Tensor"),
+    "no structure": (
+        lambda: Linear(PLAIN, 2, 2)(x(), None),
+        "the second argument is a Structure; got NoneType. Call layer(x, structure)",
+    ),
+    "structure and features exchanged": (
+        lambda: Linear(PLAIN, 2, 2)(graph(), x()),
+        "the second argument is a Structure; got Tensor",
+    ),
     "one tensor where there are two": (
         lambda: Linear(BOTH, 2, 2)(x(), graph()),
         "the input has 2 tensors: pass a dict with the keys 'i', '(i j)'; got Tensor",
     ),
-    "a list where there are two": (lambda: Linear(BOTH, 2, 2)([x(), x(2)], graph()), "pass a dict with the keys 'i', '(i j)'; got list"),
-    "a tensor that is missing": (lambda: Linear(BOTH, 2, 2)({"i": x()}, graph()), "the input has no value for '(i j)'"),
+    "a list where there are two": (
+        lambda: Linear(BOTH, 2, 2)([x(), x(2)], graph()),
+        "pass a dict with the keys 'i', '(i j)'; got list",
+    ),
+    "a tensor that is missing": (
+        lambda: Linear(BOTH, 2, 2)({"i": x()}, graph()),
+        "the input has no value for '(i j)'",
+    ),
     "a tensor too many": (
         lambda: Linear(BOTH, 2, 2)(both(**{"{i j}": x()}), graph()),
         "the input has no tensor '{i j}'; there are: 'i', '(i j)'",
@@ -109,14 +154,26 @@ CALLING: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Linear(BOTH, 2, 2)({"i": x(), "edge=(i j)": x(2)}, graph()),
         "the input has no tensor 'edge=(i j)'",
     ),
-    "an array of numpy": (lambda: Linear(PLAIN, 2, 2)(np.zeros((4, 2)), graph()), "the features of `i` must be a tensor; got ndarray"),
-    "a list of numbers": (lambda: Linear(PLAIN, 2, 2)([[0.0, 0.0]] * 4, graph()), "the features of `i` must be a tensor; got list"),
+    "an array of numpy": (
+        lambda: Linear(PLAIN, 2, 2)(np.zeros((4, 2)), graph()),
+        "the features of `i` must be a tensor; got ndarray",
+    ),
+    "a list of numbers": (
+        lambda: Linear(PLAIN, 2, 2)([[0.0, 0.0]] * 4, graph()),
+        "the features of `i` must be a tensor; got list",
+    ),
     "integers": (
         lambda: Linear(PLAIN, 2, 2)(x(dtype=torch.long), graph()),
         "the features of `i` must be of a floating type; got int64. Convert them with `.float()`",
     ),
-    "truth values": (lambda: Linear(PLAIN, 2, 2)(x(dtype=torch.bool), graph()), "must be of a floating type; got bool"),
-    "complex numbers": (lambda: Linear(PLAIN, 2, 2)(x(dtype=torch.complex64), graph()), "must be of a floating type; got complex64"),
+    "truth values": (
+        lambda: Linear(PLAIN, 2, 2)(x(dtype=torch.bool), graph()),
+        "must be of a floating type; got bool",
+    ),
+    "complex numbers": (
+        lambda: Linear(PLAIN, 2, 2)(x(dtype=torch.complex64), graph()),
+        "must be of a floating type; got complex64",
+    ),
     "one axis": (
         lambda: Linear(PLAIN, 1, 2)(torch.zeros(4), graph()),
         "the features of `i` must have shape [entries, channels]; got [4]. For one channel use x[:, None]",
@@ -129,7 +186,10 @@ CALLING: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Linear(PLAIN, 2, 2)(x(3), graph()),
         "the features of `i` must have 4 rows, one for each entry of the structure; got 3",
     ),
-    "a row too many": (lambda: Linear(BOTH, 2, 2)(both(**{"(i j)": x(3)}), graph()), "the features of `(i j)` must have 2 rows"),
+    "a row too many": (
+        lambda: Linear(BOTH, 2, 2)(both(**{"(i j)": x(3)}), graph()),
+        "the features of `(i j)` must have 2 rows",
+    ),
     "a channel too many": (
         lambda: Linear(PLAIN, 2, 2)(x(4, 3), graph()),
         "the features of `i` must have 2 channels, as the layer was made for; got 3",
@@ -150,7 +210,10 @@ CALLING: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Linear("{i j} -> i", 2, 2)(x(), graph()),
         "no index for `{i j}` here; there are: `(i j)`. Add it with `with_index`",
     ),
-    "an output pattern without index": (lambda: Linear("i -> {i j}", 2, 2)(x(), graph()), "no index for `{i j}` here"),
+    "an output pattern without index": (
+        lambda: Linear("i -> {i j}", 2, 2)(x(), graph()),
+        "no index for `{i j}` here",
+    ),
     "a name that the structure does not know": (
         lambda: Linear("edge=(i j) -> i", 2, 2)(x(2), graph()),
         "There is `(i j)`, but a name means one tensor",
@@ -159,10 +222,22 @@ CALLING: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Linear("u:user -> u:user", 2, 2)(x(), graph()),
         "`u:user` needs nodes of sort `user`; this structure has `node`",
     ),
-    "an output sort that is missing": (lambda: Linear("i -> u:user", 2, 2)(x(), graph()), "needs nodes of sort `user`"),
-    "a plan without index": (lambda: Linear("i -> {i j}", 2, 2).plan(graph()), "no index for `{i j}` here"),
-    "an operator without index": (lambda: Linear("i -> {i j}", 2, 2).operator(0, graph()), "no index for `{i j}` here"),
-    "calibrating on bad features": (lambda: Linear(PLAIN, 2, 2).calibrate(x(3), graph()), "must have 4 rows"),
+    "an output sort that is missing": (
+        lambda: Linear("i -> u:user", 2, 2)(x(), graph()),
+        "needs nodes of sort `user`",
+    ),
+    "a plan without index": (
+        lambda: Linear("i -> {i j}", 2, 2).plan(graph()),
+        "no index for `{i j}` here",
+    ),
+    "an operator without index": (
+        lambda: Linear("i -> {i j}", 2, 2).operator(0, graph()),
+        "no index for `{i j}` here",
+    ),
+    "calibrating on bad features": (
+        lambda: Linear(PLAIN, 2, 2).calibrate(x(3), graph()),
+        "must have 4 rows",
+    ),
 }
 
 DENSE: dict[str, tuple[Callable[[], Any], str]] = {
@@ -178,8 +253,14 @@ DENSE: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Linear("i j -> i", 1, 1).dense(torch.zeros(3, 3, 1)),
         "the dense tensor of `i j` must have 4 axes, [batch, i, j, channels]; got [3, 3, 1]",
     ),
-    "no tensor": (lambda: Linear("i j -> i", 1, 1).dense([[0.0]]), "must have 4 axes, [batch, i, j, channels]; got list"),
-    "a channel too many": (lambda: Linear(PLAIN, 1, 1).dense(torch.zeros(1, 3, 2)), "the dense tensor of `i` must have 1 channels; got 2"),
+    "no tensor": (
+        lambda: Linear("i j -> i", 1, 1).dense([[0.0]]),
+        "must have 4 axes, [batch, i, j, channels]; got list",
+    ),
+    "a channel too many": (
+        lambda: Linear(PLAIN, 1, 1).dense(torch.zeros(1, 3, 2)),
+        "the dense tensor of `i` must have 1 channels; got 2",
+    ),
     "axes of different length": (
         lambda: Linear("i j -> i", 1, 1).dense(torch.zeros(1, 3, 4, 1)),
         "the dense tensor of `i j` has 4 nodes on the axis of `j`, but there are 3 of sort `node`",
@@ -192,28 +273,66 @@ DENSE: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Linear(" -> i", 1, 1).dense(torch.zeros(1, 1)),
         "no input of ` -> i` tells the number of nodes of sort `node`: give num_nodes",
     ),
-    "a negative number of nodes": (lambda: Linear(" -> i", 1, 1).dense(torch.zeros(1, 1), -1), "num_nodes"),
+    "a negative number of nodes": (
+        lambda: Linear(" -> i", 1, 1).dense(torch.zeros(1, 1), -1),
+        "num_nodes",
+    ),
     "half a node": (lambda: Linear(" -> i", 1, 1).dense(torch.zeros(1, 1), 2.5), "num_nodes"),
     "batches of different length": (
-        lambda: Linear("i, i j -> i", 1, 1).dense({"i": torch.zeros(2, 3, 1), "i j": torch.zeros(1, 3, 3, 1)}),
+        lambda: Linear("i, i j -> i", 1, 1).dense(
+            {"i": torch.zeros(2, 3, 1), "i j": torch.zeros(1, 3, 3, 1)}
+        ),
         "batch",
     ),
-    "another type": (lambda: Linear(PLAIN, 1, 1).dense(torch.zeros(1, 3, 1, dtype=torch.float64)), "torch.float64"),
-    "integers": (lambda: Linear(PLAIN, 1, 1).dense(torch.zeros(1, 3, 1, dtype=torch.long)), "floating type"),
+    "another type": (
+        lambda: Linear(PLAIN, 1, 1).dense(torch.zeros(1, 3, 1, dtype=torch.float64)),
+        "torch.float64",
+    ),
+    "integers": (
+        lambda: Linear(PLAIN, 1, 1).dense(torch.zeros(1, 3, 1, dtype=torch.long)),
+        "floating type",
+    ),
 }
 
 AROUND: dict[str, tuple[Callable[[], Any], str]] = {
-    "an activation that is no function": (lambda: Activation(3), "an activation is a function of a tensor, such as torch.relu; got 3"),
-    "a norm of no channels": (lambda: BatchNorm("i", 0), "channels is a number of channels, at least 1; got 0"),
-    "a norm of a tensor without channels": (lambda: LayerNorm("i, (i j)", {"i": 2}), "channels has no value for '(i j)'"),
-    "a norm of one tensor twice": (lambda: BatchNorm("i, j", 2), "`i` stands twice on one side of `i, j`"),
+    "an activation that is no function": (
+        lambda: Activation(3),
+        "an activation is a function of a tensor, such as torch.relu; got 3",
+    ),
+    "a norm of no channels": (
+        lambda: BatchNorm("i", 0),
+        "channels is a number of channels, at least 1; got 0",
+    ),
+    "a norm of a tensor without channels": (
+        lambda: LayerNorm("i, (i j)", {"i": 2}),
+        "channels has no value for '(i j)'",
+    ),
+    "a norm of one tensor twice": (
+        lambda: BatchNorm("i, j", 2),
+        "`i` stands twice on one side of `i, j`",
+    ),
     "a norm of a map": (lambda: LayerNorm("i -> i", 2), "a second `->`"),
-    "a norm of rows that do not fit": (lambda: BatchNorm("i", 2)(x(3), graph()), "must have 4 rows"),
-    "a norm of channels that do not fit": (lambda: LayerNorm("i", 2)(x(4, 3), graph()), "must have 2 channels"),
-    "a norm of one tensor where there are two": (lambda: LayerNorm("i, (i j)", 2)(x(), graph()), "the input has 2 tensors"),
-    "a readout of an unknown aggregation": (lambda: Readout("i", "median"), "no aggregation 'median'"),
+    "a norm of rows that do not fit": (
+        lambda: BatchNorm("i", 2)(x(3), graph()),
+        "must have 4 rows",
+    ),
+    "a norm of channels that do not fit": (
+        lambda: LayerNorm("i", 2)(x(4, 3), graph()),
+        "must have 2 channels",
+    ),
+    "a norm of one tensor where there are two": (
+        lambda: LayerNorm("i, (i j)", 2)(x(), graph()),
+        "the input has 2 tensors",
+    ),
+    "a readout of an unknown aggregation": (
+        lambda: Readout("i", "median"),
+        "no aggregation 'median'",
+    ),
     "a readout of rows that do not fit": (lambda: Readout("i")(x(3), graph()), "must have 4 rows"),
-    "a readout of unknown channels": (lambda: Readout("i, (i j)").out_channels({"i": 2}), "channels has no value for '(i j)'"),
+    "a readout of unknown channels": (
+        lambda: Readout("i, (i j)").out_channels({"i": 2}),
+        "channels has no value for '(i j)'",
+    ),
     "a residual of another shape": (
         lambda: Residual(Linear(PLAIN, 2, 3))(x(), graph()),
         "a residual needs equal shapes for 'the tensor'; got [4, 2] and [4, 3]",
@@ -242,7 +361,12 @@ AROUND: dict[str, tuple[Callable[[], Any], str]] = {
 
 ALL = {
     f"{kind}: {name}": case
-    for kind, cases in {"making": MAKING, "calling": CALLING, "dense": DENSE, "around": AROUND}.items()
+    for kind, cases in {
+        "making": MAKING,
+        "calling": CALLING,
+        "dense": DENSE,
+        "around": AROUND,
+    }.items()
     for name, case in cases.items()
 }
 
@@ -275,7 +399,12 @@ def test_a_code_of_no_columns_is_refused():
 
 
 def test_random_structures_have_lone_open_faces_only():
-    with pytest.raises(IncidenceError, match=re.escape("random structures have lone open faces, such as `{i ...}`; `i {i ...}` has more")):
+    with pytest.raises(
+        IncidenceError,
+        match=re.escape(
+            "random structures have lone open faces, such as `{i ...}`; `i {i ...}` has more"
+        ),
+    ):
         inc.testing.random_structure(3, ["i {i ...}"])
 
 
@@ -291,7 +420,9 @@ def test_a_layer_elsewhere_is_refused_and_computes_nothing(aggr, is_known):
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
-@pytest.mark.parametrize("change", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr], ids=["coo", "csr"])
+@pytest.mark.parametrize(
+    "change", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr], ids=["coo", "csr"]
+)
 def test_sparse_features_are_refused_after_a_good_call_too(change):
     structure, x = Structure(3, {"(i j)": [[0, 1], [1, 2]]}), torch.ones(2, 3)
     layer = Linear("(i j) -> (i j)", 3, 2)

@@ -15,7 +15,11 @@ EDGES = torch.tensor([[0, 2], [1, 3]])
 
 def test_evaluating_in_inference_mode_leaves_a_structure_fit_for_training():
     s = Structure(4, {"{i j}": EDGES, "i j": EDGES})
-    net = Sequential(Linear("i -> i, {i j}, i j", 2, 4), inc.nn.BatchNorm("i, {i j}, i j", 4), Linear("i, {i j}, i j -> i j", 4, 1))
+    net = Sequential(
+        Linear("i -> i, {i j}, i j", 2, 4),
+        inc.nn.BatchNorm("i, {i j}, i j", 4),
+        Linear("i, {i j}, i j -> i j", 4, 1),
+    )
     net.append(inc.nn.Readout("i j", ["sum", "max"]))
     x = torch.randn(4, 2, requires_grad=True)
     with torch.inference_mode():
@@ -36,7 +40,11 @@ def test_what_is_not_finite_stays_where_it_is_read():
 @pytest.mark.parametrize("wrong", [None, 3, torch.zeros(2), {}], ids=str)
 def test_what_is_no_structure_is_refused(wrong):
     layer = Linear("i -> i", 1, 1)
-    for call in (lambda: layer(torch.ones(2, 1), wrong), lambda: layer.plan(wrong), lambda: layer.operator(0, wrong)):
+    for call in (
+        lambda: layer(torch.ones(2, 1), wrong),
+        lambda: layer.plan(wrong),
+        lambda: layer.operator(0, wrong),
+    ):
         with pytest.raises(IncidenceError, match="the second argument is a Structure"):
             call()
 
@@ -86,7 +94,11 @@ def test_a_traced_layer_follows_autocast():
     layer.plan(s)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     with torch.autocast("cpu", torch.bfloat16):
-        assert compiled(torch.ones(2, 1), s).dtype == layer(torch.ones(2, 1), s).dtype == torch.bfloat16
+        assert (
+            compiled(torch.ones(2, 1), s).dtype
+            == layer(torch.ones(2, 1), s).dtype
+            == torch.bfloat16
+        )
 
 
 class Doubles(torch.nn.Module):
@@ -122,9 +134,18 @@ def test_few_entries_among_very_many_nodes_are_a_small_structure():
 
 REFUSED = {
     "no aggregation": (lambda: Linear("i -> i", 1, 1, aggr=None), "aggr is one of"),
-    "operations that there are not": (lambda: Linear("i -> i", 1, 1, operations=[2]), "numbers from 0 to 1 or formulas.*got 2"),
-    "parameters of integers": (lambda: Linear("i -> i", 1, 1, dtype=torch.long), "parameters of a floating type"),
-    "an operation that is not there": (lambda: Linear("i -> i", 1, 1).operator(99, Structure(2)), "operations are numbered 0 to 1; got 99"),
+    "operations that there are not": (
+        lambda: Linear("i -> i", 1, 1, operations=[2]),
+        "numbers from 0 to 1 or formulas.*got 2",
+    ),
+    "parameters of integers": (
+        lambda: Linear("i -> i", 1, 1, dtype=torch.long),
+        "parameters of a floating type",
+    ),
+    "an operation that is not there": (
+        lambda: Linear("i -> i", 1, 1).operator(99, Structure(2)),
+        "operations are numbered 0 to 1; got 99",
+    ),
     "max_overlap beside a map": (
         lambda: Linear(inc.EquivariantMap("{i ...} -> i"), 1, 1, max_overlap=2),
         "the map has max_overlap=1, and 2 is given",
@@ -135,10 +156,22 @@ REFUSED = {
         "2 incidences cannot make 1,000,000,000,001 faces",
     ),
     "an index without values": (lambda: Structure(3, {"(i j)": EDGES.to("meta")}), "meta device"),
-    "a sparse index": (lambda: Structure(3, {"i j": torch.eye(3).long().to_sparse()}), "must be a dense tensor"),
-    "sparse features": (lambda: Linear("i -> i", 3, 1)(torch.eye(3).to_sparse(), Structure(3)), "must be a dense tensor"),
-    "no channels": (lambda: Linear("i -> i", -1, 1)(torch.zeros(3, 0), Structure(3)), "have no channels"),
-    "a norm of another type": (lambda: inc.nn.LayerNorm("i", 2)(torch.zeros(3, 2).double(), Structure(3)), "the norm is torch.float32"),
+    "a sparse index": (
+        lambda: Structure(3, {"i j": torch.eye(3).long().to_sparse()}),
+        "must be a dense tensor",
+    ),
+    "sparse features": (
+        lambda: Linear("i -> i", 3, 1)(torch.eye(3).to_sparse(), Structure(3)),
+        "must be a dense tensor",
+    ),
+    "no channels": (
+        lambda: Linear("i -> i", -1, 1)(torch.zeros(3, 0), Structure(3)),
+        "have no channels",
+    ),
+    "a norm of another type": (
+        lambda: inc.nn.LayerNorm("i", 2)(torch.zeros(3, 2).double(), Structure(3)),
+        "the norm is torch.float32",
+    ),
 }
 
 
@@ -153,10 +186,14 @@ def only_global(operation) -> bool:
 
 
 @pytest.mark.parametrize("aggr", ["max", "min"])
-@pytest.mark.parametrize("values", [[1.0, float("nan"), 3.0], [float("nan")] * 3, [float("inf"), 1.0, float("-inf")]])
+@pytest.mark.parametrize(
+    "values", [[1.0, float("nan"), 3.0], [float("nan")] * 3, [float("inf"), 1.0, float("-inf")]]
+)
 def test_what_is_not_a_number_shows_in_an_extremum_alone_as_in_a_batch(aggr, values):
     path = Structure(5, {"{i j}": [[0, 1, 2], [1, 2, 3]]})
-    layer = Linear("{i j} -> i", 1, 1, aggr=aggr, bias=False, operations=only_global, dtype=torch.float64)
+    layer = Linear(
+        "{i j} -> i", 1, 1, aggr=aggr, bias=False, operations=only_global, dtype=torch.float64
+    )
     torch.nn.init.ones_(layer.weight)
     x = torch.tensor(values, dtype=torch.float64)[:, None]
     expected = x.amax() if aggr == "max" else x.amin()
@@ -178,15 +215,21 @@ def test_the_deviation_of_equal_values_is_0_with_gradient_0(dtype, value, count)
 
 
 @pytest.mark.parametrize(
-    ("aggr", "scale", "expected"), [("mean", 1.0, 1.0), ("sum", 0.9, 40352.0), ("std", 300.0, 300.0), ("std", 1e-4, 1e-4)]
+    ("aggr", "scale", "expected"),
+    [("mean", 1.0, 1.0), ("sum", 0.9, 40352.0), ("std", 300.0, 300.0), ("std", 1e-4, 1e-4)],
 )
 def test_half_precision_overflows_only_where_the_result_does(aggr, scale, expected):
     complete = Structure.complete(300, ["{i j}"])
     layer = Linear("{i j} -> ", 1, 1, aggr=aggr, bias=False, dtype=torch.float16)
     torch.nn.init.ones_(layer.weight)
-    spread = torch.ones(44850, 1) if aggr != "std" else torch.tensor([1.0, -1.0]).repeat(22425)[:, None]
+    spread = (
+        torch.ones(44850, 1) if aggr != "std" else torch.tensor([1.0, -1.0]).repeat(22425)[:, None]
+    )
     x = (spread * scale).half()
-    for found in (layer(x, complete), layer(torch.cat([x, x]), inc.collate([complete, complete]))[:1]):
+    for found in (
+        layer(x, complete),
+        layer(torch.cat([x, x]), inc.collate([complete, complete]))[:1],
+    ):
         torch.testing.assert_close(found.float(), torch.tensor([[expected]]), rtol=2e-3, atol=0)
 
 
@@ -201,7 +244,9 @@ def test_a_layer_that_met_many_structures_stays_small():
     layer = Linear("(i j k) -> (i j k)", 1, 1)
     before = len(pickle.dumps(layer))
     for seed in range(80):
-        s = inc.testing.random_structure(4, ["(i j k)"], density=0.2 + seed / 200, generator=torch.Generator().manual_seed(seed))
+        s = inc.testing.random_structure(
+            4, ["(i j k)"], density=0.2 + seed / 200, generator=torch.Generator().manual_seed(seed)
+        )
         layer(torch.ones(s.num_entries("(i j k)"), 1), s)
     assert len(layer._weight_layout._products) == 1
     assert len(pickle.dumps(layer)) == before

@@ -32,10 +32,16 @@ GROUPED = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{case['pattern']} over {case['over']}" for case in CASES])
+@pytest.mark.parametrize(
+    "case", CASES, ids=[f"{case['pattern']} over {case['over']}" for case in CASES]
+)
 def test_the_vectors_are_met(case):
-    structure = collate([Structure(part["num_nodes"], part["index"]) for part in case["structures"]])
-    y = softmax(torch.tensor(case["w"], dtype=torch.float64).log(), case["pattern"], case["over"], structure)
+    structure = collate(
+        [Structure(part["num_nodes"], part["index"]) for part in case["structures"]]
+    )
+    y = softmax(
+        torch.tensor(case["w"], dtype=torch.float64).log(), case["pattern"], case["over"], structure
+    )
     expected = [[float(Fraction(*value)) for value in row] for row in case["y"]]
     torch.testing.assert_close(y, torch.tensor(expected, dtype=torch.float64))
 
@@ -44,7 +50,9 @@ def test_the_vectors_are_met(case):
 def test_a_softmax_shares_among_the_entries_with_one_key(pattern, over):
     parts = [random_structure(n, [pattern], seed=n, draws=9) for n in (5, 0, 4)]
     xs = [torch.randn(part.num_entries(pattern), 2, dtype=torch.float64) for part in parts]
-    expected = torch.cat([softmax_by_definition(x, pattern, over, part) for x, part in zip(xs, parts, strict=True)])
+    expected = torch.cat(
+        [softmax_by_definition(x, pattern, over, part) for x, part in zip(xs, parts, strict=True)]
+    )
     torch.testing.assert_close(softmax(torch.cat(xs), pattern, over, collate(parts)), expected)
     for part, x in zip(parts, xs, strict=True):
         softmax(x, pattern, over, part)  # leaves plans, which the next batch is made of
@@ -76,12 +84,19 @@ def test_nothing_has_no_shares():
 
 
 @pytest.mark.parametrize(
-    "case", [r for r in VECTORS["refused"] if r["kind"] == "softmax"], ids=lambda case: f"{case['pattern']}, {case['over']}"
+    "case",
+    [r for r in VECTORS["refused"] if r["kind"] == "softmax"],
+    ids=lambda case: f"{case['pattern']}, {case['over']}",
 )
 def test_the_refused_vectors_are_refused(case):
     structure = Structure(**VECTORS["refused_on"])
     with pytest.raises(IncidenceError):
-        softmax(torch.ones(structure.num_entries(case["pattern"]), 1), case["pattern"], case["over"], structure)
+        softmax(
+            torch.ones(structure.num_entries(case["pattern"]), 1),
+            case["pattern"],
+            case["over"],
+            structure,
+        )
 
 
 S = Structure(3, {"(i j)": [[0, 1], [1, 2]]})
@@ -104,5 +119,8 @@ def test_what_does_not_fit_is_refused_with_a_sentence(x, pattern, structure, mes
 
 
 def test_letters_are_told_as_text():
-    with pytest.raises(IncidenceError, match="over= is the letters to sum over as text, such as 'j' or 'i j'; got 3"):
+    with pytest.raises(
+        IncidenceError,
+        match="over= is the letters to sum over as text, such as 'j' or 'i j'; got 3",
+    ):
         softmax(torch.ones(2, 1), "(i j)", 3, S)

@@ -85,7 +85,11 @@ MAPS = [
     "state=, {i j} -> state=, i",
 ]
 
-SIZES = [*({"node": n, "a": n, "b": n, "user": n, "movie": n} for n in (1, 2, 3, 4, 5)), {"a": 2, "b": 3}, {"a": 4, "b": 1}]
+SIZES = [
+    *({"node": n, "a": n, "b": n, "user": n, "movie": n} for n in (1, 2, 3, 4, 5)),
+    {"a": 2, "b": 3},
+    {"a": 4, "b": 1},
+]
 MAX_WORK = 1_000_000  # numbers in all operators of a map
 
 
@@ -106,13 +110,23 @@ def cases() -> list:
     for text in MAPS:
         m = EquivariantMap(text)
         for sizes in SIZES:
-            counts = {sort: sizes[sort] for sort in m.sorts if sort in sizes} or {"node": sizes.get("node", 0)}
+            counts = {sort: sizes[sort] for sort in m.sorts if sort in sizes} or {
+                "node": sizes.get("node", 0)
+            }
             uneven = len(set(sizes.values())) > 1
             if set(m.sorts) - set(counts) or (uneven and len(m.sorts) < 2):
                 continue
-            work = len(m.operations) * prod(sum(num_entries(p, counts) for p in side) for side in (m.inputs, m.outputs))
+            work = len(m.operations) * prod(
+                sum(num_entries(p, counts) for p in side) for side in (m.inputs, m.outputs)
+            )
             if work <= MAX_WORK:
-                found.append(pytest.param(text, tuple(counts.items()), id=f"{text}-{','.join(map(str, counts.values()))}"))
+                found.append(
+                    pytest.param(
+                        text,
+                        tuple(counts.items()),
+                        id=f"{text}-{','.join(map(str, counts.values()))}",
+                    )
+                )
     return found
 
 
@@ -120,11 +134,17 @@ CASES = cases()
 
 
 @cache
-def operators(text: str, sizes: tuple[tuple[str, int], ...]) -> tuple[EquivariantMap, Structure, list[torch.Tensor]]:
+def operators(
+    text: str, sizes: tuple[tuple[str, int], ...]
+) -> tuple[EquivariantMap, Structure, list[torch.Tensor]]:
     layer = Linear(text, 1, 1)
     patterns = [p for p in dict.fromkeys(layer.map.inputs + layer.map.outputs) if p.faces]
     structure = Structure.complete(dict(sizes), patterns)
-    return layer.map, structure, [layer.operator(k, structure).to_dense() for k in range(len(layer.map.operations))]
+    return (
+        layer.map,
+        structure,
+        [layer.operator(k, structure).to_dense() for k in range(len(layer.map.operations))],
+    )
 
 
 def dimension_at(m: EquivariantMap, sizes: tuple[tuple[str, int], ...]) -> int:
@@ -142,7 +162,9 @@ def test_the_rank_of_the_operators_is_the_exact_dimension(text, sizes):
                 for operation, matrix in zip(m.operations, matrices, strict=True)
                 if (operation.source.tensor, operation.target.tensor) == (s, t)
             ]
-            different = torch.stack(of_pair).unique(dim=1) if of_pair[0].numel() else torch.zeros(1, 1)
+            different = (
+                torch.stack(of_pair).unique(dim=1) if of_pair[0].numel() else torch.zeros(1, 1)
+            )
             rank += int(torch.linalg.matrix_rank(different))
     assert rank == dimension_at(m, sizes)
 
@@ -154,7 +176,9 @@ def raw(pattern: Pattern) -> brute_force.RawPattern:
 def exchanged(pattern: Pattern, listed: list[Entry], g: dict) -> torch.Tensor:
     """The row of every relabelled entry."""
     row_of = {entry: row for row, entry in enumerate(listed)}
-    return torch.tensor([row_of[brute_force.relabelled(e, raw(pattern), g)] for e in listed], dtype=torch.long)
+    return torch.tensor(
+        [row_of[brute_force.relabelled(e, raw(pattern), g)] for e in listed], dtype=torch.long
+    )
 
 
 @pytest.mark.parametrize(("text", "sizes"), CASES)
@@ -164,22 +188,36 @@ def test_every_operator_commutes_with_relabelling_of_nodes(text, sizes):
     for g in brute_force.generators(dict(sizes)):
         moved = {p: exchanged(p, entries, g) for p, entries in listed.items()}
         for k, (operation, matrix) in enumerate(zip(m.operations, matrices, strict=True)):
-            rows, cols = moved[m.outputs[operation.target.tensor]], moved[m.inputs[operation.source.tensor]]
+            rows, cols = (
+                moved[m.outputs[operation.target.tensor]],
+                moved[m.inputs[operation.source.tensor]],
+            )
             assert torch.equal(matrix[rows][:, cols], matrix), f"operation {k}: {operation.overlap}"
 
 
-@pytest.mark.parametrize(("text", "sizes"), [c for c in CASES if all(n == 3 for _, n in c.values[1])])
+@pytest.mark.parametrize(
+    ("text", "sizes"), [c for c in CASES if all(n == 3 for _, n in c.values[1])]
+)
 def test_every_operator_has_the_entries_of_the_definition(text, sizes):
     """B_A(y, x) is the product of the binomials C(|X_i n Y_j|, a_ij)."""
     m, structure, matrices = operators(text, sizes)
-    sets = {p: [class_sets(e, p) for e in entries_of(structure, str(p))] for p in m.inputs + m.outputs}
+    sets = {
+        p: [class_sets(e, p) for e in entries_of(structure, str(p))] for p in m.inputs + m.outputs
+    }
     for operation, matrix in zip(m.operations, matrices, strict=True):
         sides = []
         for place, patterns in ((operation.source, m.inputs), (operation.target, m.outputs)):
             keys = [(c.sort, c.faces) for c in place.orbit.classes]
             sizes_of = {(c.sort, c.faces): c.size for c in place.orbit.classes}
             found = sets[patterns[place.tensor]]
-            sides.append([[x[key] for key in keys] if {k: len(v) for k, v in x.items()} == sizes_of else None for x in found])
+            sides.append(
+                [
+                    [x[key] for key in keys]
+                    if {k: len(v) for k, v in x.items()} == sizes_of
+                    else None
+                    for x in found
+                ]
+            )
         expected = [[value(x, y, operation.overlap) for x in sides[0]] for y in sides[1]]
         assert matrix.tolist() == expected
 
@@ -187,10 +225,16 @@ def test_every_operator_has_the_entries_of_the_definition(text, sizes):
 def value(x: list | None, y: list | None, overlap: tuple) -> int:
     if x is None or y is None:
         return 0
-    return prod(comb(len(one & other), overlap[i][j]) for i, one in enumerate(x) for j, other in enumerate(y))
+    return prod(
+        comb(len(one & other), overlap[i][j])
+        for i, one in enumerate(x)
+        for j, other in enumerate(y)
+    )
 
 
-PATTERNS = dict.fromkeys(str(p.unnamed()) for m in map(EquivariantMap, MAPS) for p in m.inputs + m.outputs)
+PATTERNS = dict.fromkeys(
+    str(p.unnamed()) for m in map(EquivariantMap, MAPS) for p in m.inputs + m.outputs
+)
 
 
 @pytest.mark.parametrize("text", PATTERNS)

@@ -36,14 +36,18 @@ def example(text: str, num_nodes: int) -> tuple[list[Tensor], Structure]:
     structure = structure.with_index({"i j": Structure.complete(num_nodes, "i j")["i j"]})
     plan_einsum(text, structure)
     shapes = [(structure.num_entries(operand), 3) for operand in operands]
-    return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes], structure
+    return [
+        torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes
+    ], structure
 
 
 def assert_same(function, traced, xs: list[Tensor], structure: Structure) -> None:
     found, expected = traced(*xs, structure), function(*xs, structure)
     torch.testing.assert_close(found, expected)
     weight = torch.randn_like(expected)
-    torch.testing.assert_close(torch.autograd.grad(found, xs, weight), torch.autograd.grad(expected, xs, weight))
+    torch.testing.assert_close(
+        torch.autograd.grad(found, xs, weight), torch.autograd.grad(expected, xs, weight)
+    )
 
 
 @pytest.mark.parametrize("text", PRODUCTS)
@@ -89,8 +93,13 @@ def test_sizes_that_change_do_not_compile_again_and_again(way, monkeypatch):
 
 def test_tracing_without_a_plan_says_what_to_do():
     s = Structure(3, {"(i j)": [[0, 1], [1, 2]]})
-    compiled = torch.compile(lambda x, s: einsum("(i j) -> i", x, s), fullgraph=True, backend="aot_eager")
-    with pytest.raises(IncidenceError, match=r"^call layer\.plan\(structure\), or net\.plan\(structure\), before tracing"):
+    compiled = torch.compile(
+        lambda x, s: einsum("(i j) -> i", x, s), fullgraph=True, backend="aot_eager"
+    )
+    with pytest.raises(
+        IncidenceError,
+        match=r"^call layer\.plan\(structure\), or net\.plan\(structure\), before tracing",
+    ):
         compiled(torch.ones(2, 1), s)
 
 
@@ -98,9 +107,19 @@ def test_values_that_a_compiled_graph_was_not_planned_for_are_refused():
     s = Structure(3, {"(i j)": [[0, 1], [1, 2]]})
     plan_einsum("(i j), j -> i", s)
     plan_softmax("(i j)", "j", s)
-    product = torch.compile(lambda x, y, s: einsum("(i j), j -> i", x, y, s), fullgraph=True, backend="aot_eager")
-    with pytest.raises(IncidenceError, match=r"features must have shape \[3, channels\], a row for each entry; got \[2, 4\]"):
+    product = torch.compile(
+        lambda x, y, s: einsum("(i j), j -> i", x, y, s), fullgraph=True, backend="aot_eager"
+    )
+    with pytest.raises(
+        IncidenceError,
+        match=r"features must have shape \[3, channels\], a row for each entry; got \[2, 4\]",
+    ):
         product(torch.ones(2, 4), torch.ones(2, 4), s)
-    shares = torch.compile(lambda x, s: softmax(x, "(i j)", "j", s), fullgraph=True, backend="aot_eager")
-    with pytest.raises(IncidenceError, match=r"features must have shape \[2, channels\], a row for each entry; got \[3, 4\]"):
+    shares = torch.compile(
+        lambda x, s: softmax(x, "(i j)", "j", s), fullgraph=True, backend="aot_eager"
+    )
+    with pytest.raises(
+        IncidenceError,
+        match=r"features must have shape \[2, channels\], a row for each entry; got \[3, 4\]",
+    ):
         shares(torch.ones(3, 4), s)

@@ -29,8 +29,13 @@ def _fresh_compiler():
     torch._dynamo.reset()
 
 
-def example(layer: Linear, num_nodes: int, num_structures: int = 1) -> tuple[Tensor | dict[str, Tensor], Structure]:
-    parts = [structure_for(layer.map, num_nodes + k, seed=num_nodes + k, draws=5 * num_nodes) for k in range(num_structures)]
+def example(
+    layer: Linear, num_nodes: int, num_structures: int = 1
+) -> tuple[Tensor | dict[str, Tensor], Structure]:
+    parts = [
+        structure_for(layer.map, num_nodes + k, seed=num_nodes + k, draws=5 * num_nodes)
+        for k in range(num_structures)
+    ]
     structure = collate(parts) if num_structures > 1 else parts[0]
     layer.plan(structure)
     x = {key: v.requires_grad_() for key, v in features_for(layer.map, structure).items()}
@@ -41,11 +46,15 @@ def leaves(layer: Linear, x: Tensor | dict[str, Tensor]) -> list[Tensor]:
     return [*(x.values() if isinstance(x, dict) else [x]), *layer.parameters()]
 
 
-def assert_same(traced: torch.nn.Module, layer: Linear, x: Tensor | dict[str, Tensor], structure: Structure) -> None:
+def assert_same(
+    traced: torch.nn.Module, layer: Linear, x: Tensor | dict[str, Tensor], structure: Structure
+) -> None:
     found, expected = outputs(traced(x, structure)), outputs(layer(x, structure))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
-    for one, other in zip(gradients(found, leaves(layer, x)), gradients(expected, leaves(layer, x)), strict=True):
+    for one, other in zip(
+        gradients(found, leaves(layer, x)), gradients(expected, leaves(layer, x)), strict=True
+    ):
         torch.testing.assert_close(one, other)
 
 
@@ -110,11 +119,15 @@ def test_a_network_compiles_with_the_modules_around_its_layers():
     x, structure = example(first, 6)
     second.plan(structure)
     compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
-    for one, other in zip(outputs(compiled(x, structure)), outputs(network(x, structure)), strict=True):
+    for one, other in zip(
+        outputs(compiled(x, structure)), outputs(network(x, structure)), strict=True
+    ):
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize(("text", "max_overlap", "aggr"), MAPS[:5], ids=[text for text, _, _ in MAPS[:5]])
+@pytest.mark.parametrize(
+    ("text", "max_overlap", "aggr"), MAPS[:5], ids=[text for text, _, _ in MAPS[:5]]
+)
 def test_a_layer_exports_with_dynamic_sizes(text, max_overlap, aggr):
     layer = layer_for(text, max_overlap, aggr, bias=aggr != "min")
     x, structure = example(layer, 6)
@@ -123,7 +136,9 @@ def test_a_layer_exports_with_dynamic_sizes(text, max_overlap, aggr):
     exported = torch.export.export(layer, (x, structure), dynamic_shapes=shapes)
     for num_nodes in (6, 9, 30):
         x, structure = example(layer, num_nodes)
-        for one, other in zip(outputs(exported.module()(x, structure)), outputs(layer(x, structure)), strict=True):
+        for one, other in zip(
+            outputs(exported.module()(x, structure)), outputs(layer(x, structure)), strict=True
+        ):
             torch.testing.assert_close(one, other)
 
 
@@ -134,7 +149,10 @@ def test_tracing_without_a_plan_says_so():
     for is_whole in (True, False):
         torch._dynamo.reset()
         compiled = torch.compile(layer, fullgraph=is_whole, backend="eager")
-        with pytest.raises(IncidenceError, match=r"^call layer\.plan\(structure\), or net\.plan\(structure\), before tracing"):
+        with pytest.raises(
+            IncidenceError,
+            match=r"^call layer\.plan\(structure\), or net\.plan\(structure\), before tracing",
+        ):
             compiled(x, structure)
         assert_same(compiled, layer, x, planned)  # the same layer on a structure that has one
     with pytest.raises(IncidenceError, match=r"^call layer\.plan\(structure\)"):

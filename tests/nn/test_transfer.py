@@ -20,12 +20,19 @@ def filled(layer):
     """A layer with random weights and biases."""
     with torch.no_grad():
         for k, parameter in enumerate(layer.parameters()):
-            parameter.copy_(torch.randn(parameter.shape, dtype=D, generator=torch.Generator().manual_seed(k)))
+            parameter.copy_(
+                torch.randn(parameter.shape, dtype=D, generator=torch.Generator().manual_seed(k))
+            )
     return layer
 
 
 def features(layer, structure: Structure):
-    return random_features(", ".join(map(str, layer.map.inputs)), structure, 2, generator=torch.Generator().manual_seed(9))
+    return random_features(
+        ", ".join(map(str, layer.map.inputs)),
+        structure,
+        2,
+        generator=torch.Generator().manual_seed(9),
+    )
 
 
 def assert_same(one, other, x, structure: Structure) -> None:
@@ -40,7 +47,12 @@ SMALL = [
     (solids.cube, "i, {i j} -> i, {i j}"),
     (solids.cube, "{i j k l} -> "),
     (lambda: solids.directed_cycle(5), "(i j), i -> (i j)"),
-    (lambda: solids.structure_of(6, {"{i j}": [(0, 1), (1, 2), (2, 0), (2, 3)], "i j": [(0, 0), (0, 1), (4, 4)]}), "i j -> i j"),
+    (
+        lambda: solids.structure_of(
+            6, {"{i j}": [(0, 1), (1, 2), (2, 0), (2, 3)], "i j": [(0, 0), (0, 1), (4, 4)]}
+        ),
+        "i j -> i j",
+    ),
     (solids.soccer_ball, "face={i ...} -> i, face={i ...}"),
 ]
 
@@ -82,10 +94,16 @@ TENSORS = [
 
 
 def structure_for(layer) -> Structure:
-    texts = [str(p) for p in dict.fromkeys(layer.map.inputs + layer.map.outputs) if p.faces and str(p) != "i"]
+    texts = [
+        str(p)
+        for p in dict.fromkeys(layer.map.inputs + layer.map.outputs)
+        if p.faces and str(p) != "i"
+    ]
     if "{i j}" in texts:
         return Structure.complete(4, texts)
-    return random_structure(dict.fromkeys(layer.map.sorts, 4), texts, 0.6, torch.Generator().manual_seed(3))
+    return random_structure(
+        dict.fromkeys(layer.map.sorts, 4), texts, 0.6, torch.Generator().manual_seed(3)
+    )
 
 
 @pytest.mark.parametrize("text", TENSORS)
@@ -168,8 +186,12 @@ def test_projection_to_a_group_averages_over_its_orbits():
 
 def test_a_layer_with_one_input_entry_is_projected_by_the_mean_over_its_outputs():
     layer = Linear(" -> i j", 1, 1, bias=False, dtype=D)
-    layer.weight.data = torch.tensor([1.0, 4.0], dtype=D).view(2, 1, 1)  # on the diagonal, and beside it
-    assert layer.project("product", Structure.complete(3, ["i j"])).linear.weight.item() == pytest.approx((3 * 1 + 6 * 4) / 9)
+    layer.weight.data = torch.tensor([1.0, 4.0], dtype=D).view(
+        2, 1, 1
+    )  # on the diagonal, and beside it
+    assert layer.project(
+        "product", Structure.complete(3, ["i j"])
+    ).linear.weight.item() == pytest.approx((3 * 1 + 6 * 4) / 9)
 
 
 def test_of_the_weights_that_give_the_nearest_map_the_shortest_are_taken():
@@ -188,14 +210,22 @@ def test_biases_of_orbits_without_entries_become_0():
     diagonal = solids.structure_of(3, {"i j": [(0, 0), (1, 1)]})
     layer = filled(Linear("i j -> i j", 1, 1, dtype=D))
     back = layer.restrict_to(automorphisms(diagonal)).project()
-    assert torch.allclose(back.bias, torch.stack([layer.bias[0], torch.zeros(1, dtype=D)]), atol=1e-12)
+    assert torch.allclose(
+        back.bias, torch.stack([layer.bias[0], torch.zeros(1, dtype=D)]), atol=1e-12
+    )
 
 
 def test_some_operations_are_enough_to_restrict():
     structure = solids.bipyramid()
-    layer = filled(Linear("i, {i j} -> i", 2, 3, operations=lambda o: any(map(any, o.overlap)), dtype=D))
-    assert_same(layer, layer.restrict_to(automorphisms(structure)), features(layer, structure), structure)
-    relaxed = filled(Exchangeable("i {i j k}", 2, 3, operations=lambda o: any(map(any, o.overlap)), dtype=D))
+    layer = filled(
+        Linear("i, {i j} -> i", 2, 3, operations=lambda o: any(map(any, o.overlap)), dtype=D)
+    )
+    assert_same(
+        layer, layer.restrict_to(automorphisms(structure)), features(layer, structure), structure
+    )
+    relaxed = filled(
+        Exchangeable("i {i j k}", 2, 3, operations=lambda o: any(map(any, o.overlap)), dtype=D)
+    )
     assert_same(relaxed, relaxed.restrict_to("symmetric"), features(relaxed, structure), structure)
 
 
@@ -223,7 +253,13 @@ def test_carried_layers_train_if_the_layer_did(is_training):
     layer = Linear("{i j} -> {i j}", 1, 1).train(is_training)
     small = layer.restrict_to(automorphisms(cube))
     trivial = small.restrict_to(Group(cube))
-    carried = [small, layer.restrict_to("symmetric"), layer.project("product", cube), small.project(), trivial.project(small.group)]
+    carried = [
+        small,
+        layer.restrict_to("symmetric"),
+        layer.project("product", cube),
+        small.project(),
+        trivial.project(small.group),
+    ]
     assert [new.training for new in carried] == [is_training] * 5
 
 
@@ -241,19 +277,30 @@ def test_what_cannot_be_carried_is_refused_and_says_why():
     cube = solids.cube()
     group, layer = automorphisms(cube), Linear("i -> i", 1, 1)
     small = layer.restrict_to(group)
-    with pytest.raises(IncidenceError, match=r"between layers that take sums; this one has aggr=\['mean'\]"):
+    with pytest.raises(
+        IncidenceError, match=r"between layers that take sums; this one has aggr=\['mean'\]"
+    ):
         Linear("i -> i", 1, 1, aggr="mean").restrict_to(group)
-    with pytest.raises(IncidenceError, match="restricted to a Group, or to 'symmetric'; got 'product'"):
+    with pytest.raises(
+        IncidenceError, match="restricted to a Group, or to 'symmetric'; got 'product'"
+    ):
         layer.restrict_to("product")
     with pytest.raises(IncidenceError, match="larger than the group of this layer: use project"):
         small.restrict_to("symmetric")
-    with pytest.raises(IncidenceError, match="restrict_to takes a part of the group of the layer; generator"):
+    with pytest.raises(
+        IncidenceError, match="restrict_to takes a part of the group of the layer; generator"
+    ):
         small.restrict_to(Group.symmetric(8))
-    with pytest.raises(IncidenceError, match="project takes a group that has that of the layer as a part; generator"):
+    with pytest.raises(
+        IncidenceError,
+        match="project takes a group that has that of the layer as a part; generator",
+    ):
         small.project(Group(cube, []))
     with pytest.raises(IncidenceError, match="is projected to 'product'; got 'symmetric'"):
         layer.project("symmetric", cube)
-    with pytest.raises(IncidenceError, match="is projected to a Group, 'symmetric' or 'product'; got 'cyclic'"):
+    with pytest.raises(
+        IncidenceError, match="is projected to a Group, 'symmetric' or 'product'; got 'cyclic'"
+    ):
         small.project("cyclic")
     with pytest.raises(IncidenceError, match="no group of nodes is larger"):
         layer.project(group, cube)
@@ -261,15 +308,25 @@ def test_what_cannot_be_carried_is_refused_and_says_why():
         project(Linear("i j -> i j", 1, 1), "product")
     with pytest.raises(IncidenceError, match="give project the structure whose entries count"):
         layer.project("product")
-    with pytest.raises(IncidenceError, match=r"structure= is a Structure; got int. Call layer.project\('product', structure\)"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"structure= is a Structure; got int. Call layer.project\('product', structure\)",
+    ):
         layer.project("product", 5)
     with pytest.raises(IncidenceError, match="no group is larger than the product"):
         project(Exchangeable("i j", 1, 1), "symmetric")
-    with pytest.raises(IncidenceError, match="`i {i ...} -> i {i ...}` has open faces".replace("{", r"\{").replace("}", r"\}")):
+    with pytest.raises(
+        IncidenceError,
+        match="`i {i ...} -> i {i ...}` has open faces".replace("{", r"\{").replace("}", r"\}"),
+    ):
         Exchangeable("i {i ...}", 1, 1).restrict_to("symmetric")
-    with pytest.raises(IncidenceError, match=r"Exchangeable\(2\) does not say which tensor it means"):
+    with pytest.raises(
+        IncidenceError, match=r"Exchangeable\(2\) does not say which tensor it means"
+    ):
         Exchangeable(2, 1, 1).restrict_to("symmetric")
     with pytest.raises(IncidenceError, match="has no weights yet: run it once"):
         Linear("i -> i", -1, 1).restrict_to(group)
-    with pytest.raises(IncidenceError, match="Linear, Exchangeable and AutomorphismLinear layers; got ReLU"):
+    with pytest.raises(
+        IncidenceError, match="Linear, Exchangeable and AutomorphismLinear layers; got ReLU"
+    ):
         restrict(torch.nn.ReLU(), group)

@@ -25,7 +25,10 @@ class Example:
     def __init__(self, number: int, is_shared: bool) -> None:
         self.case = CASES[number]
         self.is_shared = is_shared
-        self.texts = {side: [self.text(side, k) for k in range(len(self.case[side]))] for side in ("input", "output")}
+        self.texts = {
+            side: [self.text(side, k) for k in range(len(self.case[side]))]
+            for side in ("input", "output")
+        }
         self.map = " -> ".join(", ".join(texts) for texts in self.texts.values())
         xs = [torch.tensor(x, dtype=torch.float64)[:, None] for x in self.case["x"]]
         self.features = dict(zip(self.texts["input"], xs, strict=True))
@@ -37,18 +40,32 @@ class Example:
     @property
     def structure(self) -> Structure:
         sides = (("input", "S"),) if self.is_shared else (("input", "S"), ("output", "T"))
-        supports = {text: support for side, key in sides for text, support in zip(self.texts[side], self.case[key], strict=True)}
-        listed = [(text, given["g"], as_entry(given["e"])) for text, support in supports.items() for given in support]
+        supports = {
+            text: support
+            for side, key in sides
+            for text, support in zip(self.texts[side], self.case[key], strict=True)
+        }
+        listed = [
+            (text, given["g"], as_entry(given["e"]))
+            for text, support in supports.items()
+            for given in support
+        ]
         return collate([self.part(listed, g) for g in range(max(g for _, g, _ in listed) + 1)])
 
     def part(self, listed: list[tuple[str, int, Entry]], g: int) -> Structure:
         counts = dict.fromkeys(self.case["sorts"].values() or ["node"], 0)
-        for sort, v in (node for _, h, entry in listed if h == g for face in entry for node in face):
+        for sort, v in (
+            node for _, h, entry in listed if h == g for face in entry for node in face
+        ):
             counts[sort] = max(counts[sort], v + 1)
         index = {}
         for text in dict.fromkeys(text for text, _, _ in listed):
             pattern = Pattern(text)
-            columns = [assignment_of(entry, pattern) for other, h, entry in listed if (other, h) == (text, g)]
+            columns = [
+                assignment_of(entry, pattern)
+                for other, h, entry in listed
+                if (other, h) == (text, g)
+            ]
             index[text] = torch.tensor(columns, dtype=torch.long).view(-1, len(pattern.letters)).T
         return Structure(counts, index)
 
@@ -68,31 +85,49 @@ def example(number: int, is_shared: bool) -> tuple[Example, Structure]:
 
 
 OPERATIONS = [
-    pytest.param(number, k, is_shared, id=f"{case['id']}-{k}-{'shared' if is_shared else 'own'} supports".replace(" ", "_"))
+    pytest.param(
+        number,
+        k,
+        is_shared,
+        id=f"{case['id']}-{k}-{'shared' if is_shared else 'own'} supports".replace(" ", "_"),
+    )
     for number, case in enumerate(CASES)
-    for is_shared in [False, True][: 1 + ((case["input"], case["S"]) == (case["output"], case["T"]))]
+    for is_shared in [False, True][
+        : 1 + ((case["input"], case["S"]) == (case["output"], case["T"]))
+    ]
     for k in range(len(case["ops"]))
 ]
 
 
 def meaning(operation: Any) -> tuple[Any, ...]:
     """What an operation is, told by the classes themselves and not by their order."""
-    source, target = ([(c.sort, c.faces, c.size) for c in place.orbit.classes] for place in (operation.source, operation.target))
+    source, target = (
+        [(c.sort, c.faces, c.size) for c in place.orbit.classes]
+        for place in (operation.source, operation.target)
+    )
     cells = {(i, j): n for i, row in enumerate(operation.overlap) for j, n in enumerate(row) if n}
     matched = {(source[i][:2], target[j][:2]): n for (i, j), n in cells.items()}
     return operation.source.tensor, operation.target.tensor, sorted(source), sorted(target), matched
 
 
 def meaning_in_case(case: dict[str, Any], op: dict[str, Any]) -> tuple[Any, ...]:
-    orbits = case["orbits_in"][op["pattern_in"]][op["orbit_in"]], case["orbits_out"][op["pattern_out"]][op["orbit_out"]]
-    source, target = ([(c["sort"], tuple(sorted(map(tuple, c["faces"]))), c["size"]) for c in o["classes"]] for o in orbits)
+    orbits = (
+        case["orbits_in"][op["pattern_in"]][op["orbit_in"]],
+        case["orbits_out"][op["pattern_out"]][op["orbit_out"]],
+    )
+    source, target = (
+        [(c["sort"], tuple(sorted(map(tuple, c["faces"]))), c["size"]) for c in o["classes"]]
+        for o in orbits
+    )
     matched = {(source[i][:2], target[j][:2]): n for i, j, n in op["overlap"]}
     return op["pattern_in"], op["pattern_out"], sorted(source), sorted(target), matched
 
 
 def number_of(layer: Linear, case: dict[str, Any], op: dict[str, Any]) -> int:
     wanted = meaning_in_case(case, op)
-    [number] = [n for n, operation in enumerate(layer.map.operations) if meaning(operation) == wanted]
+    [number] = [
+        n for n, operation in enumerate(layer.map.operations) if meaning(operation) == wanted
+    ]
     return number
 
 
@@ -119,5 +154,8 @@ def test_the_matrix_of_every_operator_gives_the_listed_sums(number, k, is_shared
 
 def test_all_examples_are_there_with_a_batch_among_them():
     assert sum(len(case["ops"]) for case in CASES) == 45
-    assert sorted({example(number, False)[1].num_structures for number in range(len(CASES))}) == [1, 2]
+    assert sorted({example(number, False)[1].num_structures for number in range(len(CASES))}) == [
+        1,
+        2,
+    ]
     assert sum(param.values[2] for param in OPERATIONS) == 35

@@ -12,7 +12,9 @@ from incidence.plans import buffers
 from incidence.plans.buffers import Buffers
 from incidence.structure import Structure
 
-needs_counts = pytest.mark.skipif(buffers._num_references is None, reason="this torch does not count references to memory")
+needs_counts = pytest.mark.skipif(
+    buffers._num_references is None, reason="this torch does not count references to memory"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +35,13 @@ def test_a_block_is_used_again_once_it_is_free():
 @needs_counts
 @pytest.mark.parametrize(
     "hold",
-    [lambda t: t.view(-1)[2:], lambda t: t.detach(), lambda t: t.numpy(), lambda t: t.untyped_storage(), lambda t: t.unsafe_split(1)[2]],
+    [
+        lambda t: t.view(-1)[2:],
+        lambda t: t.detach(),
+        lambda t: t.numpy(),
+        lambda t: t.untyped_storage(),
+        lambda t: t.unsafe_split(1)[2],
+    ],
 )
 def test_whatever_refers_to_a_block_keeps_it(hold):
     pool, like = Buffers(), torch.zeros(1)

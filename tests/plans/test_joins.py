@@ -26,10 +26,20 @@ def star(num_leaves: int) -> Structure:
     """A centre with arrows to and from all leaves: Σ in(j) out(j) is about the square of the number of leaves."""
     leaves = torch.arange(1, num_leaves + 1)
     centre = torch.zeros_like(leaves)
-    return Structure(num_leaves + 1, {"(i j)": torch.stack([torch.cat([centre, leaves]), torch.cat([leaves, centre])])})
+    return Structure(
+        num_leaves + 1,
+        {"(i j)": torch.stack([torch.cat([centre, leaves]), torch.cat([leaves, centre])])},
+    )
 
 
-LINEAR = ["(i j), j -> i", "i, j -> (i j)", "(i j), (j k) -> i", "(i j), (j k), (k l) -> i", "(i j), (j k) -> ", "i, (i j), j -> "]
+LINEAR = [
+    "(i j), j -> i",
+    "i, j -> (i j)",
+    "(i j), (j k) -> i",
+    "(i j), (j k), (k l) -> i",
+    "(i j), (j k) -> ",
+    "i, (i j), j -> ",
+]
 
 
 @pytest.mark.parametrize("text", LINEAR)
@@ -42,7 +52,9 @@ def test_a_text_whose_tables_form_a_tree_costs_linear_time(text):
 def test_a_product_of_sparse_matrices_is_joined_with_its_output_at_most_to_the_power_of_three_halves():
     for n in (10, 100, 1000):
         num_entries = 2 * n
-        plan = build_join_plan(ProductText("(i j), (j k) -> (i k)"), star(n), limit=int(num_entries**1.5))
+        plan = build_join_plan(
+            ProductText("(i j), (j k) -> (i k)"), star(n), limit=int(num_entries**1.5)
+        )
         assert plan.num_joined == 0  # no triangle; there are n^2 pairs of arrows that meet
     with pytest.raises(Exception, match=r"joins too many rows here: 2,000 combinations"):
         build_join_plan(ProductText("(i j), (j k) -> (i k)"), star(1000), limit=1999)
@@ -50,7 +62,11 @@ def test_a_product_of_sparse_matrices_is_joined_with_its_output_at_most_to_the_p
 
 def test_letters_that_nothing_else_needs_are_summed_at_once():
     plan = join_plan_of(Structure.complete(6, "i j"), ProductText("i j, j k, k l, l i -> "))
-    assert [(len(step.sources), step.num_rows[0]) for step in plan.steps] == [(2, 36), (2, 36), (2, 1)]
+    assert [(len(step.sources), step.num_rows[0]) for step in plan.steps] == [
+        (2, 36),
+        (2, 36),
+        (2, 1),
+    ]
     assert plan.num_joined == 2 * 6**3 + 6**2  # not 6^4
 
 
@@ -65,7 +81,9 @@ def test_factors_on_the_same_nodes_are_multiplied_before_rows_become_many_and_no
     s = random_structure(12, ["(i j)"], seed=0, draws=60)
     [(first, _), (second, _)] = join_plan_of(s, ProductText("(i j), (i j), (j k) -> (i k)")).program
     assert (first, second) == ((0, 1), (2, 3))
-    (first, _), *_ = join_plan_of(s, ProductText("(i j), (j k), (i k), (i l), (j l), (k l) -> (i j)")).program
+    (first, _), *_ = join_plan_of(
+        s, ProductText("(i j), (j k), (i k), (i l), (j l), (k l) -> (i j)")
+    ).program
     assert len(first) == 4  # three of them joined, and one more at the joined rows
 
 
@@ -78,7 +96,10 @@ def test_a_plan_prints_its_cost():
     plan = plan_einsum("i j, j k, k l -> i l", Structure.complete(4, "i j"))
     lines = repr(plan).splitlines()
     assert lines[0] == "JoinPlan `i j, j k, k l -> i l`"
-    assert lines[1:-1] == ["  z0 = sum x0 * x1: 64 joined rows into 16", "  y = sum x2 * z0: 64 joined rows into 16"]
+    assert lines[1:-1] == [
+        "  z0 = sum x0 * x1: 64 joined rows into 16",
+        "  y = sum x2 * z0: 64 joined rows into 16",
+    ]
     assert lines[-1].startswith("  memory: ")
 
 
@@ -104,7 +125,9 @@ def test_a_step_prints_what_it_is_made_of_and_not_what_is_made_of_it():
 
 def test_a_plan_is_made_once_for_all_texts_that_mean_the_same():
     s = Structure.complete(3, "i j")
-    assert join_plan_of(s, ProductText("i j, j k -> i k")) is join_plan_of(s, ProductText("a b, b c -> a c"))
+    assert join_plan_of(s, ProductText("i j, j k -> i k")) is join_plan_of(
+        s, ProductText("a b, b c -> a c")
+    )
 
 
 def same(one: JoinPlan, other: JoinPlan) -> bool:
@@ -116,7 +139,10 @@ def same(one: JoinPlan, other: JoinPlan) -> bool:
         and torch.equal(a.ptr, b.ptr)
         and (a.num_joined == b.num_joined).all()
         and (a.num_targets == b.num_targets).all()
-        and all(torch.equal(a.order(role).ptr, b.order(role).ptr) for role in range(1, 1 + len(a.sources)))
+        and all(
+            torch.equal(a.order(role).ptr, b.order(role).ptr)
+            for role in range(1, 1 + len(a.sources))
+        )
         for a, b in zip(one.steps, other.steps, strict=True)
     )
 
@@ -164,22 +190,40 @@ def test_structures_whose_smallest_joins_differ_make_a_batch_with_a_plan_of_its_
 
     def part(*small: str) -> Structure:
         full = Structure.complete(4, "(i j)")["(i j)"]
-        return Structure(4, {f"{name}=(i j)": full[:, :3] if name in small else full for name in ("one", "two", "three", "four")})
+        return Structure(
+            4,
+            {
+                f"{name}=(i j)": full[:, :3] if name in small else full
+                for name in ("one", "two", "three", "four")
+            },
+        )
 
     parts = [part("one", "two"), part("two", "three")]
     assert len({join_plan_of(s, ProductText(text)).program for s in parts}) == 2
     names = text.split(" ->")[0].split(", ")
-    each = [[torch.rand(s.num_entries(name), 1, dtype=torch.float64) for name in names] for s in parts]
+    each = [
+        [torch.rand(s.num_entries(name), 1, dtype=torch.float64) for name in names] for s in parts
+    ]
     expected = torch.cat([einsum(text, *xs, s) for xs, s in zip(each, parts, strict=True)])
-    torch.testing.assert_close(einsum(text, *map(torch.cat, zip(*each, strict=True)), collate(parts)), expected)
+    torch.testing.assert_close(
+        einsum(text, *map(torch.cat, zip(*each, strict=True)), collate(parts)), expected
+    )
 
 
 @pytest.mark.parametrize("text", [*TEXTS, "one=(i j), two=(j k), three=(k l), four=(l i) -> "])
-def test_a_fixed_plan_has_one_program_for_structures_of_all_sizes_and_none_by_arrays(text, monkeypatch):
+def test_a_fixed_plan_has_one_program_for_structures_of_all_sizes_and_none_by_arrays(
+    text, monkeypatch
+):
     monkeypatch.setattr(joining, "_FASTER", 10**9)  # arrays wherever they can be
     monkeypatch.setattr(joining, "_MOST_ABSENT", 10**9)
-    structures = [structure_for(text, n, seed, draws) for seed, (n, draws) in enumerate([(0, 1), (1, 1), (3, 2), (4, 60), (9, 5)])]
-    plans = [join_plan_of(s, ProductText(text), is_fixed=True) for s in (*structures, collate(structures))]
+    structures = [
+        structure_for(text, n, seed, draws)
+        for seed, (n, draws) in enumerate([(0, 1), (1, 1), (3, 2), (4, 60), (9, 5)])
+    ]
+    plans = [
+        join_plan_of(s, ProductText(text), is_fixed=True)
+        for s in (*structures, collate(structures))
+    ]
     assert len({plan.program for plan in plans}) == 1
     assert not any(plan.is_dense for plan in plans)
 
@@ -193,8 +237,15 @@ def test_a_fixed_plan_is_kept_beside_the_usual_one():
 
 def test_a_fixed_plan_takes_no_more_joined_rows_than_the_limit():
     with pytest.raises(Exception, match=r"joins too many rows here: 64 combinations"):
-        build_join_plan(ProductText("i j, j k -> i k"), Structure.complete(4, "i j"), limit=63, is_fixed=True)
-    assert build_join_plan(ProductText("i j, j k -> i k"), Structure.complete(4, "i j"), limit=64, is_fixed=True).num_joined == 64
+        build_join_plan(
+            ProductText("i j, j k -> i k"), Structure.complete(4, "i j"), limit=63, is_fixed=True
+        )
+    assert (
+        build_join_plan(
+            ProductText("i j, j k -> i k"), Structure.complete(4, "i j"), limit=64, is_fixed=True
+        ).num_joined
+        == 64
+    )
 
 
 @pytest.mark.parametrize(("pattern", "over"), [("(i j)", "j"), ("i", "i"), ("{i j}", "i j")])
@@ -218,7 +269,13 @@ def test_numbers_stay_right_where_nodes_are_too_many_for_one_integer():
     assert einsum("(i j k), (i k j) -> ", x, x, s).flatten().tolist() == [0.0]
 
 
-DENSE = ["i j, j k -> i k", "(i j), (j k) -> (i k)", "i j, j k, k l, l i -> ", "i j, j k, i k -> i j", "{i j}, {j k} -> {i k}"]
+DENSE = [
+    "i j, j k -> i k",
+    "(i j), (j k) -> (i k)",
+    "i j, j k, k l, l i -> ",
+    "i j, j k, i k -> i j",
+    "{i j}, {j k} -> {i k}",
+]
 
 
 @pytest.mark.parametrize("text", DENSE)
@@ -250,8 +307,12 @@ def test_few_entries_and_structures_of_very_different_size_are_joined(monkeypatc
     monkeypatch.undo()
     product = ProductText("(i j), (j k) -> (i k)")
     assert not join_plan_of(star(50), product).is_dense
-    assert not join_plan_of(collate([Structure.complete(n, "(i j)") for n in (30, 3, 3, 3)]), product).is_dense
-    assert join_plan_of(collate([Structure.complete(n, "(i j)") for n in (30, 28)]), product).is_dense
+    assert not join_plan_of(
+        collate([Structure.complete(n, "(i j)") for n in (30, 3, 3, 3)]), product
+    ).is_dense
+    assert join_plan_of(
+        collate([Structure.complete(n, "(i j)") for n in (30, 28)]), product
+    ).is_dense
 
 
 def test_batches_of_structures_whose_plans_are_by_arrays_have_plans_of_their_own(monkeypatch):

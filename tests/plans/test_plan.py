@@ -34,11 +34,18 @@ MAPS = [
     ("{i ...} {i ...} -> {i ...} {i ...}", 2),
     ("i, (i j), {i j k} -> i, (i j), {i j k}", 1),
 ]
-maps = pytest.mark.parametrize(("text", "max_overlap"), MAPS, ids=[f"{text}, {k}" for text, k in MAPS])
+maps = pytest.mark.parametrize(
+    ("text", "max_overlap"), MAPS, ids=[f"{text}, {k}" for text, k in MAPS]
+)
 
 
-def structures(m: EquivariantMap, sizes: tuple[int, ...] = (4, 0, 3, 5), draws: int = 40) -> list[Structure]:
-    return [random_structure(n, [str(p) for p in m.inputs + m.outputs], seed=n, draws=draws) for n in sizes]
+def structures(
+    m: EquivariantMap, sizes: tuple[int, ...] = (4, 0, 3, 5), draws: int = 40
+) -> list[Structure]:
+    return [
+        random_structure(n, [str(p) for p in m.inputs + m.outputs], seed=n, draws=draws)
+        for n in sizes
+    ]
 
 
 def assert_close(one: object, other: object) -> None:
@@ -46,7 +53,9 @@ def assert_close(one: object, other: object) -> None:
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("text", "num_operations"), [("(i j)", 2), ("(i j k)", 6), ("{i j} {k l}", 3)])
+@pytest.mark.parametrize(
+    ("text", "num_operations"), [("(i j)", 2), ("(i j k)", 6), ("{i j} {k l}", 3)]
+)
 def test_in_these_structures_some_entries_have_a_partner_and_some_have_none(text, num_operations):
     """Of every operation that matches all nodes but itself."""
     m = EquivariantMap(f"{text} -> {text}")
@@ -61,8 +70,12 @@ def test_every_entry_is_read_by_the_entries_on_its_nodes_that_an_operation_says(
     m = EquivariantMap("{i j} {k l} -> {i j} {k l}")
     s = Structure.complete(4, ["{i j} {k l}"])
     plan = plan_of(s, m)
-    [four] = [partners for (_, overlap), partners in plan.partners.items() if overlap == ((1, 1), (1, 1))]
-    entries = [tuple(map(frozenset, (entry[:2], entry[2:]))) for entry in s["{i j} {k l}"].T.tolist()]
+    [four] = [
+        partners for (_, overlap), partners in plan.partners.items() if overlap == ((1, 1), (1, 1))
+    ]
+    entries = [
+        tuple(map(frozenset, (entry[:2], entry[2:]))) for entry in s["{i j} {k l}"].T.tolist()
+    ]
     assert int(four.counts.sum()) == 6 * 4
     for target, source in zip(four.targets.tolist(), four.sources.tolist(), strict=True):
         assert all(len(one & other) == 1 for one in entries[target] for other in entries[source])
@@ -70,16 +83,22 @@ def test_every_entry_is_read_by_the_entries_on_its_nodes_that_an_operation_says(
 
 def test_partners_are_listed_for_all_rows_where_no_row_reads_two():
     """Rows 0 and 2 read each other, and row 1 reads none; then row 1 reads both."""
-    found = Partners(torch.tensor([0, 2]), torch.tensor([2, 0]), np.array([2]), torch.tensor([1.0, -1.0])).by_row(3)
+    found = Partners(
+        torch.tensor([0, 2]), torch.tensor([2, 0]), np.array([2]), torch.tensor([1.0, -1.0])
+    ).by_row(3)
     assert [part.tolist() for part in found] == [[2, 1, 0], [1.0, 1.0, -1.0], [1]]
     assert Partners(torch.tensor([0, 2]), None, np.array([2])).by_row(4).absent.tolist() == [1, 3]
     assert Partners(torch.tensor([1, 1]), torch.tensor([0, 2]), np.array([2])).by_row(3) is None
-    assert Partners(torch.tensor([0, 1, 1]), torch.tensor([1, 0, 2]), np.array([3])).by_row(3) is None
+    assert (
+        Partners(torch.tensor([0, 1, 1]), torch.tensor([1, 0, 2]), np.array([3])).by_row(3) is None
+    )
 
 
 @maps
 @pytest.mark.parametrize("aggr", ["sum", "max"])
-def test_collated_plans_of_many_partners_give_what_built_ones_give(text, max_overlap, aggr, monkeypatch):
+def test_collated_plans_of_many_partners_give_what_built_ones_give(
+    text, max_overlap, aggr, monkeypatch
+):
     layer = layer_for(text, max_overlap, aggr)
     planned, bare = structures(layer.map), structures(layer.map)
     for s in planned:
@@ -87,7 +106,9 @@ def test_collated_plans_of_many_partners_give_what_built_ones_give(text, max_ove
     x = features_for(layer.map, inc.collate(bare))
     expected = layer(x, inc.collate(bare))
     assert_close(layer(x, inc.collate(planned)), expected)
-    monkeypatch.setattr("incidence.plans.build_plan", lambda *args: pytest.fail("the plan was built again"))
+    monkeypatch.setattr(
+        "incidence.plans.build_plan", lambda *args: pytest.fail("the plan was built again")
+    )
     nested = inc.collate([inc.collate(planned[:3]), planned[3]])
     assert_close(layer(x, nested), expected)
 
@@ -95,27 +116,44 @@ def test_collated_plans_of_many_partners_give_what_built_ones_give(text, max_ove
 @maps
 def test_the_plan_of_structures_that_have_none_is_built_at_once(text, max_overlap, monkeypatch):
     m, built = EquivariantMap(text, max_overlap), []
-    monkeypatch.setattr("incidence.plans.build_plan", lambda layout, structure: built.append(structure) or build_plan(layout, structure))
+    monkeypatch.setattr(
+        "incidence.plans.build_plan",
+        lambda layout, structure: built.append(structure) or build_plan(layout, structure),
+    )
     parts = structures(m)
     batch = inc.collate(parts)
     plan_of(batch, m)
     assert len(built) == 1
     assert built[0] is batch
     plan_of(parts[0], m)
-    assert plan_of(inc.collate(parts), m).num_entries.tolist() == plan_of(batch, m).num_entries.tolist()
-    assert [structure.num_structures for structure in built] == [4, 1, 4]  # as the others have no plan
+    assert (
+        plan_of(inc.collate(parts), m).num_entries.tolist()
+        == plan_of(batch, m).num_entries.tolist()
+    )
+    assert [structure.num_structures for structure in built] == [
+        4,
+        1,
+        4,
+    ]  # as the others have no plan
 
 
 @maps
-def test_plans_of_packed_structures_are_taken_from_the_one_of_their_store(text, max_overlap, monkeypatch):
+def test_plans_of_packed_structures_are_taken_from_the_one_of_their_store(
+    text, max_overlap, monkeypatch
+):
     m, built = EquivariantMap(text, max_overlap), []
-    monkeypatch.setattr("incidence.plans.build_plan", lambda layout, structure: built.append(structure) or build_plan(layout, structure))
+    monkeypatch.setattr(
+        "incidence.plans.build_plan",
+        lambda layout, structure: built.append(structure) or build_plan(layout, structure),
+    )
     packed = inc.pack(structures(m))
     chosen = [[2, 0], [3, 3, 1], [1]]
     found = [plan_of(inc.collate([packed[k] for k in numbers]), m) for numbers in chosen]
     assert [structure.num_structures for structure in built] == [4]
     for plan, numbers in zip(found, chosen, strict=True):
-        assert_same_plan(plan, build_plan(layout_of(m), inc.collate([structures(m)[k] for k in numbers])))
+        assert_same_plan(
+            plan, build_plan(layout_of(m), inc.collate([structures(m)[k] for k in numbers]))
+        )
 
 
 @maps
@@ -151,10 +189,14 @@ def test_the_structures_of_a_batch_in_canonical_order_give_the_same(text, max_ov
     ys, moved_ys = layer(x, batch), layer(moved, ordered)
     keys = [p.name or str(p) for p in layer.map.outputs]
     for key, one, other in zip(keys, outputs(ys), outputs(moved_ys), strict=True):
-        torch.testing.assert_close(other, one[rows[key]] if key in rows else one, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(
+            other, one[rows[key]] if key in rows else one, rtol=1e-12, atol=1e-12
+        )
 
 
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))], ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "clone", [copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))], ids=["deepcopy", "pickle"]
+)
 def test_copies_of_structures_with_plans_collate(clone):
     layer = layer_for("i, (i j) -> i, (i j)")
     parts = structures(layer.map)
@@ -166,7 +208,13 @@ def test_copies_of_structures_with_plans_collate(clone):
 
 
 def test_the_number_of_the_structure_is_known_for_nodes_entries_and_scalars():
-    batch = inc.collate([Structure(2, {"(i j)": [[0], [1]]}), Structure(0, {"(i j)": []}), Structure(3, {"(i j)": [[2, 1], [0, 0]]})])
+    batch = inc.collate(
+        [
+            Structure(2, {"(i j)": [[0], [1]]}),
+            Structure(0, {"(i j)": []}),
+            Structure(3, {"(i j)": [[2, 1], [0, 0]]}),
+        ]
+    )
     assert batch.batch("i").tolist() == [0, 0, 2, 2, 2]
     assert batch.batch("(i j)").tolist() == [0, 2, 2]
     assert batch.batch("").tolist() == [0, 1, 2]
@@ -209,7 +257,9 @@ def test_what_pools_over_structures_alone_has_the_plan_that_would_be_built(text)
 
 
 def test_several_orbits_or_keys_need_the_entries():
-    assert not any(is_whole(layout_of(EquivariantMap(text))) for text in ("i j -> ", "i -> i", "(i j) -> i"))
+    assert not any(
+        is_whole(layout_of(EquivariantMap(text))) for text in ("i j -> ", "i -> i", "(i j) -> i")
+    )
 
 
 def test_a_layout_is_kept_by_its_map_as_hashes_differ_from_process_to_process():

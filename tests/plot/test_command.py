@@ -72,13 +72,20 @@ def test_what_is_named_is_drawn(words, part, count, capsys):
 
 def test_a_text_with_a_star_is_drawn_by_its_products(capsys):
     assert main(["plot", "(i j) * i -> i"]) == 0
-    assert "3  y[i] = Σj x1[(i j)] x2[j]" in Path("products.svg").read_text()  # a sparse matrix times a vector
+    assert (
+        "3  y[i] = Σj x1[(i j)] x2[j]" in Path("products.svg").read_text()
+    )  # a sparse matrix times a vector
 
 
-@pytest.mark.parametrize(("words", "shown"), [([], 5), (["--operations", "3", "4"], 2), (["--most", "1"], 1)])
+@pytest.mark.parametrize(
+    ("words", "shown"), [([], 5), (["--operations", "3", "4"], 2), (["--most", "1"], 1)]
+)
 def test_a_map_is_drawn_by_its_operations(words, shown, capsys):
     assert main(["plot", "i j -> i", *words]) == 0
-    assert capsys.readouterr().out == f"wrote map.svg ({'' if shown == 5 else f'{shown} of '}5 operations)\n"
+    assert (
+        capsys.readouterr().out
+        == f"wrote map.svg ({'' if shown == 5 else f'{shown} of '}5 operations)\n"
+    )
     assert Path("map.svg").read_text().count(" = ") == shown
 
 
@@ -96,9 +103,7 @@ def test_a_pattern_is_drawn_by_its_orbits(capsys):
 
 
 def test_a_map_is_drawn_without_torch():
-    code = (
-        "import sys; sys.modules['torch'] = sys.modules['numpy'] = None; from incidence.cli import main; sys.exit(main(['plot', 'i -> i']))"
-    )
+    code = "import sys; sys.modules['torch'] = sys.modules['numpy'] = None; from incidence.cli import main; sys.exit(main(['plot', 'i -> i']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "wrote map.svg (2 operations)\n"), done.stderr
 
@@ -112,20 +117,38 @@ def test_a_map_is_drawn_without_torch():
         ),
         (["somewhere"], "Named objects: geometry.names(); data sets: incidence train --list"),
         (["{i j"], "this `{` is never closed"),
-        (["cube", "--out", "a.jpg"], "a picture is a file .svg, .pdf or .png; got 'a.jpg'. Give --out one of these endings"),
+        (
+            ["cube", "--out", "a.jpg"],
+            "a picture is a file .svg, .pdf or .png; got 'a.jpg'. Give --out one of these endings",
+        ),
         (["cube", "--out", "missing/a.svg"], "there is no folder missing to save to"),
-        (["cube", "--as", "network"], "--as 'network': of a structure one can draw structure, poset"),
+        (
+            ["cube", "--as", "network"],
+            "--as 'network': of a structure one can draw structure, poset",
+        ),
         (["i -> i", "--as", "plan"], "a plan belongs to a structure: add --on"),
-        (["i -> i", "--as", "plan", "--on", "i -> i"], "--on 'i -> i': that is a map; give a named object or a file"),
+        (
+            ["i -> i", "--as", "plan", "--on", "i -> i"],
+            "--on 'i -> i': that is a map; give a named object or a file",
+        ),
         (["cycle-4", "--values", "size"], "--values size: there are no faces of different sizes"),
         (["."], "is a folder, but not of a run"),
-        (["solubility", "--rows", "5000"], "solubility has 1,282 examples; there is no number 5000"),
+        (
+            ["solubility", "--rows", "5000"],
+            "solubility has 1,282 examples; there is no number 5000",
+        ),
         (["simplex-3", "--layout", "spiral"], "a layout is one of 'force'"),
         (["Petersen graph", "--layout", "shadow"], "a shadow is one of coordinates"),
         (["prism-0"], "must be at least 3"),
-        (["cube", "--rows", "3"], "--rows chooses among the examples of a file or data set; 'cube' is none"),
+        (
+            ["cube", "--rows", "3"],
+            "--rows chooses among the examples of a file or data set; 'cube' is none",
+        ),
         (["cube", "--nodes", "4"], "--nodes is for pictures of sharing; this is one of structure"),
-        (["i -> i", "--values", "size"], "--values is for pictures of structure; this is one of operations"),
+        (
+            ["i -> i", "--values", "size"],
+            "--values is for pictures of structure; this is one of operations",
+        ),
         (["cube", "--opacity", "7"], "`opacity` is a number from 0 to 1; got 7.0"),
         (["cube", "--size", "0"], "`size` is a number of points above 0; got 0.0"),
         (["cube", "--columns", "0"], "`columns` is a number from 1 on; got 0"),
@@ -140,16 +163,27 @@ def test_what_cannot_be_drawn_is_refused_with_what_to_do(words, said, capsys):
 
 
 def test_a_shadow_of_something_rigid_is_refused():
-    path = inc.Structure(4, {"{i j}": torch.tensor([[0, 1, 2, 1], [1, 2, 3, 3]])}).with_index({"(i j)": torch.tensor([[0], [3]])})
-    with pytest.raises(inc.IncidenceError, match="no symmetry of this structure rotates its coordinates"):
+    path = inc.Structure(4, {"{i j}": torch.tensor([[0, 1, 2, 1], [1, 2, 3, 3]])}).with_index(
+        {"(i j)": torch.tensor([[0], [3]])}
+    )
+    with pytest.raises(
+        inc.IncidenceError, match="no symmetry of this structure rotates its coordinates"
+    ):
         inc.plot.shadow(path, torch.eye(4))
 
 
 def test_a_run_is_drawn_by_its_network_and_its_curves():
     pytest.importorskip("lightning")
     path = inc.Structure(3, {"{i j}": torch.tensor([[0, 1], [1, 2]])})
-    data = [inc.Example(path, {"i": torch.full((3, 1), k), "{i j}": torch.ones(2, 1)}, torch.tensor([k])) for k in torch.rand(12).tolist()]
-    run = inc.train.train({"epochs": 2, "hidden": 4, "depth": 1, "out": "run", "model": "graph"}, inc.data.load(data))
+    data = [
+        inc.Example(
+            path, {"i": torch.full((3, 1), k), "{i j}": torch.ones(2, 1)}, torch.tensor([k])
+        )
+        for k in torch.rand(12).tolist()
+    ]
+    run = inc.train.train(
+        {"epochs": 2, "hidden": 4, "depth": 1, "out": "run", "model": "graph"}, inc.data.load(data)
+    )
     assert run is not None
     assert main(["plot", "run"]) == 0
     assert "encoder.0" in Path("run.svg").read_text()

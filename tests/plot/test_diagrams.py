@@ -15,7 +15,15 @@ from incidence.errors import IncidenceError, TooLargeError
 from incidence.plot.theme import DARK, LIGHT
 from incidence.plot.weights import Sharing, weight_colours
 
-MAPS = ["i j -> i j", "i -> ", " -> i", "{i j} {i k} -> i {j k}", "[i j] -> (i j)", "u:user m:movie -> u:user", "<i j> -> i, <i j k>"]
+MAPS = [
+    "i j -> i j",
+    "i -> ",
+    " -> i",
+    "{i j} {i k} -> i {j k}",
+    "[i j] -> (i j)",
+    "u:user m:movie -> u:user",
+    "<i j> -> i, <i j k>",
+]
 
 
 def words(picture: inc.plot.Picture, part: str) -> list[str]:
@@ -29,7 +37,11 @@ def test_a_diagram_has_a_knot_for_every_node_by_what_becomes_of_it(text):
         matched = sum(map(sum, operation.overlap))
         knots = {part: len(picture.scene.of(part)) for part in ("matched", "summed", "copied")}
         sizes = operation.source.orbit.size, operation.target.orbit.size
-        assert knots == {"matched": matched, "summed": sizes[0] - matched, "copied": sizes[1] - matched}
+        assert knots == {
+            "matched": matched,
+            "summed": sizes[0] - matched,
+            "copied": sizes[1] - matched,
+        }
 
 
 @pytest.mark.parametrize("text", MAPS)
@@ -43,7 +55,9 @@ def test_a_diagram_has_a_slot_for_every_place_of_every_face(text):
 
 
 def test_the_nodes_of_a_slot_and_its_wire_have_the_name_of_the_formula():
-    picture = inc.plot.operation(inc.EquivariantMap("(i j) -> (i j)").operations[4])  # y[(j i)] = x[(i j)]
+    picture = inc.plot.operation(
+        inc.EquivariantMap("(i j) -> (i j)").operations[4]
+    )  # y[(j i)] = x[(i j)]
     assert [shape.hint for shape in picture.scene.of("input slot")] == ["i", "j"]
     assert [shape.hint for shape in picture.scene.of("output slot")] == ["j", "i"]
 
@@ -64,10 +78,21 @@ def test_the_diagram_of_a_product_has_one_knot_for_every_letter_and_a_slot_for_e
     scene = inc.plot.operation(product).scene
     knots = {part: len(scene.of(part)) for part in ("matched", "summed", "copied")}
     matched = len(product.letters) - len(product.summed) - len(product.copied)
-    assert knots == {"matched": matched, "summed": len(product.summed), "copied": len(product.copied)}
-    names = [letter.name for pattern in product.operands for face in pattern.faces for letter in face.letters]
+    assert knots == {
+        "matched": matched,
+        "summed": len(product.summed),
+        "copied": len(product.copied),
+    }
+    names = [
+        letter.name
+        for pattern in product.operands
+        for face in pattern.faces
+        for letter in face.letters
+    ]
     assert [shape.hint for shape in scene.of("input slot")] == names
-    assert [shape.text for shape in scene.of("operand")] == [f"x{k + 1}" for k in range(len(product.operands))]
+    assert [shape.text for shape in scene.of("operand")] == [
+        f"x{k + 1}" for k in range(len(product.operands))
+    ]
 
 
 def test_the_wires_of_a_letter_that_two_operands_share_meet_in_one_place():
@@ -77,10 +102,18 @@ def test_the_wires_of_a_letter_that_two_operands_share_meet_in_one_place():
 
 
 def test_the_products_of_a_map_have_the_numbers_and_formulas_of_explain():
-    picture, told = inc.plot.operations("{i j} * i -> i"), inc.explain("{i j} * i -> i").data()["products"]
-    assert words(picture, "formula") == [f"{p['number']}  {p['formula'].replace('sum_', 'Σ')}" for p in told]
+    picture, told = (
+        inc.plot.operations("{i j} * i -> i"),
+        inc.explain("{i j} * i -> i").data()["products"],
+    )
+    assert words(picture, "formula") == [
+        f"{p['number']}  {p['formula'].replace('sum_', 'Σ')}" for p in told
+    ]
     assert words(picture, "pair") == ["2 nodes", "3 nodes", "4 nodes"]
-    assert words(inc.plot.operations("{i j} * i -> i", which=[2]), "formula") == words(picture, "formula")[2:3]
+    assert (
+        words(inc.plot.operations("{i j} * i -> i", which=[2]), "formula")
+        == words(picture, "formula")[2:3]
+    )
 
 
 def test_of_a_layer_of_products_only_its_own_are_drawn():
@@ -91,7 +124,11 @@ def test_of_a_layer_of_products_only_its_own_are_drawn():
 def test_operations_have_the_numbers_formulas_and_blocks_of_explain():
     picture = inc.plot.operations("i j -> i j")
     told = inc.explain("i j -> i j").data()["blocks"]
-    wanted = [f"{o['number']}  {o['formula'].replace('sum_', 'Σ')}" for block in told for o in block["operations"]]
+    wanted = [
+        f"{o['number']}  {o['formula'].replace('sum_', 'Σ')}"
+        for block in told
+        for o in block["operations"]
+    ]
     assert words(picture, "formula") == wanted
     assert words(picture, "count") == [f"{block['count']} operations" for block in told]
 
@@ -99,7 +136,9 @@ def test_operations_have_the_numbers_formulas_and_blocks_of_explain():
 def test_of_many_operations_the_first_are_drawn_and_the_rest_counted():
     picture = inc.plot.operations("i j -> i j k", most=10)
     assert [text.split()[0] for text in words(picture, "formula")] == [str(k) for k in range(10)]
-    assert words(picture, "note")[0].startswith("and 42 more: plot.operations(map, which=range(10, ...)) draws others")
+    assert words(picture, "note")[0].startswith(
+        "and 42 more: plot.operations(map, which=range(10, ...)) draws others"
+    )
 
 
 def test_operations_can_be_chosen_by_number():
@@ -109,12 +148,27 @@ def test_operations_can_be_chosen_by_number():
 
 
 def test_of_a_layer_only_its_operations_are_drawn():
-    layer = inc.nn.Linear("i j -> i j", 1, 1, operations=lambda operation: sum(map(sum, operation.overlap)) > 0)
+    layer = inc.nn.Linear(
+        "i j -> i j", 1, 1, operations=lambda operation: sum(map(sum, operation.overlap)) > 0
+    )
     numbers = [text.split()[0] for text in words(inc.plot.operations(layer), "formula")]
     assert numbers == [str(k) for k in range(15) if k not in (0, 2, 5, 8)]
 
 
-@pytest.mark.parametrize("text", ["", "i", "{i j} {i k}", "i j k", "(i j) (j k)", "<i j> <j k>", "[i j k]", "i {i ...}", "u:user m:movie"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "i",
+        "{i j} {i k}",
+        "i j k",
+        "(i j) (j k)",
+        "<i j> <j k>",
+        "[i j k]",
+        "i {i ...}",
+        "u:user m:movie",
+    ],
+)
 def test_every_orbit_is_drawn_with_its_nodes(text):
     picture, found = inc.plot.orbits(text), inc.Pattern(text).orbits
     assert len(picture.scene.of("orbit")) == len(found)
@@ -128,14 +182,20 @@ def test_a_face_has_one_colour_in_the_text_and_in_the_drawing():
     assert {shape.style.stroke for shape in picture.scene.of("set")} == {LIGHT.palette[1]}
 
 
-@pytest.mark.parametrize("text", ["i j -> i j", "i, {i j} -> i, {i j}", "i {i j} -> {i j k}", "{i j} -> ", "(i j) -> {i j}"])
+@pytest.mark.parametrize(
+    "text",
+    ["i j -> i j", "i, {i j} -> i, {i j}", "i {i j} -> {i j k}", "{i j} -> ", "(i j) -> {i j}"],
+)
 def test_the_weights_are_those_of_the_operators(text):
     """The place of a weight is where the indicator of its orbit, put together from the operators of the layer, is not 0."""
     m = inc.EquivariantMap(text)
     patterns = list(dict.fromkeys(str(p) for p in m.inputs + m.outputs if p.faces))
     structure = inc.Structure.complete(4, patterns)
     sharing = Sharing.of(m, structure)
-    drawn = [[sharing.at(r, c).number for c in range(len(sharing.columns))] for r in range(len(sharing.rows))]
+    drawn = [
+        [sharing.at(r, c).number for c in range(len(sharing.columns))]
+        for r in range(len(sharing.rows))
+    ]
     layer = inc.nn.Linear(m, 1, 1)
     order = [rows_by_orbit(side, structure) for side in (m.outputs, m.inputs)]
     wanted = torch.full((len(drawn), len(drawn[0])), -1)
@@ -144,7 +204,10 @@ def test_the_weights_are_those_of_the_operators(text):
         indicator = sum(value * layer.operator(k, structure).to_dense() for k, value in terms)
         starts = [
             sum(structure.num_entries(p) for p in side[:at])
-            for side, at in ((m.outputs, operation.target.tensor), (m.inputs, operation.source.tensor))
+            for side, at in (
+                (m.outputs, operation.target.tensor),
+                (m.inputs, operation.source.tensor),
+            )
         ]
         rows, columns = indicator.nonzero().T
         wanted[rows + starts[0], columns + starts[1]] = number
@@ -203,10 +266,20 @@ def test_a_nested_picture_has_a_field_for_every_output_and_a_place_for_every_inp
     assert words(picture, "column") == ["{0 1}", "{0 2}", "{1 2}"]
 
 
-@pytest.mark.parametrize("make", [lambda t: inc.plot.operations("i j -> i j", theme=t), lambda t: inc.plot.sharing("i -> i", 2, theme=t)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda t: inc.plot.operations("i j -> i j", theme=t),
+        lambda t: inc.plot.sharing("i -> i", 2, theme=t),
+    ],
+)
 def test_texts_stand_out_from_the_paper_in_both_themes(make):
     for theme in (LIGHT, DARK):
-        inks = {shape.style.fill for shape in make(theme.name).scene.shapes if hasattr(shape, "text") and shape.part == "formula"}
+        inks = {
+            shape.style.fill
+            for shape in make(theme.name).scene.shapes
+            if hasattr(shape, "text") and shape.part == "formula"
+        }
         assert inks == {theme.ink}
         assert contrast(theme.ink, theme.paper) > 7
         assert contrast(theme.faint, theme.paper) > 4.5
@@ -239,12 +312,21 @@ def test_pictures_of_the_algebra_need_neither_torch_nor_numpy_nor_matplotlib():
 @pytest.mark.parametrize(
     ("draw", "said"),
     [
-        (lambda: inc.plot.operation("i -> i"), r"draws a ProductText, or an Operation, as in .*operations\[0\]; got str"),
+        (
+            lambda: inc.plot.operation("i -> i"),
+            r"draws a ProductText, or an Operation, as in .*operations\[0\]; got str",
+        ),
         (lambda: inc.plot.operations("i -> i", which=[2]), "are numbered 0 to 1; got 2"),
         (lambda: inc.plot.operations(3), "a map is an EquivariantMap or its text; got int"),
         (lambda: inc.plot.orbits(3), "draws a Pattern or its text; got int"),
-        (lambda: inc.plot.sharing("{i ...} -> i", 3), "has open faces, so there are infinitely many weights"),
-        (lambda: inc.plot.sharing("i -> i", 3, nested=True), "nested=True is for maps of one matrix to one"),
+        (
+            lambda: inc.plot.sharing("{i ...} -> i", 3),
+            "has open faces, so there are infinitely many weights",
+        ),
+        (
+            lambda: inc.plot.sharing("i -> i", 3, nested=True),
+            "nested=True is for maps of one matrix to one",
+        ),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(draw, said):
@@ -255,9 +337,18 @@ def test_what_cannot_be_drawn_is_refused(draw, said):
 @pytest.mark.parametrize(
     ("draw", "said"),
     [
-        (lambda: inc.plot.orbits("i j k l m n"), "has 203 orbits; at most 120 are drawn. Print pattern.orbits"),
-        (lambda: inc.plot.sharing("i j k -> i j k", 9), "729 x 729 places; at most 40,000 are drawn. Take fewer nodes"),
-        (lambda: inc.plot.sharing("i j k -> i j k", inc.Structure.complete(9, ["i j k"])), "729 x 729 places"),
+        (
+            lambda: inc.plot.orbits("i j k l m n"),
+            "has 203 orbits; at most 120 are drawn. Print pattern.orbits",
+        ),
+        (
+            lambda: inc.plot.sharing("i j k -> i j k", 9),
+            "729 x 729 places; at most 40,000 are drawn. Take fewer nodes",
+        ),
+        (
+            lambda: inc.plot.sharing("i j k -> i j k", inc.Structure.complete(9, ["i j k"])),
+            "729 x 729 places",
+        ),
     ],
 )
 def test_what_is_too_large_says_what_to_do(draw, said):

@@ -10,7 +10,10 @@ import incidence as inc
 from tests.exact_numbers import VECTORS
 
 ROOT = VECTORS.parent.parent
-COLOUR, NUMBER = re.compile(r"#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})"), re.compile(r"-?\d+(?:\.\d+)?")
+COLOUR, NUMBER = (
+    re.compile(r"#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})"),
+    re.compile(r"-?\d+(?:\.\d+)?"),
+)
 
 
 @lru_cache
@@ -19,7 +22,13 @@ def script(name: str) -> dict[str, object]:
 
 
 GALLERY, FIGURES = sorted(script("gallery")["PICTURES"]), sorted(script("paper_figures")["FIGURES"])
-GUIDES = ["allset", "cin", "deepsets", "gin", "scn"]  # the others are drawn by running the guides, which the tests of pages do
+GUIDES = [
+    "allset",
+    "cin",
+    "deepsets",
+    "gin",
+    "scn",
+]  # the others are drawn by running the guides, which the tests of pages do
 
 
 @pytest.mark.parametrize(
@@ -32,8 +41,13 @@ GUIDES = ["allset", "cin", "deepsets", "gin", "scn"]  # the others are drawn by 
 )
 def test_a_picture_of_the_pages_is_what_its_script_draws(name, folder, picture):
     """Up to a point of paper and a shade: places are found by iterations, which differ between machines in their last digits."""
-    texts = script(name)["draw"](picture), (ROOT / "docs" / folder / f"{picture}.svg").read_text(encoding="utf-8")
-    one, other = ([int(part, 16) for colour in COLOUR.findall(text) for part in colour] for text in texts)
+    texts = (
+        script(name)["draw"](picture),
+        (ROOT / "docs" / folder / f"{picture}.svg").read_text(encoding="utf-8"),
+    )
+    one, other = (
+        [int(part, 16) for colour in COLOUR.findall(text) for part in colour] for text in texts
+    )
     assert max(abs(a - b) for a, b in zip(one, other, strict=True)) <= 2
     drawn, kept = (COLOUR.sub("", text) for text in texts)
     assert NUMBER.sub("", drawn) == NUMBER.sub("", kept)
@@ -41,7 +55,9 @@ def test_a_picture_of_the_pages_is_what_its_script_draws(name, folder, picture):
     assert max(abs(a - b) for a, b in zip(ours, theirs, strict=True)) < 1
 
 
-@pytest.mark.parametrize(("name", "picture"), [("landing_picture", "landing"), ("choosing_picture", "choosing")])
+@pytest.mark.parametrize(
+    ("name", "picture"), [("landing_picture", "landing"), ("choosing_picture", "choosing")]
+)
 def test_a_picture_of_the_first_pages_is_what_its_script_draws(name, picture):
     assert script(name)["draw"]() == (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")
 
@@ -53,7 +69,9 @@ def test_the_flow_chart_ends_at_networks_that_there_are():
 
 def test_every_picture_of_the_guides_has_a_place_in_one():
     pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
-    assert sorted(set(re.findall(r"\(guides/([\w-]+)\.svg\)", pages))) == sorted(script("guide_pictures")["PICTURES"])
+    assert sorted(set(re.findall(r"\(guides/([\w-]+)\.svg\)", pages))) == sorted(
+        script("guide_pictures")["PICTURES"]
+    )
 
 
 def test_a_page_has_the_command_below_every_picture():
@@ -68,5 +86,9 @@ def test_the_page_of_the_paper_shows_every_figure():
 
 
 def test_the_pictures_of_the_docs_are_small():
-    sizes = [path.stat().st_size for folder in ("gallery", "figures", "guides") for path in (ROOT / "docs" / folder).iterdir()]
+    sizes = [
+        path.stat().st_size
+        for folder in ("gallery", "figures", "guides")
+        for path in (ROOT / "docs" / folder).iterdir()
+    ]
     assert sum(sizes) < 1_000_000

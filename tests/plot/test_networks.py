@@ -26,14 +26,22 @@ def lines(picture: inc.plot.Picture, part: str) -> set[tuple[str, str]]:
         for frame, text in zip(picture.scene.of(kind), words(picture, f"{kind} text"), strict=True):
             xs, ys = zip(*frame.points, strict=True)
             middle = round(sum(ys) / 4, 3)
-            boxes |= {(round(min(xs), 3), middle): (kind, text), (round(max(xs), 3), middle): (kind, text)}
+            boxes |= {
+                (round(min(xs), 3), middle): (kind, text),
+                (round(max(xs), 3), middle): (kind, text),
+            }
     ends = [(shape.points[0], shape.points[-1]) for shape in picture.scene.of(part)]
     return {tuple(boxes[round(x, 3), round(y, 3)][1] for x, y in pair) for pair in ends}
 
 
 @pytest.mark.parametrize(
     ("text", "structure"),
-    [("{i j} -> {i j}", PATH), ("{i j k} -> {i j}", TRIANGLES), ("i, (i j) -> (i j)", ARCS), ("u:user m:movie -> u:user", TABLE)],
+    [
+        ("{i j} -> {i j}", PATH),
+        ("{i j k} -> {i j}", TRIANGLES),
+        ("i, (i j) -> (i j)", ARCS),
+        ("u:user m:movie -> u:user", TABLE),
+    ],
     ids=["edges", "triangles", "arcs", "table"],
 )
 def test_entries_write_to_keys_of_their_own_nodes_and_read_from_such(text, structure):
@@ -42,7 +50,12 @@ def test_entries_write_to_keys_of_their_own_nodes_and_read_from_such(text, struc
     assert len(words(picture, "key text")) == int(plan.num_keys.sum())
 
     def numbers(name: str) -> set[str]:
-        return set(name.translate(str.maketrans("(){}", "    ")).replace(":user", "").replace(":movie", "").split()) - {"all"}
+        return set(
+            name.translate(str.maketrans("(){}", "    "))
+            .replace(":user", "")
+            .replace(":movie", "")
+            .split()
+        ) - {"all"}
 
     for part in ("write", "read"):
         joined = lines(picture, part)
@@ -54,8 +67,17 @@ def test_entries_write_to_keys_of_their_own_nodes_and_read_from_such(text, struc
 
 def test_the_plan_of_a_path_has_the_lines_of_the_engine_page():
     picture = inc.plot.plan("{i j} -> {i j}", PATH)
-    nodes = {("{0 1}", "0"), ("{0 1}", "1"), ("{1 2}", "1"), ("{1 2}", "2"), ("{2 3}", "2"), ("{2 3}", "3")}
-    assert lines(picture, "write") == nodes | {(edge, "all") for edge in ("{0 1}", "{1 2}", "{2 3}")}
+    nodes = {
+        ("{0 1}", "0"),
+        ("{0 1}", "1"),
+        ("{1 2}", "1"),
+        ("{1 2}", "2"),
+        ("{2 3}", "2"),
+        ("{2 3}", "3"),
+    }
+    assert lines(picture, "write") == nodes | {
+        (edge, "all") for edge in ("{0 1}", "{1 2}", "{2 3}")
+    }
     assert lines(picture, "partner") == {(edge, edge) for edge in ("{0 1}", "{1 2}", "{2 3}")}
 
 
@@ -64,7 +86,9 @@ def test_arcs_in_both_directions_are_partners():
 
 
 def test_a_network_shows_every_tensor_and_the_operations_of_every_pair():
-    net = inc.models.IncidenceNet("i, {i j} -> i", {"i": 5, "{i j}": 2}, out_channels=3, hidden=16, depth=2)
+    net = inc.models.IncidenceNet(
+        "i, {i j} -> i", {"i": 5, "{i j}": 2}, out_channels=3, hidden=16, depth=2
+    )
     picture = inc.plot.network(net)
     assert words(picture, "tensor text") == ["i", "{i j}"] * 3 + ["i"]
     assert words(picture, "tensor below") == ["5 channels", "2 channels"] + ["16 channels"] * 5
@@ -86,8 +110,14 @@ def test_a_poset_has_a_line_for_every_face_of_a_face():
     assert len(picture.scene.of("cover")) == 2 * 6 + 3 * 4
     boxes = [{*text.split()} for text in words(picture, "face text")]
     frames = picture.scene.of("face")
-    tops = {(round((s.points[0][0] + s.points[1][0]) / 2, 3), round(s.points[0][1], 3)): b for s, b in zip(frames, boxes, strict=True)}
-    bottoms = {(round((s.points[2][0] + s.points[3][0]) / 2, 3), round(s.points[2][1], 3)): b for s, b in zip(frames, boxes, strict=True)}
+    tops = {
+        (round((s.points[0][0] + s.points[1][0]) / 2, 3), round(s.points[0][1], 3)): b
+        for s, b in zip(frames, boxes, strict=True)
+    }
+    bottoms = {
+        (round((s.points[2][0] + s.points[3][0]) / 2, 3), round(s.points[2][1], 3)): b
+        for s, b in zip(frames, boxes, strict=True)
+    }
     for line in picture.scene.of("cover"):
         low, high = (tuple(round(v, 3) for v in point) for point in line.points)
         assert tops[low] < bottoms[high]
@@ -96,7 +126,10 @@ def test_a_poset_has_a_line_for_every_face_of_a_face():
 @pytest.mark.parametrize(
     ("draw", "said"),
     [
-        (lambda: inc.plot.network("i -> i"), "draws a layer or a network, a module of torch; got str"),
+        (
+            lambda: inc.plot.network("i -> i"),
+            "draws a layer or a network, a module of torch; got str",
+        ),
         (lambda: inc.plot.network(torch.nn.ReLU()), "ReLU has no equivariant layer to draw"),
         (lambda: inc.plot.plan("i -> i", 3), "the second argument"),
     ],
@@ -109,9 +142,18 @@ def test_what_cannot_be_drawn_is_refused(draw, said):
 @pytest.mark.parametrize(
     ("draw", "said"),
     [
-        (lambda: inc.plot.plan("i j -> i j", inc.Structure.complete(9, ["i j"])), "Take a smaller structure, or print"),
-        (lambda: inc.plot.plan("{i j} -> i", inc.collate([PATH, PATH])), "in 2 structures; at most 60 of one structure"),
-        (lambda: inc.plot.poset(inc.geometry.named("complete-40")), "820 faces; at most 400 are drawn"),
+        (
+            lambda: inc.plot.plan("i j -> i j", inc.Structure.complete(9, ["i j"])),
+            "Take a smaller structure, or print",
+        ),
+        (
+            lambda: inc.plot.plan("{i j} -> i", inc.collate([PATH, PATH])),
+            "in 2 structures; at most 60 of one structure",
+        ),
+        (
+            lambda: inc.plot.poset(inc.geometry.named("complete-40")),
+            "820 faces; at most 400 are drawn",
+        ),
     ],
 )
 def test_what_is_too_large_says_what_to_do(draw, said):
@@ -119,10 +161,14 @@ def test_what_is_too_large_says_what_to_do(draw, said):
         draw()
 
 
-@pytest.mark.parametrize("name", ["ppgn", "local-fgnn", "subgraph", "graph", "matrix", "hypergraph"])
+@pytest.mark.parametrize(
+    "name", ["ppgn", "local-fgnn", "subgraph", "graph", "matrix", "hypergraph"]
+)
 def test_every_kind_of_network_can_be_drawn_and_shown(name):
     tensors = {"i": 3, "{i j}": 2, "i j": 2, "near=i j": 2, "{i ...}": 1}
-    net = inc.models.make(name, {text: n for text, n in tensors.items() if inc.Pattern(text) in reads(name)}, 1)
+    net = inc.models.make(
+        name, {text: n for text, n in tensors.items() if inc.Pattern(text) in reads(name)}, 1
+    )
     picture = inc.plot.network(net)
     assert len(picture.scene.of("layer")) >= 2
     assert "<svg" in net._repr_html_()

@@ -21,7 +21,10 @@ PATH = inc.Structure(3, {"{i j}": [[0, 1], [1, 2]]})
         (inc.EquivariantMap("i -> i").operations[1], ["match i"]),
         (PATH, ["<td>nodes</td><td>3</td>", "<td>{i j}</td><td>2</td>"]),
         (inc.collate([PATH, PATH]), ["2 structures", "<td>nodes</td><td>6</td>"]),
-        (inc.Example(PATH, {"i": torch.ones(3, 2)}, target=1.0), ["<td>i</td><td>[3, 2]</td>", "<td>target</td><td>[]</td>"]),
+        (
+            inc.Example(PATH, {"i": torch.ones(3, 2)}, target=1.0),
+            ["<td>i</td><td>[3, 2]</td>", "<td>target</td><td>[]</td>"],
+        ),
         (inc.nn.Linear("i -> i", 2, 3), ["3 channels", "all 2 operations"]),
         (inc.nn.Exchangeable("i {i j}", 1, 1), ["Exchangeable"]),
         (inc.models.IncidenceNet("i, {i j} -> ", 2, hidden=4), ["encoder.0", "3 times"]),

@@ -19,9 +19,20 @@ def figures() -> dict[str, object]:
     predicted, target = torch.randn(9, 2), torch.randn(9, 2)
     target[3] = torch.nan
     scores, classes = torch.rand(9, 3), torch.tensor([0, 1, 2, -1, 0, 1, 2, 0, 0])
-    history = [{"epoch": k, "train_loss": 1 / k, "validation_rmse": 2 / k, "validation_mae": 1 / k, "lr": 0.1} for k in (1, 2, 3)]
+    history = [
+        {
+            "epoch": k,
+            "train_loss": 1 / k,
+            "validation_rmse": 2 / k,
+            "validation_mae": 1 / k,
+            "lr": 0.1,
+        }
+        for k in (1, 2, 3)
+    ]
     return {
-        "parity": plot.parity({"train": (predicted, target), "test": (predicted, target)}, ["energy", "gap"], "eV"),
+        "parity": plot.parity(
+            {"train": (predicted, target), "test": (predicted, target)}, ["energy", "gap"], "eV"
+        ),
         "curves": plot.curves(history),
         "curves without validation": plot.curves([{"epoch": 1, "train_loss": 0.0, "lr": 0.1}]),
         "curves of nothing": plot.curves([]),
@@ -45,11 +56,17 @@ def test_the_same_figure_has_the_same_bytes(tmp_path):
 
 
 def test_parity_shows_every_part_on_one_scale():
-    figure = plot.parity({"train": (torch.tensor([[0.0], [4]]), torch.tensor([[1.0], [2]]))}, ["energy"], "eV")
+    figure = plot.parity(
+        {"train": (torch.tensor([[0.0], [4]]), torch.tensor([[1.0], [2]]))}, ["energy"], "eV"
+    )
     [axis] = figure.axes
     assert axis.get_xlim() == axis.get_ylim()
     assert axis.collections[0].get_offsets().tolist() == [[1, 0], [2, 4]]
-    assert (axis.get_xlabel(), axis.get_ylabel(), axis.get_title()) == ("measured (eV)", "predicted", "energy")
+    assert (axis.get_xlabel(), axis.get_ylabel(), axis.get_title()) == (
+        "measured (eV)",
+        "predicted",
+        "energy",
+    )
 
 
 @pytest.mark.parametrize("name", ["a$b", "$\\frac{$", "$x$", "{a}_b^c", "\\$"])
@@ -70,8 +87,15 @@ def test_confusion_counts_true_classes_in_rows():
     figure = plot.confusion(scores, torch.tensor([0, 1, 1, 2, -1]), ["a", "b", "c"])
     [axis] = figure.axes
     assert axis.images[0].get_array().tolist() == [[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]]
-    assert sorted((t.get_position(), t.get_text()) for t in axis.texts) == [((0, 0), "1"), ((0, 1), "1"), ((1, 1), "1"), ((2, 2), "1")]
-    assert {t.get_color() for t in axis.texts}.isdisjoint({"white", "black", LIGHT.ink, LIGHT.paper})  # a dark page exchanges these
+    assert sorted((t.get_position(), t.get_text()) for t in axis.texts) == [
+        ((0, 0), "1"),
+        ((0, 1), "1"),
+        ((1, 1), "1"),
+        ((2, 2), "1"),
+    ]
+    assert {t.get_color() for t in axis.texts}.isdisjoint(
+        {"white", "black", LIGHT.ink, LIGHT.paper}
+    )  # a dark page exchanges these
 
 
 def test_a_figure_is_written_at_once_or_not_at_all(tmp_path: Path):
@@ -110,12 +134,16 @@ def test_a_point_off_the_diagonal_is_seen_where_it_is():
     text = plot.scatter([0, 100, 25], [0, 100, 75], width=20, height=10)
     plain = plot.scatter([0, 100], [0, 100], width=20, height=10)
     rows = zip(dots(text, 10), dots(plain, 10), strict=True)
-    changed = [(r, c) for r, (a, b) in enumerate(rows) for c in range(len(a)) if a[c] != (b + [0] * 20)[c]]
+    changed = [
+        (r, c) for r, (a, b) in enumerate(rows) for c in range(len(a)) if a[c] != (b + [0] * 20)[c]
+    ]
     assert changed == [(2, 5)]
 
 
 def test_axes_tell_their_ends_and_names():
-    text = plot.scatter([-1.5, 2], [0, 2.25], width=30, height=4, x_name="measured", y_name="predicted")
+    text = plot.scatter(
+        [-1.5, 2], [0, 2.25], width=30, height=4, x_name="measured", y_name="predicted"
+    )
     lines = text.splitlines()
     assert lines[0].strip() == "predicted"
     assert lines[1].split()[0] == "2.25"
@@ -123,7 +151,9 @@ def test_axes_tell_their_ends_and_names():
     assert lines[-1].split() == ["-1.5", "measured", "2.25"]
 
 
-@pytest.mark.parametrize("values", [([1.0], [1.0]), ([0.0, 0.0], [0.0, 0.0]), ([1e-30, 2e-30], [1e-30, 1e-30])])
+@pytest.mark.parametrize(
+    "values", [([1.0], [1.0]), ([0.0, 0.0], [0.0, 0.0]), ([1e-30, 2e-30], [1e-30, 1e-30])]
+)
 def test_points_in_one_place_are_drawn(values):
     assert any(bits for row in dots(plot.scatter(*values), 14) for bits in row)
 
@@ -160,7 +190,13 @@ def test_every_part_of_a_parity_has_a_colour_of_its_own():
     for draw in (plot.parity, plot.residuals):
         axis = draw(dict.fromkeys(("train", "validation", "test"), values), ["y"]).axes[0]
         assert (
-            len({tuple(dots.get_facecolor()[0][:3]) for dots in axis.collections if dots.get_label() in ("train", "validation", "test")})
+            len(
+                {
+                    tuple(dots.get_facecolor()[0][:3])
+                    for dots in axis.collections
+                    if dots.get_label() in ("train", "validation", "test")
+                }
+            )
             == 3
         )
 

@@ -20,7 +20,9 @@ EDGES = ["i j", "(i j)", "{i j}", "[i j]"]
 seeds = st.integers(0, 2**20)
 
 
-def random_pairs(count: int, seed: int, is_directed: bool = True, has_loops: bool = True) -> torch.Tensor:
+def random_pairs(
+    count: int, seed: int, is_directed: bool = True, has_loops: bool = True
+) -> torch.Tensor:
     """Edges in a random order; undirected ones in one direction or in both."""
     random = torch.Generator().manual_seed(seed)
     present = torch.rand(count, count, generator=random) < 0.5
@@ -33,7 +35,9 @@ def random_pairs(count: int, seed: int, is_directed: bool = True, has_loops: boo
 
 
 def pairs_for(edges: str, count: int, seed: int) -> torch.Tensor:
-    return random_pairs(count, seed, is_directed=edges in ("i j", "(i j)"), has_loops=edges in ("i j", "[i j]"))
+    return random_pairs(
+        count, seed, is_directed=edges in ("i j", "(i j)"), has_loops=edges in ("i j", "[i j]")
+    )
 
 
 def double(conv: IncidenceConv) -> IncidenceConv:
@@ -46,7 +50,10 @@ def test_a_convolution_respects_relabelling_of_nodes_and_the_order_of_edges(edge
     torch.manual_seed(seed)
     conv = double(IncidenceConv(2, 3, edge_dim=2, edge_out=2, edges=edges))
     pairs = pairs_for(edges, count, seed)
-    x, e = torch.randn(count, 2, dtype=torch.float64), torch.randn(pairs.shape[1], 2, dtype=torch.float64)
+    x, e = (
+        torch.randn(count, 2, dtype=torch.float64),
+        torch.randn(pairs.shape[1], 2, dtype=torch.float64),
+    )
     nodes, order = torch.randperm(count), torch.randperm(pairs.shape[1])
     y, f = conv(x, pairs, e)
     moved = torch.empty_like(x).index_copy(0, nodes, x)
@@ -60,7 +67,10 @@ def test_a_convolution_respects_relabelling_of_nodes_and_the_order_of_edges(edge
 def test_graphs_of_a_batch_do_not_see_each_other_however_its_edges_are_mixed(edges, counts, seed):
     torch.manual_seed(seed)
     conv = double(IncidenceConv(2, 3, edge_dim=1, edge_out=2, edges=edges, aggr="mean"))
-    graphs = [data.Data(x=torch.randn(n, 2).double(), edge_index=pairs_for(edges, n, seed + k)) for k, n in enumerate(counts)]
+    graphs = [
+        data.Data(x=torch.randn(n, 2).double(), edge_index=pairs_for(edges, n, seed + k))
+        for k, n in enumerate(counts)
+    ]
     for graph in graphs:
         graph.edge_attr = torch.randn(graph.edge_index.shape[1], 1).double()
     batch = data.Batch.from_data_list(graphs)
@@ -115,11 +125,22 @@ def test_parallel_edges_are_one_with_the_mean_of_their_features(edges, counts, s
     torch.manual_seed(seed)
     conv = double(IncidenceConv(2, 3, edge_dim=2, edge_out=2, edges=edges))
     firsts = [sum(counts[:k]) for k in range(len(counts))]
-    pairs = torch.cat([first + pairs_for(edges, count, seed + k) for k, (first, count) in enumerate(zip(firsts, counts, strict=True))], 1)
+    pairs = torch.cat(
+        [
+            first + pairs_for(edges, count, seed + k)
+            for k, (first, count) in enumerate(zip(firsts, counts, strict=True))
+        ],
+        1,
+    )
     batch = torch.repeat_interleave(torch.arange(len(counts)), T(counts))
-    x, e = torch.randn(len(batch), 2, dtype=torch.float64), torch.randn(pairs.shape[1], 2, dtype=torch.float64)
+    x, e = (
+        torch.randn(len(batch), 2, dtype=torch.float64),
+        torch.randn(pairs.shape[1], 2, dtype=torch.float64),
+    )
     y, f = conv(x, pairs, e, batch)
-    again = torch.arange(pairs.shape[1]).repeat(3)[torch.randperm(3 * pairs.shape[1])]  # every column three times
+    again = torch.arange(pairs.shape[1]).repeat(3)[
+        torch.randperm(3 * pairs.shape[1])
+    ]  # every column three times
     spread = torch.randn(len(again), 2, dtype=torch.float64)
     spread -= torch.zeros_like(e).index_add(0, again, spread)[again] / 3
     z, g = conv(x, pairs[:, again], e[again] + spread, batch)
@@ -134,7 +155,9 @@ def test_a_weight_for_every_edge_may_have_one_dimension():
 
 
 def test_a_structure_may_take_the_place_of_edge_index():
-    graph = data.Data(x=torch.randn(4, 2), edge_index=T([[0, 1, 2], [1, 2, 3]]), edge_attr=torch.randn(3, 1))
+    graph = data.Data(
+        x=torch.randn(4, 2), edge_index=T([[0, 1, 2], [1, 2, 3]]), edge_attr=torch.randn(3, 1)
+    )
     conv = IncidenceConv(2, 3, edge_dim=1, edges="{i j}")
     example = from_pyg(graph)
     found = conv(example.features["i"], example.structure, example.features["{i j}"])
@@ -170,7 +193,9 @@ def test_a_model_of_pyg_learns_with_it():
 
 
 def test_layers_share_the_graph_of_a_batch_and_its_plans(monkeypatch):
-    batch = data.Batch.from_data_list([data.Data(x=torch.randn(3, 2), edge_index=T([[0], [1]])) for _ in range(2)])
+    batch = data.Batch.from_data_list(
+        [data.Data(x=torch.randn(3, 2), edge_index=T([[0], [1]])) for _ in range(2)]
+    )
     kept = graph_of(batch.edge_index, 6, batch.batch, "i j")
     monkeypatch.setattr("incidence.pyg.graphs._graph", None)
     for conv in (IncidenceConv(2, 2), IncidenceConv(2, 5)):
@@ -263,7 +288,9 @@ def test_what_does_not_fit_is_refused(call, message):
 
 def test_rows_of_edge_attr_that_do_not_fit_parallel_edges_are_refused():
     edges = torch.tensor([[0, 1, 0, 2], [1, 0, 1, 1]])
-    with pytest.raises(IncidenceError, match="edge_attr has a row for each of the 4 columns of edge_index; got 3"):
+    with pytest.raises(
+        IncidenceError, match="edge_attr has a row for each of the 4 columns of edge_index; got 3"
+    ):
         IncidenceConv(4, 6, edge_dim=3)(torch.ones(3, 4), edges, torch.ones(3, 3))
     with pytest.raises(IncidenceError, match="out_channels"):
         IncidenceConv(4, 0)

@@ -53,7 +53,9 @@ def test_a_fault_of_a_page_is_found(tmp_path, body, said):
 
 
 def test_a_style_sheet_that_loads_from_elsewhere_is_found(tmp_path):
-    (tmp_path / "a.css").write_text("@font-face { src: url('https://example.org/a.woff'); } p { background: url(data:x); }")
+    (tmp_path / "a.css").write_text(
+        "@font-face { src: url('https://example.org/a.woff'); } p { background: url(data:x); }"
+    )
     [fault] = faults(tmp_path, "<p>x</p>")
     assert "a.css: loads" in fault
 
@@ -76,5 +78,9 @@ def test_no_table_of_the_pages_is_cut(page):
 
 def test_a_public_name_without_an_entry_is_found(tmp_path):
     (tmp_path / "reference").mkdir()
-    (tmp_path / "reference" / "nn.html").write_text('<dt id="incidence.nn.Linear"></dt><span id="module-incidence.nn"></span>')
-    assert CHECK["missing_names"](tmp_path, ["incidence.nn.Linear", "incidence.nn", "incidence.nn.Gate"]) == ["incidence.nn.Gate"]
+    (tmp_path / "reference" / "nn.html").write_text(
+        '<dt id="incidence.nn.Linear"></dt><span id="module-incidence.nn"></span>'
+    )
+    assert CHECK["missing_names"](
+        tmp_path, ["incidence.nn.Linear", "incidence.nn", "incidence.nn.Gate"]
+    ) == ["incidence.nn.Gate"]

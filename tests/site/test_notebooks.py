@@ -26,7 +26,9 @@ def test_the_guides_are_those_of_the_first_page():
 @pytest.mark.parametrize("guide", GUIDES)
 def test_a_notebook_has_the_text_and_the_code_of_its_guide(guide):
     """If it does not: `./run python scripts/make_notebooks.py`."""
-    assert [(c["cell_type"], c["source"]) for c in kept(guide)] == [(c["cell_type"], c["source"]) for c in made(guide)]
+    assert [(c["cell_type"], c["source"]) for c in kept(guide)] == [
+        (c["cell_type"], c["source"]) for c in made(guide)
+    ]
 
 
 @pytest.mark.parametrize("guide", GUIDES)
@@ -41,7 +43,10 @@ def test_a_notebook_is_small_and_every_cell_was_run(guide):
 def test_a_notebook_gives_what_it_shows(guide):
     cells = made(guide)
     MAKE["run"](cells)
-    shown, given = ([[o["data"]["text/plain"] for o in c.get("outputs", [])] for c in found] for found in (kept(guide), cells))
+    shown, given = (
+        [[o["data"]["text/plain"] for o in c.get("outputs", [])] for c in found]
+        for found in (kept(guide), cells)
+    )
     assert shown == given
 
 
@@ -61,11 +66,16 @@ def test_a_block_is_cut_where_a_value_is_stated_or_a_picture_made(block, cells):
 
 def test_links_of_a_page_lead_to_the_pages_from_the_folder_of_the_notebooks():
     text = "[a](models.md#presets), ![b](guides/b.svg), [c](https://example.org), [d](#here)"
-    assert MAKE["prose"](text) == "[a](../docs/models.md#presets), ![b](../docs/guides/b.svg), [c](https://example.org), [d](#here)"
+    assert (
+        MAKE["prose"](text)
+        == "[a](../docs/models.md#presets), ![b](../docs/guides/b.svg), [c](https://example.org), [d](#here)"
+    )
 
 
 def test_what_a_cell_gives_is_kept_as_its_text_and_its_picture():
-    cells = MAKE["cells_of"]("```python\nimport incidence as inc\npicture = inc.plot.orbits('i j')\n1 + 1  # 2\n```\n")
+    cells = MAKE["cells_of"](
+        "```python\nimport incidence as inc\npicture = inc.plot.orbits('i j')\n1 + 1  # 2\n```\n"
+    )
     MAKE["run"](cells)
     drawn, two = (cell["outputs"][0]["data"] for cell in cells)
     assert drawn["image/svg+xml"].startswith("<svg")

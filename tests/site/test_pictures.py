@@ -22,14 +22,22 @@ def test_every_colour_of_the_light_theme_has_its_own_in_the_dark_one():
 
 
 def test_a_colour_of_the_page_is_the_one_of_the_picture_unless_the_theme_is_dark():
-    page = inlined(f'<svg viewBox="0 0 1 1" width="9pt"><path fill="{LIGHT.ink}"/><path fill="#123456"/></svg>', "a line")
+    page = inlined(
+        f'<svg viewBox="0 0 1 1" width="9pt"><path fill="{LIGHT.ink}"/><path fill="#123456"/></svg>',
+        "a line",
+    )
     assert f'fill="var(--c{LIGHT.ink[1:]},{LIGHT.ink})"' in page
     assert 'fill="#123456"' in page
     assert f"--c{LIGHT.ink[1:]}:{DARK.ink};" in style_sheet()
 
 
 def test_a_shaded_picture_keeps_its_colours_but_those_of_paper_and_ink():
-    cube = inlined(inc.plot.structure(inc.geometry.named("cube"), layout=inc.geometry.coordinates("cube")).svg(), "a cube")
+    cube = inlined(
+        inc.plot.structure(
+            inc.geometry.named("cube"), layout=inc.geometry.coordinates("cube")
+        ).svg(),
+        "a cube",
+    )
     assert f"var(--c{LIGHT.paper[1:]}," in cube
     assert f'"{LIGHT.palette[0]}"' in cube
 
@@ -40,5 +48,7 @@ def test_a_colour_between_two_places_of_a_scale_is_taken_for_the_nearest():
 
 
 def test_a_picture_without_paper_of_its_own_stands_on_white():
-    assert 'class="picture on-white"' in inlined('<svg viewBox="0 0 80 1"><path fill="#123456"/></svg>', "a line")
+    assert 'class="picture on-white"' in inlined(
+        '<svg viewBox="0 0 80 1"><path fill="#123456"/></svg>', "a line"
+    )
     assert "max-width:60pt" in inlined('<svg viewBox="0 0 80 1"></svg>', "nothing")

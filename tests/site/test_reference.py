@@ -14,7 +14,11 @@ PAGES = Path(__file__).parents[2] / "docs" / "reference"
 
 
 def test_every_package_has_a_page_with_its_names():
-    asked = [found for page in PAGES.glob("*.md") for found in re.findall(r"^\.\. public:: (\S+)$", page.read_text("utf-8"), re.MULTILINE)]
+    asked = [
+        found
+        for page in PAGES.glob("*.md")
+        for found in re.findall(r"^\.\. public:: (\S+)$", page.read_text("utf-8"), re.MULTILINE)
+    ]
     assert sorted(asked) == sorted(PACKAGES)
 
 
@@ -26,11 +30,19 @@ def test_every_module_at_the_front_door_is_in_the_reference():
 
 def test_a_name_with_several_paths_is_documented_under_the_first():
     paths = {name.path: name.documented for name in all_names()}
-    assert paths["incidence.structure.Structure"] == paths["incidence.Structure"] == "incidence.Structure"
+    assert (
+        paths["incidence.structure.Structure"]
+        == paths["incidence.Structure"]
+        == "incidence.Structure"
+    )
     assert paths["incidence.nn.Linear"] == "incidence.nn.Linear"
 
 
-@pytest.mark.parametrize("name", [n for n in all_names() if n.path == n.documented and n.kind != "module"], ids=lambda n: n.path)
+@pytest.mark.parametrize(
+    "name",
+    [n for n in all_names() if n.path == n.documented and n.kind != "module"],
+    ids=lambda n: n.path,
+)
 def test_a_public_name_says_what_it_is(name):
     package, _, attribute = name.path.rpartition(".")
     if name.kind == "data":
@@ -44,5 +56,7 @@ def test_a_constant_without_words_is_refused(monkeypatch):
     monkeypatch.setattr(inc.models, "NUMBER", 7, raising=False)
     monkeypatch.setattr(inc.models, "__all__", ["NUMBER"])
     [name] = [name for name in all_names() if name.path == "incidence.models.NUMBER"]
-    with pytest.raises(ValueError, match=r"incidence\.models\.NUMBER is public and nothing says what it is"):
+    with pytest.raises(
+        ValueError, match=r"incidence\.models\.NUMBER is public and nothing says what it is"
+    ):
         entry(name)

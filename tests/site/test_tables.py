@@ -9,7 +9,9 @@ from docs.extensions.tables import label_cells
 
 def table(columns: int) -> nodes.table:
     rows = [[f"head{k}" for k in range(columns)], [f"cell{k}" for k in range(columns)]]
-    text = ".. csv-table::\n   :header-rows: 1\n\n" + "".join(f"   {','.join(row)}\n" for row in rows)
+    text = ".. csv-table::\n   :header-rows: 1\n\n" + "".join(
+        f"   {','.join(row)}\n" for row in rows
+    )
     [found] = publish_doctree(text).findall(nodes.table)
     return found
 
@@ -22,7 +24,9 @@ def test_every_cell_of_a_wide_table_begins_with_the_head_of_its_column():
     assert [entry.children[0].astext() for entry in body.findall(nodes.entry)] == [
         f'<span class="cell-head">head{k}</span>' for k in range(4)
     ]
-    assert [entry.children[1].astext() for entry in body.findall(nodes.entry)] == [f"cell{k}" for k in range(4)]
+    assert [entry.children[1].astext() for entry in body.findall(nodes.entry)] == [
+        f"cell{k}" for k in range(4)
+    ]
 
 
 @pytest.mark.parametrize("columns", [1, 3])

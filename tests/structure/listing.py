@@ -20,13 +20,24 @@ def entries_of(structure: Structure, text: str) -> list[Entry]:
     index = structure[text]
     if not pattern.is_open:
         return [entry_of(pattern, column) for column in index.T.tolist()]
-    letters, members = ([], [index]) if not isinstance(index, tuple) else (index[0].T.tolist(), index[1:])
-    count = len(letters) if pattern.fixed_letters else int(members[0][1].max()) + 1 if members[0].numel() else 0
+    letters, members = (
+        ([], [index]) if not isinstance(index, tuple) else (index[0].T.tolist(), index[1:])
+    )
+    count = (
+        len(letters)
+        if pattern.fixed_letters
+        else int(members[0][1].max()) + 1
+        if members[0].numel()
+        else 0
+    )
     faces: list[list[set[int]]] = [[set() for _ in members] for _ in range(count)]
     for number, pairs in enumerate(members):
         for node, entry in pairs.T.tolist():
             faces[entry][number].add(node)
-    return [entry_of(pattern, letters[k] if pattern.fixed_letters else [], faces[k]) for k in range(count)]
+    return [
+        entry_of(pattern, letters[k] if pattern.fixed_letters else [], faces[k])
+        for k in range(count)
+    ]
 
 
 def entry_of(pattern: Pattern, letters: list[int], open_faces: Sequence[set[int]] = ()) -> Entry:
@@ -43,7 +54,9 @@ def entry_of(pattern: Pattern, letters: list[int], open_faces: Sequence[set[int]
     return tuple(faces)
 
 
-def class_sets(entry: Entry, pattern: Pattern) -> dict[tuple[str, tuple[tuple[int, int], ...]], frozenset[Node]]:
+def class_sets(
+    entry: Entry, pattern: Pattern
+) -> dict[tuple[str, tuple[tuple[int, int], ...]], frozenset[Node]]:
     """The nodes of an entry by sort and signature: in which faces they stand, and where (-1 in an unordered face)."""
     places: dict[Node, list[tuple[int, int]]] = {}
     for number, (face, nodes) in enumerate(zip(pattern.faces, entry, strict=True)):
@@ -58,7 +71,11 @@ def class_sets(entry: Entry, pattern: Pattern) -> dict[tuple[str, tuple[tuple[in
 def oriented_faces(pattern: Pattern, letters: Sequence[int]) -> list[list[Node]]:
     """The nodes of the oriented faces in the order of an assignment."""
     at = dict(zip(pattern.fixed_letters, letters, strict=True))
-    return [[(x.sort, at[x.name]) for x in face.letters] for face in pattern.faces if face.kind.is_oriented]
+    return [
+        [(x.sort, at[x.name]) for x in face.letters]
+        for face in pattern.faces
+        if face.kind.is_oriented
+    ]
 
 
 def letters_of(structure: Structure, text: str) -> list[list[int]]:
@@ -75,17 +92,33 @@ def orientation_signs(structure: Structure, text: str) -> list[int]:
     found = []
     for entry, letters in zip(entries, letters_of(structure, text), strict=True):
         sets = class_sets(entry, pattern)
-        rank = {node: (signature, sort, node) for (sort, signature), nodes in sets.items() for node in nodes}
-        found.append(prod(sign([rank[node] for node in face]) for face in oriented_faces(pattern, letters)))
+        rank = {
+            node: (signature, sort, node)
+            for (sort, signature), nodes in sets.items()
+            for node in nodes
+        }
+        found.append(
+            prod(sign([rank[node] for node in face]) for face in oriented_faces(pattern, letters))
+        )
     return found
 
 
 def assignment_of(entry: Entry, pattern: Pattern) -> list[int]:
     """Nodes for the letters of a pattern that denote an entry: the first that some ordering of its unordered faces gives."""
-    orders = ([nodes] if face.kind.is_ordered else permutations(nodes) for face, nodes in zip(pattern.faces, entry, strict=True))
+    orders = (
+        [nodes] if face.kind.is_ordered else permutations(nodes)
+        for face, nodes in zip(pattern.faces, entry, strict=True)
+    )
     for faces in product(*orders):
         at: dict[str, Node] = {}
-        pairs = [pair for face, nodes in zip(pattern.faces, faces, strict=True) for pair in zip(face.letters, nodes, strict=True)]
-        if all(letter.sort == node[0] and at.setdefault(letter.name, node) == node for letter, node in pairs):
+        pairs = [
+            pair
+            for face, nodes in zip(pattern.faces, faces, strict=True)
+            for pair in zip(face.letters, nodes, strict=True)
+        ]
+        if all(
+            letter.sort == node[0] and at.setdefault(letter.name, node) == node
+            for letter, node in pairs
+        ):
             return [at[name][1] for name in pattern.letters]
     raise AssertionError(f"{entry} is no entry of {pattern}")

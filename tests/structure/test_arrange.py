@@ -26,7 +26,11 @@ PATTERNS = [
     "i {i ...}",
     "{i ...} {i ...}",
 ]
-WIDE = ["(a b c d e f g h k l)", "{a b c d e f g h k l}", "a {a b c d e f g h k l}"]  # more columns than are compared one by one
+WIDE = [
+    "(a b c d e f g h k l)",
+    "{a b c d e f g h k l}",
+    "a {a b c d e f g h k l}",
+]  # more columns than are compared one by one
 
 
 def arranged_by_hand(bucket: Bucket):
@@ -34,11 +38,15 @@ def arranged_by_hand(bucket: Bucket):
     sets: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
     for place, nodes in enumerate(bucket.nodes.tolist()):
         label = dict(zip(nodes, bucket.labels, strict=True))
-        sets.setdefault(tuple(sorted(nodes)), []).append((tuple(label[v] for v in sorted(nodes)), place))
+        sets.setdefault(tuple(sorted(nodes)), []).append(
+            (tuple(label[v] for v in sorted(nodes)), place)
+        )
     read = []
     for nodes, entries in sets.items():
         along = bucket.nodes[min(entries)[1]].tolist()
-        words = sorted((tuple(word[nodes.index(v)] for v in along), place) for word, place in entries)
+        words = sorted(
+            (tuple(word[nodes.index(v)] for v in along), place) for word, place in entries
+        )
         read.append((tuple(word for word, _ in words), nodes, [place for _, place in words]))
     masks = sorted({mask for mask, _, _ in read})
     order = [place for _, _, places in sorted(read) for place in places]
@@ -60,7 +68,9 @@ def test_words_that_fill_an_integer_are_told_from_node_sets(size):
     generator = torch.Generator().manual_seed(0)
     sets = [torch.randperm(40, generator=generator)[:size] for _ in range(6)]
     faces = [nodes[torch.randperm(size, generator=generator)] for nodes in sets for _ in range(3)]
-    [found] = arranged(Structure(40, {f"({' '.join(letters)})": torch.stack(faces).T}), f"({' '.join(letters)})")
+    [found] = arranged(
+        Structure(40, {f"({' '.join(letters)})": torch.stack(faces).T}), f"({' '.join(letters)})"
+    )
     assert sum(found.num_sets) == 6
     assert_as_by_hand(found.bucket, 40)
 
@@ -98,7 +108,9 @@ def test_masks_may_differ_in_words_beyond_the_bits_of_an_integer():
     assert_as_by_hand(found.bucket, 6)
 
 
-@pytest.mark.parametrize("text", ["{i j k}", "(i j)", "(i j k)", "i j k", "(i j) {j k}", "(i j k l m)"])
+@pytest.mark.parametrize(
+    "text", ["{i j k}", "(i j)", "(i j k)", "i j k", "(i j) {j k}", "(i j k l m)"]
+)
 @pytest.mark.parametrize("num_nodes", [10**6, 2**40, 2**60, 2**61 - 1])
 def test_the_order_is_that_of_the_nodes_however_large_their_numbers(text, num_nodes):
     few = structure_of(text, 0, 5, 1000)

@@ -27,7 +27,9 @@ def test_a_batch_falls_back_into_its_structures(text, max_overlap):
 
 
 @pytest.mark.parametrize(("text", "max_overlap"), ALL, ids=IDS)
-def test_the_entries_of_a_batch_are_those_of_its_structures_with_nodes_numbered_through(text, max_overlap):
+def test_the_entries_of_a_batch_are_those_of_its_structures_with_nodes_numbered_through(
+    text, max_overlap
+):
     m = EquivariantMap(text, max_overlap)
     parts = parts_for(m)
     batch = collate(parts)
@@ -36,7 +38,9 @@ def test_the_entries_of_a_batch_are_those_of_its_structures_with_nodes_numbered_
         start = dict.fromkeys(batch.counts, 0)
         for part in parts:
             for entry in entries_of(part, str(p)):
-                expected.append(tuple(tuple((sort, v + start[sort]) for sort, v in face) for face in entry))
+                expected.append(
+                    tuple(tuple((sort, v + start[sort]) for sort, v in face) for face in entry)
+                )
             start = {sort: start[sort] + part.counts[sort] for sort in start}
         assert entries_of(batch, str(p)) == expected
         numbers = [k for k, part in enumerate(parts) for _ in range(part.num_entries(p))]
@@ -44,7 +48,13 @@ def test_the_entries_of_a_batch_are_those_of_its_structures_with_nodes_numbered_
 
 
 def test_pointers_tell_where_structures_start():
-    batch = collate([Structure(4, {"(i j)": PATH}), Structure(0, {"(i j)": []}), Structure(2, {"(i j)": PATH[:, :1]})])
+    batch = collate(
+        [
+            Structure(4, {"(i j)": PATH}),
+            Structure(0, {"(i j)": []}),
+            Structure(2, {"(i j)": PATH[:, :1]}),
+        ]
+    )
     assert batch.node_ptr().tolist() == [0, 4, 4, 6]
     assert batch.entry_ptr("(i j)").tolist() == [0, 3, 3, 4]
     assert batch.entry_ptr("i").tolist() == [0, 4, 4, 6]
@@ -87,7 +97,9 @@ def test_several_structures_are_taken_as_a_batch(item, numbers):
     assert collate(parts)[item] == collate([parts[k] for k in numbers])
 
 
-@pytest.mark.parametrize("number", [2, T(2), np.int64(2), -2], ids=["int", "tensor", "numpy", "negative"])
+@pytest.mark.parametrize(
+    "number", [2, T(2), np.int64(2), -2], ids=["int", "tensor", "numpy", "negative"]
+)
 def test_one_structure_is_taken_by_its_number(number):
     parts = parts_for(EquivariantMap("i, {i j}, {i ...} -> i"))
     assert collate(parts)[number] == parts[2]
@@ -113,7 +125,12 @@ def test_letters_that_an_open_face_has_not_may_have_any_number_of_columns(column
     members = T([[0, 1, 2], [0, 0, 1]])
     parts = [Structure(n, {"{i ...}": (torch.zeros(0, columns), members)}) for n in (3, 4)]
     batch = collate(parts)
-    assert [batch[0], batch[1]] == uncollate(batch) == parts == [Structure(n, {"{i ...}": members}) for n in (3, 4)]
+    assert (
+        [batch[0], batch[1]]
+        == uncollate(batch)
+        == parts
+        == [Structure(n, {"{i ...}": members}) for n in (3, 4)]
+    )
     assert batch[[1, 0, 1]] == collate([parts[1], parts[0], parts[1]])
 
 
@@ -136,11 +153,15 @@ def test_collated_plans_give_what_rebuilt_plans_give(text, max_overlap, sizes):
     for structure in planned:
         layer.plan(structure)
     x = features_for(layer.map, collate(bare))
-    for one, other in zip(outputs(layer(x, collate(planned))), outputs(layer(x, collate(bare))), strict=True):
+    for one, other in zip(
+        outputs(layer(x, collate(planned))), outputs(layer(x, collate(bare))), strict=True
+    ):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("text", ["i, (i j) -> i, (i j)", "{i j} {i k} -> (i j)", "u:a m:b -> {u:a v:a}"])
+@pytest.mark.parametrize(
+    "text", ["i, (i j) -> i, (i j)", "{i j} {i k} -> (i j)", "u:a m:b -> {u:a v:a}"]
+)
 def test_collated_plans_have_the_cost_of_rebuilt_plans(text):
     layer = layer_for(text)
     planned, bare = (parts_for(layer.map, (5, 6)) for _ in range(2))
@@ -154,7 +175,9 @@ def test_plans_are_carried_over_and_not_rebuilt(monkeypatch):
     parts = parts_for(layer.map)
     for structure in parts:
         layer.plan(structure)
-    monkeypatch.setattr("incidence.plans.build_plan", lambda *args: pytest.fail("the plan was built again"))
+    monkeypatch.setattr(
+        "incidence.plans.build_plan", lambda *args: pytest.fail("the plan was built again")
+    )
     batch = collate([collate(parts[:2]), *parts[2:]])
     x = features_for(layer.map, batch)
     found = outputs(layer(x, batch))
@@ -189,10 +212,19 @@ def test_structures_given_at_once_are_those_that_are_collated():
 
 
 def test_structures_given_at_once_may_have_sorts_and_be_empty():
-    batch = Structure({"a": 3, "b": 2}, {"u:a v:b": [[0, 2], [0, 1]]}, batch={"a": [0, 0, 3], "b": torch.tensor([0, 3])})
+    batch = Structure(
+        {"a": 3, "b": 2},
+        {"u:a v:b": [[0, 2], [0, 1]]},
+        batch={"a": [0, 0, 3], "b": torch.tensor([0, 3])},
+    )
     assert batch.num_structures == 4
     assert batch.batch("u:a v:b").tolist() == [0, 3]
-    assert [s.num_nodes for s in batch] == [{"a": 2, "b": 1}, {"a": 0, "b": 0}, {"a": 0, "b": 0}, {"a": 1, "b": 1}]
+    assert [s.num_nodes for s in batch] == [
+        {"a": 2, "b": 1},
+        {"a": 0, "b": 0},
+        {"a": 0, "b": 0},
+        {"a": 1, "b": 1},
+    ]
 
 
 def test_no_operation_crosses_structures_that_are_given_at_once():
@@ -206,16 +238,36 @@ def test_no_operation_crosses_structures_that_are_given_at_once():
 
 
 BAD_BATCHES = {
-    "an edge between two structures": ([[1], [2]], [0, 0, 1, 1], r"entry 0 has nodes of more than one structure"),
-    "entries out of order": ([[2, 0], [3, 1]], [0, 0, 1, 1], r"entry 1 is of structure 0 and stands after entries of structure 1"),
+    "an edge between two structures": (
+        [[1], [2]],
+        [0, 0, 1, 1],
+        r"entry 0 has nodes of more than one structure",
+    ),
+    "entries out of order": (
+        [[2, 0], [3, 1]],
+        [0, 0, 1, 1],
+        r"entry 1 is of structure 0 and stands after entries of structure 1",
+    ),
     "nodes out of order": ([[0], [1]], [1, 1, 0, 0], r"4 ascending integers from 0"),
     "too few nodes": ([[0], [1]], [0, 0], r"4 ascending integers from 0"),
     "a negative number": ([[0], [1]], [-1, 0, 0, 0], r"4 ascending integers from 0"),
     "no integers": ([[0], [1]], [0.0, 0.0, 1.0, 1.0], r"4 ascending integers from 0"),
-    "nodes out of order in bytes": ([[0], [1]], torch.tensor([1, 1, 0, 0], dtype=torch.uint8), r"4 ascending integers from 0"),
-    "a number far beyond": ([[0], [1]], [0, 0, 0, 10**12], r"up to 1,000,000,000,000, and there are 4 nodes: renumber"),
+    "nodes out of order in bytes": (
+        [[0], [1]],
+        torch.tensor([1, 1, 0, 0], dtype=torch.uint8),
+        r"4 ascending integers from 0",
+    ),
+    "a number far beyond": (
+        [[0], [1]],
+        [0, 0, 0, 10**12],
+        r"up to 1,000,000,000,000, and there are 4 nodes: renumber",
+    ),
     "a mask": ([[0], [1]], [False, False, True, True], r"4 ascending integers from 0"),
-    "a sort that is not there": ([[0], [1]], {"atom": [0, 0, 1, 1]}, r"map each of node to a tensor"),
+    "a sort that is not there": (
+        [[0], [1]],
+        {"atom": [0, 0, 1, 1]},
+        r"map each of node to a tensor",
+    ),
 }
 
 

@@ -19,8 +19,19 @@ from tests.structure.random_structures import random_structure
 T = torch.tensor
 PATH = T([[0, 1, 2], [1, 2, 3]])
 modest = settings(deadline=None, max_examples=40, derandomize=True)
-PATTERNS = sorted({str(p.unnamed()) for text, _ in ALL for p in EquivariantMap(text).inputs + EquivariantMap(text).outputs if p.order})
-INDEXED = [text for text in PATTERNS if Pattern(text).order > 1 or len(Pattern(text).letters) > 1 or Pattern(text).is_open]
+PATTERNS = sorted(
+    {
+        str(p.unnamed())
+        for text, _ in ALL
+        for p in EquivariantMap(text).inputs + EquivariantMap(text).outputs
+        if p.order
+    }
+)
+INDEXED = [
+    text
+    for text in PATTERNS
+    if Pattern(text).order > 1 or len(Pattern(text).letters) > 1 or Pattern(text).is_open
+]
 patterns, seeds = st.sampled_from(INDEXED), st.integers(0, 10**4)
 
 
@@ -109,7 +120,13 @@ def test_relabelling_renames_the_nodes_of_every_entry_in_place(text, seed):
     kinds = [face.kind.is_ordered for face in Pattern(text).faces]
     for before, after in zip(entries_of(structure, text), entries_of(moved, text), strict=True):
         faces = [tuple((sort, int(labels[sort][v])) for sort, v in face) for face in before]
-        assert tuple(f if is_ordered else tuple(sorted(f)) for f, is_ordered in zip(faces, kinds, strict=True)) == after
+        assert (
+            tuple(
+                f if is_ordered else tuple(sorted(f))
+                for f, is_ordered in zip(faces, kinds, strict=True)
+            )
+            == after
+        )
 
 
 def test_relabelling_back_gives_the_same_structure():
@@ -125,7 +142,9 @@ def test_one_sort_may_be_relabelled_alone():
 
 
 def test_a_batch_is_relabelled_within_its_structures():
-    batch = collate([Structure(2, {"(i j)": T([[0], [1]])}), Structure(3, {"(i j)": T([[0], [2]])})])
+    batch = collate(
+        [Structure(2, {"(i j)": T([[0], [1]])}), Structure(3, {"(i j)": T([[0], [2]])})]
+    )
     moved = batch.relabel([1, 0, 4, 2, 3])
     assert moved["(i j)"].tolist() == [[1, 4], [0, 3]]
     assert moved[1]["(i j)"].tolist() == [[2], [1]]
@@ -139,21 +158,34 @@ def test_a_batch_is_relabelled_within_its_structures():
 def test_the_induced_structure_has_the_entries_on_the_nodes_kept(text, seed):
     structure = random_structure(5, [text], seed)
     generator = torch.Generator().manual_seed(seed)
-    kept = {sort: torch.randperm(n, generator=generator)[:3] for sort, n in structure.counts.items()}
+    kept = {
+        sort: torch.randperm(n, generator=generator)[:3] for sort, n in structure.counts.items()
+    }
     found = structure.induced(kept)
-    new = {(sort, old): (sort, number) for sort, nodes in kept.items() for number, old in enumerate(nodes.tolist())}
+    new = {
+        (sort, old): (sort, number)
+        for sort, nodes in kept.items()
+        for number, old in enumerate(nodes.tolist())
+    }
     expected = []
     for entry in entries_of(structure, text):
         if all(node in new for face in entry for node in face):
             faces = [tuple(new[node] for node in face) for face in entry]
             kinds = [face.kind.is_ordered for face in Pattern(text).faces]
-            expected.append(tuple(f if is_ordered else tuple(sorted(f)) for f, is_ordered in zip(faces, kinds, strict=True)))
+            expected.append(
+                tuple(
+                    f if is_ordered else tuple(sorted(f))
+                    for f, is_ordered in zip(faces, kinds, strict=True)
+                )
+            )
     assert entries_of(found, text) == expected
     assert found.counts == dict.fromkeys(structure.counts, 3)
 
 
 @pytest.mark.parametrize(
-    "nodes", [[1, 2], T([1, 2]), T([False, True, True, False]), {"node": [1, 2]}], ids=["list", "tensor", "mask", "dict"]
+    "nodes",
+    [[1, 2], T([1, 2]), T([False, True, True, False]), {"node": [1, 2]}],
+    ids=["list", "tensor", "mask", "dict"],
 )
 def test_nodes_to_keep_are_numbers_or_a_mask(nodes):
     found = Structure(4, {"(i j)": PATH}).induced(nodes)
@@ -165,7 +197,11 @@ def test_nodes_are_numbered_anew_in_the_given_order():
     assert Structure(4, {"(i j)": PATH}).induced([2, 1])["(i j)"].tolist() == [[1], [0]]
 
 
-@pytest.mark.parametrize("nothing", [[], T([], dtype=torch.long), torch.zeros(4, dtype=torch.bool)], ids=["list", "tensor", "mask"])
+@pytest.mark.parametrize(
+    "nothing",
+    [[], T([], dtype=torch.long), torch.zeros(4, dtype=torch.bool)],
+    ids=["list", "tensor", "mask"],
+)
 def test_no_node_may_be_kept(nothing):
     found = Structure(4, {"(i j)": PATH}).induced(nothing)
     assert (found.num_nodes, found.num_entries("(i j)")) == (0, 0)
@@ -177,15 +213,21 @@ def test_no_node_may_be_kept(nothing):
 @modest
 @given(patterns, seeds)
 def test_chosen_entries_stand_in_the_given_order(text, seed):
-    structure = random_structure(4, [text, "{i ...}" if text != "{i ...}" and ":" not in text else text], seed)
+    structure = random_structure(
+        4, [text, "{i ...}" if text != "{i ...}" and ":" not in text else text], seed
+    )
     listed = entries_of(structure, text)
-    rows = torch.randperm(len(listed), generator=torch.Generator().manual_seed(seed))[: len(listed) // 2]
+    rows = torch.randperm(len(listed), generator=torch.Generator().manual_seed(seed))[
+        : len(listed) // 2
+    ]
     found = structure.select(text, rows)
     assert entries_of(found, text) == [listed[row] for row in rows.tolist()]
     assert found.patterns == structure.patterns
 
 
-@pytest.mark.parametrize("which", [[0, 2], T([0, 2]), T([True, False, True])], ids=["list", "tensor", "mask"])
+@pytest.mark.parametrize(
+    "which", [[0, 2], T([0, 2]), T([True, False, True])], ids=["list", "tensor", "mask"]
+)
 def test_entries_are_chosen_by_number_or_mask(which):
     structure = Structure(4, {"(i j)": PATH, "{i j}": PATH})
     found = structure.select("(a b)", which)
@@ -193,7 +235,11 @@ def test_entries_are_chosen_by_number_or_mask(which):
     assert found.num_entries("{i j}") == 3
 
 
-@pytest.mark.parametrize("nothing", [[], T([], dtype=torch.long), torch.zeros(3, dtype=torch.bool)], ids=["list", "tensor", "mask"])
+@pytest.mark.parametrize(
+    "nothing",
+    [[], T([], dtype=torch.long), torch.zeros(3, dtype=torch.bool)],
+    ids=["list", "tensor", "mask"],
+)
 def test_no_entry_may_be_chosen(nothing):
     assert Structure(4, {"(i j)": PATH}).select("(i j)", nothing).num_entries("(i j)") == 0
 
@@ -206,7 +252,11 @@ def test_entries_of_a_batch_stay_with_their_structures():
     batch = collate([Structure(4, {"(i j)": PATH})] * 3)
     found = batch.select("(i j)", T([2, 0, 7, 8]))
     assert found.batch("(i j)").tolist() == [0, 0, 2, 2]
-    assert [found[k]["(i j)"].tolist() for k in range(3)] == [[[2, 0], [3, 1]], [[], []], [[1, 2], [2, 3]]]
+    assert [found[k]["(i j)"].tolist() for k in range(3)] == [
+        [[2, 0], [3, 1]],
+        [[], []],
+        [[1, 2], [2, 3]],
+    ]
 
 
 # ---- equality
@@ -223,7 +273,10 @@ def edges(*columns: tuple[int, int], num_nodes: int = 4, text: str = "{i j}") ->
         (edges((0, 1)), edges((0, 1), text="{a b}")),
         (edges(), Structure(4, {"{i j}": []})),
         (Structure(2), Structure({"node": 2})),
-        (Structure(3, {"{i ...}": T([[0, 1, 2], [0, 0, 1]])}), Structure(3, {"{i ...}": T([[2, 1, 0], [1, 0, 0]])})),
+        (
+            Structure(3, {"{i ...}": T([[0, 1, 2], [0, 0, 1]])}),
+            Structure(3, {"{i ...}": T([[2, 1, 0], [1, 0, 0]])}),
+        ),
         (collate([edges((0, 1))] * 2), collate([edges((1, 0))] * 2)),
     ],
     ids=["assignments", "spelling", "empty", "nodes", "open faces", "batches"],
@@ -273,7 +326,9 @@ def test_structures_that_differ_are_not_equal(one: Any, other: Any):
 
 
 def test_a_mask_keeps_some_entries_in_their_order():
-    s = Structure(3, {"{i j}": torch.tensor([[0, 1, 0], [1, 2, 2]]), "i j": torch.tensor([[0], [0]])})
+    s = Structure(
+        3, {"{i j}": torch.tensor([[0, 1, 0], [1, 2, 2]]), "i j": torch.tensor([[0], [0]])}
+    )
     kept = s.masked("{i j}", torch.tensor([True, False, True]))
     assert kept["{i j}"].tolist() == [[0, 0], [1, 2]]
     assert kept.num_entries("i j") == 1
@@ -303,14 +358,24 @@ def test_masked_batches_are_batches_of_masked_structures():
 
 def test_masks_that_do_not_fit_are_refused():
     s = Structure.complete(3, ["{i j}"])
-    with pytest.raises(IncidenceError, match=r"masked needs a mask of the 3 entries of `\{i j\}`, True for those to keep; got torch.int64"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"masked needs a mask of the 3 entries of `\{i j\}`, True for those to keep; got torch.int64",
+    ):
         s.masked("{i j}", torch.tensor([0, 1, 2]))
     for mask in (None, "abc", [0, 1, 2], [[True], [True, False]]):
-        with pytest.raises(IncidenceError, match=f"True for those to keep; got {re.escape(repr(mask))}"):
+        with pytest.raises(
+            IncidenceError, match=f"True for those to keep; got {re.escape(repr(mask))}"
+        ):
             s.masked("{i j}", mask)
-    with pytest.raises(IncidenceError, match=r"True for those to keep; got torch.bool of shape \[3, 1\]"):
+    with pytest.raises(
+        IncidenceError, match=r"True for those to keep; got torch.bool of shape \[3, 1\]"
+    ):
         s.masked("{i j}", torch.ones(3, 1, dtype=torch.bool))
-    with pytest.raises(IncidenceError, match="the empty pattern has one entry for each structure, which cannot be masked"):
+    with pytest.raises(
+        IncidenceError,
+        match="the empty pattern has one entry for each structure, which cannot be masked",
+    ):
         s.masked("", [True])
     with pytest.raises(IncidenceError, match="there is a tensor `strong` already"):
         s.masked("{i j}", [True] * 3, name="strong").masked("{i j}", [True] * 3, name="strong")

@@ -15,8 +15,19 @@ from tests.structure.listing import entries_of
 from tests.structure.random_structures import random_structure
 
 modest = settings(deadline=None, max_examples=40, derandomize=True)
-PATTERNS = sorted({str(p.unnamed()) for text, _ in ALL for p in EquivariantMap(text).inputs + EquivariantMap(text).outputs if p.order})
-INDEXED = [text for text in PATTERNS if Pattern(text).order > 1 or len(Pattern(text).letters) > 1 or Pattern(text).is_open]
+PATTERNS = sorted(
+    {
+        str(p.unnamed())
+        for text, _ in ALL
+        for p in EquivariantMap(text).inputs + EquivariantMap(text).outputs
+        if p.order
+    }
+)
+INDEXED = [
+    text
+    for text in PATTERNS
+    if Pattern(text).order > 1 or len(Pattern(text).letters) > 1 or Pattern(text).is_open
+]
 seeds = st.integers(0, 10**4)
 
 
@@ -45,14 +56,18 @@ def test_a_duplicate_is_found_wherever_it_stands(text, seed):
 
 @modest
 @given(st.sampled_from(INDEXED), st.integers(0, 5), seeds)
-def test_the_canonical_structure_has_the_same_entries_in_the_order_of_its_rows(text, num_nodes, seed):
+def test_the_canonical_structure_has_the_same_entries_in_the_order_of_its_rows(
+    text, num_nodes, seed
+):
     structure = random_structure(num_nodes, [text], seed)
     ordered, rows = structure.canonical()
     [moved] = rows.values()
     listed = entries_of(structure, text)
     assert sorted(moved.tolist()) == list(range(len(listed)))
     assert entries_of(ordered, text) == [listed[row] for row in moved.tolist()]
-    assert all(again.tolist() == list(range(len(again))) for again in ordered.canonical()[1].values())
+    assert all(
+        again.tolist() == list(range(len(again))) for again in ordered.canonical()[1].values()
+    )
 
 
 def test_the_index_of_the_caller_is_not_changed_by_what_happens_later():
@@ -68,6 +83,8 @@ def test_the_index_of_the_caller_is_not_changed_by_what_happens_later():
 def test_pinning_pins_every_tensor(monkeypatch):
     pinned = []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: pinned.append(self) or self)
-    structure = Structure(4, {"(i j)": torch.tensor([[0], [1]]), "{i ...}": torch.tensor([[0, 1], [0, 0]])})
+    structure = Structure(
+        4, {"(i j)": torch.tensor([[0], [1]]), "{i ...}": torch.tensor([[0, 1], [0, 0]])}
+    )
     assert structure.pin_memory() == structure
     assert len(pinned) == len(tree_leaves(structure))

@@ -26,12 +26,17 @@ def make(num_nodes: int, seed: int = 0, target: str = "vector") -> Example:
     generator = torch.Generator().manual_seed(seed)
     structure = random_structure({"node": num_nodes, "user": 2}, TEXTS, seed, draws=4)
     keys = ["i", "pos=i", "v:user", "", "{i j}", "bond", "i {i ...}", "{i ...}"]
-    features = {key: torch.randn(structure.num_entries(key), 2, generator=generator) for key in keys}
+    features = {
+        key: torch.randn(structure.num_entries(key), 2, generator=generator) for key in keys
+    }
     targets: dict[str, Any] = {
         "none": None,
         "number": 0.5 * seed,
         "vector": torch.arange(3.0) + seed,
-        "entries": {"i": torch.arange(num_nodes) + seed, "bond": torch.rand(structure.num_entries("bond"), 2, generator=generator)},
+        "entries": {
+            "i": torch.arange(num_nodes) + seed,
+            "bond": torch.rand(structure.num_entries("bond"), 2, generator=generator),
+        },
     }
     return Example(structure, features, targets[target])
 
@@ -53,7 +58,9 @@ def test_a_batch_falls_back_into_its_examples(ns, target):
 @given(sizes, sizes, st.sampled_from(TARGETS))
 def test_batches_collate_again(ns, ms, target):
     examples = [make(n, seed, target) for seed, n in enumerate([*ns, *ms])]
-    assert collate([collate(examples[: len(ns)]), collate(examples[len(ns) :])]) == collate(examples)
+    assert collate([collate(examples[: len(ns)]), collate(examples[len(ns) :])]) == collate(
+        examples
+    )
 
 
 def test_a_batch_stands_beside_single_examples():
@@ -131,10 +138,16 @@ def test_an_example_moves_as_a_whole():
 def test_floats_take_another_type_and_integers_stay(target):
     example = make(3, 0, target)
     example = example.replace(features={**example.features, "kind=i": torch.arange(3)[:, None]})
-    for double in (example.to(torch.float64), example.to("cpu", torch.float64), example.to(dtype=torch.float64), example.double()):
+    for double in (
+        example.to(torch.float64),
+        example.to("cpu", torch.float64),
+        example.to(dtype=torch.float64),
+        example.double(),
+    ):
         assert double.structure is example.structure
         assert {key: x.dtype for key, x in double.features.items()} == {
-            key: torch.float64 if x.is_floating_point() else x.dtype for key, x in example.features.items()
+            key: torch.float64 if x.is_floating_point() else x.dtype
+            for key, x in example.features.items()
         }
         assert double.features["kind=i"].dtype == torch.long
         assert double.float() == example
@@ -155,7 +168,9 @@ def test_a_sample_takes_another_type_with_its_seeds():
 
 @pytest.mark.parametrize("dtype", [torch.long, torch.bool, True])
 def test_features_become_no_integers(dtype):
-    with pytest.raises(IncidenceError, match=rf"is one of floats, as in example.to\(torch.float64\); got {dtype}"):
+    with pytest.raises(
+        IncidenceError, match=rf"is one of floats, as in example.to\(torch.float64\); got {dtype}"
+    ):
         make(2).to("cpu", dtype)
 
 
@@ -168,12 +183,16 @@ def test_an_example_does_not_change():
     example = make(3)
     example.features["i"] = T([[1.0]])
     assert example == make(3)
-    with pytest.raises(AttributeError, match=r"cannot be changed; use example.replace\(target=...\)"):
+    with pytest.raises(
+        AttributeError, match=r"cannot be changed; use example.replace\(target=...\)"
+    ):
         example.target = None
     changed = example.replace(target=1.0)
     assert changed.target == 1
     assert changed.features.keys() == example.features.keys()
-    with pytest.raises(IncidenceError, match="an example has structure, features and target, and no `label`"):
+    with pytest.raises(
+        IncidenceError, match="an example has structure, features and target, and no `label`"
+    ):
         example.replace(label=1)
 
 
@@ -185,7 +204,9 @@ def test_an_example_says_what_it_has():
 
 
 def test_an_example_is_not_saved_to_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(IncidenceError, match=r"there is no folder .*nowhere to save to: make it first"):
+    with pytest.raises(
+        IncidenceError, match=r"there is no folder .*nowhere to save to: make it first"
+    ):
         make(3).save(tmp_path / "nowhere" / "example")
 
 
@@ -204,12 +225,18 @@ def test_missing_values_agree_with_each_other():
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("count", [0, 1, 3], ids=["one", "batch of one", "batch"])
 def test_what_is_saved_is_loaded(count, target, tmp_path):
-    example = collate([make(n + 2, n, target) for n in range(count)]) if count else make(3, 1, target)
+    example = (
+        collate([make(n + 2, n, target) for n in range(count)]) if count else make(3, 1, target)
+    )
     example.save(tmp_path / "example")
     assert Example.load(tmp_path / "example") == example
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.bool, torch.int8, torch.complex64], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.bfloat16, torch.float16, torch.float64, torch.bool, torch.int8, torch.complex64],
+    ids=str,
+)
 def test_features_of_every_type_are_kept(dtype, tmp_path):
     example = Example(Structure(3), {"i": T([[0], [1], [1]]).to(dtype)})
     example.save(tmp_path / "example")
@@ -232,7 +259,15 @@ def damage(arrays: dict[str, Any], **changes: Any) -> dict[str, Any]:
     [
         ({"target": None}, "is damaged: 'target' is missing"),
         ({"target": np.array("other")}, "is damaged: 'other' is missing or of the wrong kind"),
-        ({"target/0/key": None, "target/0/type": None, "target/0/bytes": None, "target/0/shape": None}, "its target is missing"),
+        (
+            {
+                "target/0/key": None,
+                "target/0/type": None,
+                "target/0/bytes": None,
+                "target/0/shape": None,
+            },
+            "its target is missing",
+        ),
         ({"feature/0/type": np.array("nn")}, "feature/0 is no tensor"),
         ({"feature/0/shape": np.array([7, 2])}, "is damaged"),
         ({"feature/0/key": np.array("{i j k}")}, "no index for `{i j k}`"),
@@ -264,25 +299,49 @@ EDGE = Structure(3, {"{i j}": [[0], [1]], "bond={i j}": [[1], [2]]})
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((3,), r"the first argument is a Structure; got int. Call Example\(structure, features, target\)"),
+        (
+            (3,),
+            r"the first argument is a Structure; got int. Call Example\(structure, features, target\)",
+        ),
         ((EDGE, torch.zeros(3, 1)), "features map patterns to tensors.*got Tensor"),
         ((EDGE, {"i": [[0.0]]}), r"features\['i'\] must be a tensor; got list"),
-        ((EDGE, {"i": torch.zeros(2, 1)}), r"features\['i'\] must have 3 rows, one for each entry of `i`; got shape \[2, 1\]"),
-        ((EDGE, {"": torch.zeros(2, 1)}), r"must have 1 rows, one for each entry of the whole structure"),
+        (
+            (EDGE, {"i": torch.zeros(2, 1)}),
+            r"features\['i'\] must have 3 rows, one for each entry of `i`; got shape \[2, 1\]",
+        ),
+        (
+            (EDGE, {"": torch.zeros(2, 1)}),
+            r"must have 1 rows, one for each entry of the whole structure",
+        ),
         (
             (EDGE, {"i": torch.zeros(3)}),
             r"must have shape \[entries, channels\]; got \[3\]. For one channel use x\[:, None\]",
         ),
         ((EDGE, {"{i j k}": torch.zeros(3, 1)}), "no index for `{i j k}` here"),
         ((EDGE, {"bonds": torch.zeros(3, 1)}), "no tensor is called `bonds` here"),
-        ((EDGE, {"{i j}": torch.zeros(1, 1), "{a b}": torch.zeros(1, 1)}), "features have `{a b}` twice, in two spellings"),
-        ((EDGE, {"i": torch.zeros(3, 1, device="meta")}), r"features\['i'\] is on meta and the structure is on cpu"),
+        (
+            (EDGE, {"{i j}": torch.zeros(1, 1), "{a b}": torch.zeros(1, 1)}),
+            "features have `{a b}` twice, in two spellings",
+        ),
+        (
+            (EDGE, {"i": torch.zeros(3, 1, device="meta")}),
+            r"features\['i'\] is on meta and the structure is on cpu",
+        ),
         ((EDGE, {}, {"i": torch.zeros(2)}), r"target\['i'\] must have 3 rows"),
         ((EDGE, {}, {"i": T(1.0)}), r"target\['i'\] must have 3 rows"),
-        ((EDGE, {}, "yes"), "the target is a tensor, a number, or maps patterns to tensors; got str"),
+        (
+            (EDGE, {}, "yes"),
+            "the target is a tensor, a number, or maps patterns to tensors; got str",
+        ),
         ((EDGE, {}, torch.zeros(2, device="meta")), "the target is on meta"),
-        ((collate([EDGE, EDGE]), {}, torch.zeros(3)), r"the target of a batch has a row for each of its 2 structures; got shape \[3\]"),
-        ((collate([EDGE, EDGE]), {}, 1.0), r"the target of a batch has a row for each of its 2 structures; got shape \[\]"),
+        (
+            (collate([EDGE, EDGE]), {}, torch.zeros(3)),
+            r"the target of a batch has a row for each of its 2 structures; got shape \[3\]",
+        ),
+        (
+            (collate([EDGE, EDGE]), {}, 1.0),
+            r"the target of a batch has a row for each of its 2 structures; got shape \[\]",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, message):
@@ -294,7 +353,10 @@ def test_what_does_not_fit_is_refused(arguments, message):
     ("other", "message"),
     [
         (EDGE, "a batch is of examples or of structures; number 1 is a Structure among examples"),
-        (Example(EDGE, {}), r"examples of a batch have the same features; number 0 has \['i'\] and number 1 has \[\]"),
+        (
+            Example(EDGE, {}),
+            r"examples of a batch have the same features; number 0 has \['i'\] and number 1 has \[\]",
+        ),
         (
             Example(EDGE, {"i": torch.zeros(3, 2)}),
             r"\['i'\] has one shape and type.*rows \[1\] of float32 and number 1 \[2\] of float32",
@@ -312,7 +374,10 @@ def test_examples_that_differ_make_no_batch(other, message):
 
 
 def test_targets_that_differ_in_shape_make_no_batch():
-    with pytest.raises(IncidenceError, match=r"the target has one shape and type.*rows \[2\] of float32 and number 1 \[3\]"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"the target has one shape and type.*rows \[2\] of float32 and number 1 \[3\]",
+    ):
         collate([Example(EDGE, target=torch.zeros(2)), Example(EDGE, target=torch.zeros(3))])
 
 
@@ -326,11 +391,15 @@ def test_collate_takes_a_list_that_is_not_empty(items):
 @given(st.integers(0, 5), st.integers(0, 99), st.sampled_from(TARGETS))
 def test_an_induced_example_keeps_the_rows_of_the_entries_that_are_left(n, seed, target):
     example = make(n, seed, target)
-    marked = example.replace(features={k: torch.arange(len(x))[:, None].float() for k, x in example.features.items()})
+    marked = example.replace(
+        features={k: torch.arange(len(x))[:, None].float() for k, x in example.features.items()}
+    )
     kept = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[: (n + 1) // 2]
     left = marked.induced({"node": kept, "user": [1]})
     assert left.structure == marked.structure.induced({"node": kept, "user": [1]})
-    assert left.features["i"][:, 0].tolist() == left.features["pos=i"][:, 0].tolist() == kept.tolist()
+    assert (
+        left.features["i"][:, 0].tolist() == left.features["pos=i"][:, 0].tolist() == kept.tolist()
+    )
     assert left.features["v:user"].tolist() == [[1.0]]
     assert left.features[""].shape == (1, 1)
     old, new = marked.structure["bond"], left.structure["bond"]
@@ -355,7 +424,9 @@ def test_a_selection_of_entries_takes_their_features_and_targets_along():
 
 
 def test_a_selection_of_masked_nodes_leaves_other_features_of_nodes_alone():
-    example = Example(Structure(3, {"some=i": [[0, 2]]}), {"i": torch.rand(3, 1), "some": T([[1.0], [2.0]])})
+    example = Example(
+        Structure(3, {"some=i": [[0, 2]]}), {"i": torch.rand(3, 1), "some": T([[1.0], [2.0]])}
+    )
     left = example.select("some", [1])
     assert left.features["i"].shape == (3, 1)
     assert left.features["some"].tolist() == [[2.0]]
@@ -366,8 +437,14 @@ def test_an_example_goes_to_the_host_and_to_a_gpu(monkeypatch):
     example = make(2)
     assert example.cpu() == example
     asked = []
-    monkeypatch.setattr(Example, "to", lambda self, device, non_blocking=False: asked.append((device, non_blocking)))
+    monkeypatch.setattr(
+        Example, "to", lambda self, device, non_blocking=False: asked.append((device, non_blocking))
+    )
     example.cuda()
     example.cuda(1, non_blocking=True)
     example.cuda("cuda:2")
-    assert asked == [(torch.device("cuda"), False), (torch.device("cuda", 1), True), (torch.device("cuda:2"), False)]
+    assert asked == [
+        (torch.device("cuda"), False),
+        (torch.device("cuda", 1), True),
+        (torch.device("cuda:2"), False),
+    ]

@@ -9,7 +9,9 @@ from incidence.structure import Structure
 PATH = torch.tensor([[0, 1, 2], [1, 2, 3]])
 
 
-@pytest.mark.parametrize(("text", "rows"), [("i", 5), ("(a b)", 3), ("bond", 1), ("", 1), ("{i ...}", 2)])
+@pytest.mark.parametrize(
+    ("text", "rows"), [("i", 5), ("(a b)", 3), ("bond", 1), ("", 1), ("{i ...}", 2)]
+)
 def test_every_entry_gets_a_one(text, rows):
     s = Structure(5, {"(i j)": PATH, "bond={i j}": PATH[:, :1], "{i ...}": [[0, 1, 2], [0, 0, 1]]})
     assert inc.ones(s, text).equal(torch.ones(rows, 1))

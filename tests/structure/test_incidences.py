@@ -9,7 +9,15 @@ from tests.structure.listing import entries_of
 from tests.structure.random_structures import random_structure
 
 SORTS = ["u:user m:movie", "{u:user v:user}"]
-SIDES = [["{i j}"], ["(i j)", "{i j k}"], ["i j"], ["{i ...}"], ["i {i ...}", "{i j}"], ["{i j} {i k}"], SORTS]
+SIDES = [
+    ["{i j}"],
+    ["(i j)", "{i j k}"],
+    ["i j"],
+    ["{i ...}"],
+    ["i {i ...}", "{i j}"],
+    ["{i j} {i k}"],
+    SORTS,
+]
 
 
 @pytest.mark.parametrize("texts", SIDES, ids=", ".join)
@@ -20,11 +28,20 @@ def test_nodes_of_entries_and_entries_of_nodes_are_those_that_are_listed(texts, 
     offsets, first = {}, 0
     for sort in sorted(structure.counts):
         offsets[sort], first = first, first + structure.counts[sort]
-    wanted = [{offsets[sort] + node for face in entry for sort, node in face} for text in texts for entry in entries_of(structure, text)]
-    assert [set(part.tolist()) for part in found.nodes.split(found.entry_ptr.diff().tolist())] == wanted
+    wanted = [
+        {offsets[sort] + node for face in entry for sort, node in face}
+        for text in texts
+        for entry in entries_of(structure, text)
+    ]
+    assert [
+        set(part.tolist()) for part in found.nodes.split(found.entry_ptr.diff().tolist())
+    ] == wanted
     assert found.entry_ptr.diff().tolist() == [len(nodes) for nodes in wanted]
     by_node = [part.tolist() for part in found.entries.split(found.node_ptr.diff().tolist())]
-    assert by_node == [[k for k, nodes in enumerate(wanted) if node in nodes] for node in range(structure.total_nodes)]
+    assert by_node == [
+        [k for k, nodes in enumerate(wanted) if node in nodes]
+        for node in range(structure.total_nodes)
+    ]
 
 
 def test_they_are_found_once():
@@ -34,4 +51,8 @@ def test_they_are_found_once():
 
 def test_a_structure_without_entries_has_none():
     found = incidences(Structure(2, {"{i j}": [[], []]}), [Pattern("{i j}")])
-    assert (found.nodes.tolist(), found.node_ptr.tolist(), found.entry_ptr.tolist()) == ([], [0, 0, 0], [0])
+    assert (found.nodes.tolist(), found.node_ptr.tolist(), found.entry_ptr.tolist()) == (
+        [],
+        [0, 0, 0],
+        [0],
+    )

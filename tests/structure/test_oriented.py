@@ -13,7 +13,13 @@ from incidence.errors import IncidenceError
 from incidence.structure import Example, Structure, collate, pack, uncollate
 from incidence.structure.data import orientations
 from tests.algebra.brute_force import sign
-from tests.structure.listing import entries_of, entry_of, letters_of, orientation_signs, oriented_faces
+from tests.structure.listing import (
+    entries_of,
+    entry_of,
+    letters_of,
+    orientation_signs,
+    oriented_faces,
+)
 from tests.structure.random_structures import random_structure
 
 T = torch.tensor
@@ -56,10 +62,14 @@ def test_the_sign_of_an_entry_is_found_in_a_batch_too(text, seed):
 def test_every_assignment_locates_its_entry_with_the_sign_of_its_orientation(text):
     pattern = Pattern(text)
     structure = random_structure(4, [text], 1, draws=4)
-    for row, (entry, own) in enumerate(zip(entries_of(structure, text), letters_of(structure, text), strict=True)):
+    for row, (entry, own) in enumerate(
+        zip(entries_of(structure, text), letters_of(structure, text), strict=True)
+    ):
         for letters in product(range(4), repeat=len(pattern.letters)):
             faces = oriented_faces(pattern, list(letters))
-            if entry_of(pattern, list(letters)) != entry or any(len(set(face)) < len(face) for face in faces):
+            if entry_of(pattern, list(letters)) != entry or any(
+                len(set(face)) < len(face) for face in faces
+            ):
                 continue
             pairs = zip(oriented_faces(pattern, own), faces, strict=True)
             expected = prod(sign([one.index(node) for node in other]) for one, other in pairs)
@@ -77,7 +87,9 @@ def test_absent_entries_have_the_sign_zero():
 
 
 def test_unoriented_entries_have_the_sign_one():
-    assert Structure(3, {"{i j}": [[2], [0]]}).locate("{i j}", T([[0], [2]]), with_sign=True)[1].tolist() == [1]
+    assert Structure(3, {"{i j}": [[2], [0]]}).locate("{i j}", T([[0], [2]]), with_sign=True)[
+        1
+    ].tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +113,10 @@ def test_another_spelling_gives_columns_of_the_same_orientation(given, asked):
 
 def test_the_same_entries_with_the_opposite_sign_are_another_tensor():
     structure = Structure(3, {"i <i j>": [[0], [1]]})
-    with pytest.raises(IncidenceError, match=r"There is `i <i j>`, which has the same entries and values of the opposite sign"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"There is `i <i j>`, which has the same entries and values of the opposite sign",
+    ):
         structure["i <j i>"]
     both = structure.with_index({"i <j i>": [[0], [1]]})
     assert len(both.patterns) == 2
@@ -109,34 +124,51 @@ def test_the_same_entries_with_the_opposite_sign_are_another_tensor():
 
 @pytest.mark.parametrize("columns", [[[0, 0], [1, 1]], [[0, 1], [1, 0]]], ids=["same", "reversed"])
 def test_two_columns_of_one_entry_are_refused_whatever_their_orientation(columns):
-    with pytest.raises(IncidenceError, match="columns 0 and 1 denote one entry, whatever its orientation"):
+    with pytest.raises(
+        IncidenceError, match="columns 0 and 1 denote one entry, whatever its orientation"
+    ):
         Structure(3, {"<i j>": columns})
 
 
 def test_repeated_nodes_are_refused():
-    with pytest.raises(IncidenceError, match=r"an oriented face has distinct nodes.*Remove the self-loop, its value would be 0"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"an oriented face has distinct nodes.*Remove the self-loop, its value would be 0",
+    ):
         Structure(3, {"<i j>": [[1], [1]]})
 
 
-TRIANGLES = {"<i j>": T([[0, 2, 2], [1, 1, 0]]), "<i j k>": T([[2, 3], [0, 1], [1, 0]]), "i <i j>": T([[2, 1], [0, 3]])}
+TRIANGLES = {
+    "<i j>": T([[0, 2, 2], [1, 1, 0]]),
+    "<i j k>": T([[2, 3], [0, 1], [1, 0]]),
+    "i <i j>": T([[2, 1], [0, 3]]),
+}
 
 
 def test_relabelling_renames_the_columns_and_keeps_their_order():
     structure, names = Structure(4, TRIANGLES), T([3, 0, 2, 1])
-    assert all(torch.equal(structure.relabel(names)[text], names[index]) for text, index in TRIANGLES.items())
+    assert all(
+        torch.equal(structure.relabel(names)[text], names[index])
+        for text, index in TRIANGLES.items()
+    )
 
 
 def test_induced_and_chosen_entries_keep_their_columns():
     structure = Structure(4, TRIANGLES)
     assert structure.induced([2, 0, 1])["<i j k>"].tolist() == [[0], [1], [2]]
     assert structure.select("<i j>", [2, 0])["<i j>"].tolist() == [[2, 0], [0, 1]]
-    assert structure.masked("<i j>", [False, True, True], "some")["some"].tolist() == [[2, 2], [1, 0]]
+    assert structure.masked("<i j>", [False, True, True], "some")["some"].tolist() == [
+        [2, 2],
+        [1, 0],
+    ]
 
 
 def test_canonical_order_moves_columns_and_does_not_turn_them():
     structure = Structure(4, TRIANGLES)
     ordered, rows = structure.canonical()
-    assert all(torch.equal(ordered[text], index[:, rows[text]]) for text, index in TRIANGLES.items())
+    assert all(
+        torch.equal(ordered[text], index[:, rows[text]]) for text, index in TRIANGLES.items()
+    )
 
 
 def test_batches_and_what_is_taken_from_them_keep_orientations():
@@ -165,13 +197,28 @@ def test_faces_of_a_complete_structure_ascend():
 
 
 def test_entries_found_from_faces_are_oriented_as_their_letters_are_written():
-    structure = Structure(3, {"<i j>": [[1, 2], [0, 1]]}).with_pattern("i <i j>").with_pattern("<i j> <j k>")
+    structure = (
+        Structure(3, {"<i j>": [[1, 2], [0, 1]]})
+        .with_pattern("i <i j>")
+        .with_pattern("<i j> <j k>")
+    )
     i, j = structure["i <i j>"]
     assert sorted(zip(i.tolist(), j.tolist(), strict=True)) == [(0, 1), (1, 0), (1, 2), (2, 1)]
     assert structure.num_entries("<i j> <j k>") == 4
 
 
-@pytest.mark.parametrize("text", ["<i j>", "<i j k>", "{i j} <i j k>", "<i j> <k l>", "<i:a j:a k:b>", "<i j> {k ...}", "flow=<i j>"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<i j>",
+        "<i j k>",
+        "{i j} <i j k>",
+        "<i j> <k l>",
+        "<i:a j:a k:b>",
+        "<i j> {k ...}",
+        "flow=<i j>",
+    ],
+)
 def test_reversing_some_entries_reverses_just_these(text):
     structure = random_structure(5, [text], 3)
     mask = torch.arange(structure.num_entries(text)) % 2 == 0
@@ -197,4 +244,6 @@ def test_reversing_refuses_what_has_no_orientation_to_choose():
 def test_a_permuted_column_differs_by_the_sign_of_the_permutation(order):
     column = T([[4], [1], [3]])
     structure = Structure(5, {"<i j k>": column})
-    assert structure.locate("<i j k>", column[list(order)], with_sign=True)[1].tolist() == [sign([("node", p) for p in order])]
+    assert structure.locate("<i j k>", column[list(order)], with_sign=True)[1].tolist() == [
+        sign([("node", p) for p in order])
+    ]

@@ -44,11 +44,15 @@ def test_a_plan_is_made_once_for_all_batches(monkeypatch):
     layer = layer_for("i, (i j) -> i, (i j)")
     packed = pack(parts_for(layer.map, SIZES))
     layer.plan(packed[0])
-    monkeypatch.setattr("incidence.plans.build_plan", lambda *args: pytest.fail("the plan was built again"))
+    monkeypatch.setattr(
+        "incidence.plans.build_plan", lambda *args: pytest.fail("the plan was built again")
+    )
     for numbers in ([0, 2], [2, 4, 3], [4]):
         batch = collate([packed[k] for k in numbers])
         x = features_for(layer.map, batch)
-        assert [len(y) for y in outputs(layer(x, batch))] == [batch.num_entries(p) for p in layer.map.outputs]
+        assert [len(y) for y in outputs(layer(x, batch))] == [
+            batch.num_entries(p) for p in layer.map.outputs
+        ]
 
 
 def test_a_layer_on_a_packed_batch_needs_no_index(monkeypatch):
@@ -57,7 +61,10 @@ def test_a_layer_on_a_packed_batch_needs_no_index(monkeypatch):
     x = features_for(layer.map, collate([packed[2], packed[0]]))
     batch = collate([packed[2], packed[0]])
     with monkeypatch.context() as patch:
-        patch.setattr("incidence.structure.batch._Index._make", lambda *args: pytest.fail("the index was made"))
+        patch.setattr(
+            "incidence.structure.batch._Index._make",
+            lambda *args: pytest.fail("the index was made"),
+        )
         assert batch.num_entries("(i j)") == sum(packed[k].num_entries("(i j)") for k in (2, 0)) > 0
         outputs(layer(x, batch))
     assert batch["(i j)"].shape[1] == batch.num_entries("(i j)")
@@ -73,7 +80,9 @@ def test_an_index_made_in_inference_mode_serves_training():
 
 
 def test_batches_of_packed_structures_collate_again():
-    loose = [Structure(n, {"(i j)": [[0], [1]], "{i ...}": [[0, 1, 1], [0, 0, 1]]}) for n in (2, 3, 4)]
+    loose = [
+        Structure(n, {"(i j)": [[0], [1]], "{i ...}": [[0, 1, 1], [0, 0, 1]]}) for n in (2, 3, 4)
+    ]
     packed = pack(loose)
     nested = collate([collate(packed[1:]), packed[0], collate([packed[2]])])
     assert nested == collate([loose[1], loose[2], loose[0], loose[2]])
@@ -92,13 +101,18 @@ def test_structures_of_two_stores_or_of_none_make_batches_too():
     one, other = pack(loose[:2]), pack(loose[2:])
     layer = Linear("(i j) -> i", 2, 3).double()
     for parts in ([one[0], other[0]], [one[1], loose[2]]):
-        batch, plain = collate(parts), collate([Structure(p.num_nodes, {"(i j)": p["(i j)"]}) for p in parts])
+        batch, plain = (
+            collate(parts),
+            collate([Structure(p.num_nodes, {"(i j)": p["(i j)"]}) for p in parts]),
+        )
         assert batch == plain
         x = torch.randn(2, 2, dtype=torch.float64)
         torch.testing.assert_close(layer(x, batch), layer(x, plain))
 
 
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))], ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "clone", [copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))], ids=["deepcopy", "pickle"]
+)
 def test_copies_of_packed_structures_are_structures(clone):
     packed = pack([Structure(n, {"(i j)": [[0], [1]]}) for n in (2, 3)])
     assert clone(packed) == packed
@@ -108,7 +122,10 @@ def test_copies_of_packed_structures_are_structures(clone):
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=9))
 def test_any_choice_of_packed_structures_is_the_batch_of_those(numbers):
-    loose = [random_structure(n, ["(i j)", "{i ...}", "i {j k}"], seed=n, draws=10) for n in (4, 0, 2, 5, 1)]
+    loose = [
+        random_structure(n, ["(i j)", "{i ...}", "i {j k}"], seed=n, draws=10)
+        for n in (4, 0, 2, 5, 1)
+    ]
     packed = pack(loose)
     assert collate([packed[k] for k in numbers]) == collate([loose[k] for k in numbers])
     assert list(collate([packed[k] for k in numbers])) == [loose[k] for k in numbers]

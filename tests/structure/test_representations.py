@@ -40,7 +40,9 @@ PATTERNS = [
 def test_every_orbit_is_a_tensor_with_one_orbit_of_the_same_class_sizes(text):
     for orbit, face in zip(Pattern(text).orbits, face_patterns(text), strict=True):
         [own] = face.orbits
-        assert sorted((c.sort, c.size) for c in own.classes) == sorted((c.sort, c.size) for c in orbit.classes)
+        assert sorted((c.sort, c.size) for c in own.classes) == sorted(
+            (c.sort, c.size) for c in orbit.classes
+        )
 
 
 @pytest.mark.parametrize("text", PATTERNS)
@@ -56,7 +58,12 @@ def test_a_tensor_and_its_face_vectors_have_the_same_maps(text):
 
 @pytest.mark.parametrize("text", PATTERNS)
 def test_features_go_to_the_face_vectors_and_come_back(text):
-    structure = random_structure(dict.fromkeys(Pattern(text).sorts.values(), 4), [text], 0.5, torch.Generator().manual_seed(0))
+    structure = random_structure(
+        dict.fromkeys(Pattern(text).sorts.values(), 4),
+        [text],
+        0.5,
+        torch.Generator().manual_seed(0),
+    )
     x = torch.randn(structure.num_entries(text), 3)
     faces, values = to_faces(structure, text, x)
     assert [faces.num_entries(p) for p in face_patterns(text)] == [len(v) for v in values.values()]
@@ -76,11 +83,15 @@ def test_a_layer_on_the_face_vectors_with_the_same_weights_gives_the_same(text):
     with torch.no_grad():
         for pair in layer.map.pairs:
             s, t = pair.source.number, pair.target.number
-            getattr(on_faces, f"weight_{s}_{t}").copy_(layer.weight[pair.start : pair.start + pair.count])
+            getattr(on_faces, f"weight_{s}_{t}").copy_(
+                layer.weight[pair.start : pair.start + pair.count]
+            )
             getattr(on_faces, f"bias_{t}").copy_(layer.bias[[t]])
     x = torch.randn(structure.num_entries(text), 2, dtype=torch.float64)
     faces, values = to_faces(structure, text, x)
-    assert torch.allclose(from_faces(structure, text, on_faces(values, faces)), layer(x, structure), atol=1e-12)
+    assert torch.allclose(
+        from_faces(structure, text, on_faces(values, faces)), layer(x, structure), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("text", ["<i j>", "<i j k>", "i <j k>", "<i j> <k l>"])
@@ -135,7 +146,12 @@ def carried(structure: Structure, source: str, target: str) -> list[float]:
 
 def test_features_are_carried_by_common_letters():
     s = Structure(
-        3, {"(i j)": torch.tensor([[0, 2], [1, 1]]), "{i j}": torch.tensor([[0, 2], [1, 1]]), "i j": torch.tensor([[0, 2], [0, 1]])}
+        3,
+        {
+            "(i j)": torch.tensor([[0, 2], [1, 1]]),
+            "{i j}": torch.tensor([[0, 2], [1, 1]]),
+            "i j": torch.tensor([[0, 2], [0, 1]]),
+        },
     )
     assert carried(s, "i", "(i j)") == [1.0, 100.0]
     assert carried(s, "j", "(i j)") == [10.0, 10.0]
@@ -145,7 +161,13 @@ def test_features_are_carried_by_common_letters():
 
 
 def test_sets_in_sets_are_added_each_once_and_absent_ones_count_nothing():
-    s = Structure(4, {"{i j}": torch.tensor([[0, 1, 0], [1, 2, 3]]), "{i j k}": torch.tensor([[0, 1], [1, 2], [2, 3]])})
+    s = Structure(
+        4,
+        {
+            "{i j}": torch.tensor([[0, 1, 0], [1, 2, 3]]),
+            "{i j k}": torch.tensor([[0, 1], [1, 2], [2, 3]]),
+        },
+    )
     assert carried(s, "{i j}", "{i j k}") == [11.0, 10.0]
 
 
@@ -166,30 +188,63 @@ def test_carrying_is_an_operation_of_the_layer_between_the_two():
 
 def test_what_cannot_be_split_or_carried_is_refused():
     s = Structure.complete(3, ["i j", "{i j}"])
-    with pytest.raises(IncidenceError, match="has open faces: every combination of sizes is an orbit of its own"):
+    with pytest.raises(
+        IncidenceError, match="has open faces: every combination of sizes is an orbit of its own"
+    ):
         face_patterns("{i ...}")
-    with pytest.raises(IncidenceError, match=r"the features of 'i j' must have 9 rows, one for each entry; got \[4, 1\]"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"the features of 'i j' must have 9 rows, one for each entry; got \[4, 1\]",
+    ):
         to_faces(s, "i j", torch.ones(4, 1))
-    with pytest.raises(IncidenceError, match=r"the features of 'i j' must have shape \[entries, channels\]; got \[9\]: use x\[:, None\]"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"the features of 'i j' must have shape \[entries, channels\]; got \[9\]: use x\[:, None\]",
+    ):
         to_faces(s, "i j", torch.ones(9))
-    with pytest.raises(IncidenceError, match=r"made of the face vectors 'i', '\(i j\)'; there are no values for '\(i j\)'"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"made of the face vectors 'i', '\(i j\)'; there are no values for '\(i j\)'",
+    ):
         from_faces(s, "i j", {"i": torch.ones(3, 1)})
     with pytest.raises(IncidenceError, match="by common letters, but `k` is not in"):
         carry(s, "k", "{i j}", torch.ones(3, 1))
     with pytest.raises(IncidenceError, match="open faces have no letters to carry by"):
-        carry(Structure(2, {"{i ...}": torch.tensor([[0, 1], [0, 0]])}), "i", "{i ...}", torch.ones(2, 1))
-    with pytest.raises(IncidenceError, match="values of oriented faces have signs, and are not carried"):
+        carry(
+            Structure(2, {"{i ...}": torch.tensor([[0, 1], [0, 0]])}),
+            "i",
+            "{i ...}",
+            torch.ones(2, 1),
+        )
+    with pytest.raises(
+        IncidenceError, match="values of oriented faces have signs, and are not carried"
+    ):
         carry(Structure(2, {"<i j>": torch.tensor([[0], [1]])}), "i", "<i j>", torch.ones(2, 1))
 
 
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        (None, r"made of the face vectors 'i', '\(i j\)': give a dict with their features; got NoneType"),
-        ({"i": torch.ones(3, 1), "(i j)": torch.ones(6, 1), "k": torch.ones(6, 1)}, r"'\(i j\)'; 'k' is none of them"),
-        ({"i": torch.ones(3, 1), "(i j)": torch.ones(6, 2)}, r"the features of 'i' are \[3, 1\].*those of '\(i j\)' are \[6, 2\]"),
-        ({"i": torch.ones(3, 1), "(i j)": torch.ones(6, 1).double()}, r"'i' are .*torch.float32 on cpu, those of .*torch.float64 on cpu"),
-        ({"i": torch.ones(3), "(i j)": torch.ones(6)}, r"the features of 'i' must have shape \[entries, channels\]; got \[3\]"),
+        (
+            None,
+            r"made of the face vectors 'i', '\(i j\)': give a dict with their features; got NoneType",
+        ),
+        (
+            {"i": torch.ones(3, 1), "(i j)": torch.ones(6, 1), "k": torch.ones(6, 1)},
+            r"'\(i j\)'; 'k' is none of them",
+        ),
+        (
+            {"i": torch.ones(3, 1), "(i j)": torch.ones(6, 2)},
+            r"the features of 'i' are \[3, 1\].*those of '\(i j\)' are \[6, 2\]",
+        ),
+        (
+            {"i": torch.ones(3, 1), "(i j)": torch.ones(6, 1).double()},
+            r"'i' are .*torch.float32 on cpu, those of .*torch.float64 on cpu",
+        ),
+        (
+            {"i": torch.ones(3), "(i j)": torch.ones(6)},
+            r"the features of 'i' must have shape \[entries, channels\]; got \[3\]",
+        ),
     ],
 )
 def test_face_vectors_that_do_not_fit_together_are_refused(values, sentence):
@@ -198,9 +253,15 @@ def test_face_vectors_that_do_not_fit_together_are_refused(values, sentence):
 
 
 def test_what_is_no_structure_is_refused():
-    with pytest.raises(IncidenceError, match=r"the first argument is a Structure; got NoneType. Call to_faces\(structure, text, x\)"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"the first argument is a Structure; got NoneType. Call to_faces\(structure, text, x\)",
+    ):
         to_faces(None, "i j", torch.ones(9, 1))
-    with pytest.raises(IncidenceError, match=r"the first argument is a Structure; got int. Call from_faces\(structure, text, values\)"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"the first argument is a Structure; got int. Call from_faces\(structure, text, values\)",
+    ):
         from_faces(5, "i j", {})
 
 

@@ -46,7 +46,9 @@ def test_what_is_saved_is_loaded(text, max_overlap, sizes, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "structure", [Structure(0), Structure(3), Structure({"a": 1, "b": 0}), batch()], ids=["none", "nodes", "sorts", "all"]
+    "structure",
+    [Structure(0), Structure(3), Structure({"a": 1, "b": 0}), batch()],
+    ids=["none", "nodes", "sorts", "all"],
 )
 def test_structures_with_little_or_much_in_them_are_loaded(structure, tmp_path):
     structure.save(tmp_path / "structure.npz")
@@ -74,7 +76,11 @@ def test_a_file_that_is_there_is_replaced(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "no space left"), KeyboardInterrupt()], ids=["full disk", "interrupt"])
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "no space left"), KeyboardInterrupt()],
+    ids=["full disk", "interrupt"],
+)
 def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(error, tmp_path, monkeypatch):
     Structure(3).save(tmp_path / "file")
 
@@ -83,7 +89,10 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(error, tmp_path,
         raise error
 
     monkeypatch.setattr(np, "savez", half)
-    with pytest.raises(IncidenceError if isinstance(error, OSError) else type(error), match=r"the disk is full: .*was not written|^$"):
+    with pytest.raises(
+        IncidenceError if isinstance(error, OSError) else type(error),
+        match=r"the disk is full: .*was not written|^$",
+    ):
         Structure(4).save(tmp_path / "file")
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
     assert Structure.load(tmp_path / "file").num_nodes == 3
@@ -98,7 +107,9 @@ def test_a_file_cut_short_is_refused(tmp_path):
     whole = path.read_bytes()
     for length in range(0, len(whole), 97):
         path.write_bytes(whole[:length])
-        with pytest.raises(IncidenceError, match=r"not a structure written by `Structure\.save`, or it is damaged"):
+        with pytest.raises(
+            IncidenceError, match=r"not a structure written by `Structure\.save`, or it is damaged"
+        ):
             Structure.load(path)
 
 
@@ -139,7 +150,11 @@ def test_a_pickle_is_refused_and_not_executed(write, tmp_path, monkeypatch):
 
 
 NODES = {"nodes/node": np.array([0, 3])}
-EDGE = {"tensor/0/pattern": np.array("(i j)"), "tensor/0/0": np.array([[0], [1]]), "tensor/0/ptr": np.array([0, 1])}
+EDGE = {
+    "tensor/0/pattern": np.array("(i j)"),
+    "tensor/0/0": np.array([[0], [1]]),
+    "tensor/0/ptr": np.array([0, 1]),
+}
 DAMAGED = {
     "no format": {},
     "format as text": {"format": np.array("x")},
@@ -152,14 +167,51 @@ DAMAGED = {
     "nodes that do not start at 0": {"format": np.array(1), "nodes/node": np.array([1, 3])},
     "fewer and fewer nodes": {"format": np.array(1), "nodes/node": np.array([0, 5, 3])},
     "a tensor without number": {"format": np.array(1), **NODES, "tensor/x/0": np.array([[0]])},
-    "a tensor without index": {"format": np.array(1), **NODES, **{k: v for k, v in EDGE.items() if not k.endswith("/0")}},
-    "a tensor without pattern": {"format": np.array(1), **NODES, **{k: v for k, v in EDGE.items() if not k.endswith("pattern")}},
-    "a tensor without pointers": {"format": np.array(1), **NODES, **{k: v for k, v in EDGE.items() if not k.endswith("ptr")}},
-    "a pattern that is none": {"format": np.array(1), **NODES, **EDGE, "tensor/0/pattern": np.array("(i j")},
-    "an index of text": {"format": np.array(1), **NODES, **EDGE, "tensor/0/0": np.array([["a"], ["b"]])},
-    "a node that is not there": {"format": np.array(1), **NODES, **EDGE, "tensor/0/0": np.array([[0], [3]])},
-    "pointers that do not add up": {"format": np.array(1), **NODES, **EDGE, "tensor/0/ptr": np.array([0, 5])},
-    "pointers of another batch": {"format": np.array(1), **NODES, **EDGE, "tensor/0/ptr": np.array([0, 1, 1])},
+    "a tensor without index": {
+        "format": np.array(1),
+        **NODES,
+        **{k: v for k, v in EDGE.items() if not k.endswith("/0")},
+    },
+    "a tensor without pattern": {
+        "format": np.array(1),
+        **NODES,
+        **{k: v for k, v in EDGE.items() if not k.endswith("pattern")},
+    },
+    "a tensor without pointers": {
+        "format": np.array(1),
+        **NODES,
+        **{k: v for k, v in EDGE.items() if not k.endswith("ptr")},
+    },
+    "a pattern that is none": {
+        "format": np.array(1),
+        **NODES,
+        **EDGE,
+        "tensor/0/pattern": np.array("(i j"),
+    },
+    "an index of text": {
+        "format": np.array(1),
+        **NODES,
+        **EDGE,
+        "tensor/0/0": np.array([["a"], ["b"]]),
+    },
+    "a node that is not there": {
+        "format": np.array(1),
+        **NODES,
+        **EDGE,
+        "tensor/0/0": np.array([[0], [3]]),
+    },
+    "pointers that do not add up": {
+        "format": np.array(1),
+        **NODES,
+        **EDGE,
+        "tensor/0/ptr": np.array([0, 5]),
+    },
+    "pointers of another batch": {
+        "format": np.array(1),
+        **NODES,
+        **EDGE,
+        "tensor/0/ptr": np.array([0, 1, 1]),
+    },
     "an entry between two structures": {
         "format": np.array(1),
         "nodes/node": np.array([0, 2, 4]),
@@ -174,7 +226,9 @@ DAMAGED = {
 def test_a_file_whose_arrays_make_no_structure_is_refused(arrays, tmp_path):
     with (tmp_path / "file").open("wb") as file:
         np.savez(file, **arrays)
-    with pytest.raises(IncidenceError, match=r"damaged|missing|closed|nodes are numbered|shape|structure"):
+    with pytest.raises(
+        IncidenceError, match=r"damaged|missing|closed|nodes are numbered|shape|structure"
+    ):
         Structure.load(tmp_path / "file")
 
 
@@ -182,7 +236,9 @@ LARGE = np.zeros(1 << 24, dtype=np.uint8)  # packed, a thousandth of that
 
 
 @pytest.mark.parametrize("name", ["nobody asked", "nodes/node"])
-def test_an_archive_that_unpacks_to_more_than_is_allowed_is_refused_before_it_does(name, tmp_path, monkeypatch):
+def test_an_archive_that_unpacks_to_more_than_is_allowed_is_refused_before_it_does(
+    name, tmp_path, monkeypatch
+):
     monkeypatch.setenv("INCIDENCE_MAX_GB", "0.01")
     np.savez_compressed(tmp_path / "file.npz", **{"format": np.array(1), **NODES, name: LARGE})
     said = r"file\.npz, unpacked, would take at least 0\.0156 GB, and 0\.01 GB are allowed\. If that is meant, set INCIDENCE_MAX_GB to more"
@@ -198,7 +254,9 @@ def test_a_file_that_is_itself_as_large_as_its_arrays_needs_no_leave(tmp_path, m
 
 
 def test_arrays_that_nobody_asks_for_are_not_read(tmp_path):
-    np.savez_compressed(tmp_path / "file.npz", **{"format": np.array(1), **NODES, "nobody asked": LARGE})
+    np.savez_compressed(
+        tmp_path / "file.npz", **{"format": np.array(1), **NODES, "nobody asked": LARGE}
+    )
     with little_memory():
         assert Structure.load(tmp_path / "file.npz") == Structure(3)
 
@@ -206,33 +264,67 @@ def test_arrays_that_nobody_asks_for_are_not_read(tmp_path):
 def write_declaring(path: Path, name: str, shape: str, data: bytes = b"") -> None:
     """An archive of a structure, one of whose arrays has a header that declares a shape."""
     with path.open("wb") as file:
-        np.savez(file, format=np.array(1), **NODES, **{key: value for key, value in EDGE.items() if key != name})
+        np.savez(
+            file,
+            format=np.array(1),
+            **NODES,
+            **{key: value for key, value in EDGE.items() if key != name},
+        )
     text = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr(f"{name}.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data)
+        archive.writestr(
+            f"{name}.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data
+        )
 
 
-SHAPES = {"10^15": f"(2, {10**15})", "10^8": f"(2, {10**8})", "negative": "(-2, -1)", "no number": "(2, 10**9)", "brackets": "(" * 9000}
+SHAPES = {
+    "10^15": f"(2, {10**15})",
+    "10^8": f"(2, {10**8})",
+    "negative": "(-2, -1)",
+    "no number": "(2, 10**9)",
+    "brackets": "(" * 9000,
+}
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_an_array_that_declares_other_numbers_than_it_has_is_refused_without_memory_for_them(shape, tmp_path):
+def test_an_array_that_declares_other_numbers_than_it_has_is_refused_without_memory_for_them(
+    shape, tmp_path
+):
     write_declaring(tmp_path / "file", "tensor/0/0", shape, bytes(24))
-    with little_memory(1 << 25), pytest.raises(IncidenceError, match=r"file is damaged: (tensor/0/0 declares|tensor/0/0 has no header)"):
+    with (
+        little_memory(1 << 25),
+        pytest.raises(
+            IncidenceError, match=r"file is damaged: (tensor/0/0 declares|tensor/0/0 has no header)"
+        ),
+    ):
         Structure.load(tmp_path / "file")
 
 
 def test_nodes_of_which_a_file_has_only_the_number_are_limited(tmp_path):
     with (tmp_path / "file").open("wb") as file:
         np.savez(file, format=np.array(1), **{"nodes/node": np.array([0, 10**15])})
-    with pytest.raises(IncidenceError, match=r"1,000,000,000,000,000 nodes, .* would take at least 7\.45e\+06 GB, and 2 GB are allowed"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"1,000,000,000,000,000 nodes, .* would take at least 7\.45e\+06 GB, and 2 GB are allowed",
+    ):
         Structure.load(tmp_path / "file")
 
 
 def test_an_empty_tensor_that_declares_numbers_is_refused(tmp_path):
-    arrays = {"feature/0/key": "i", "feature/0/type": "float32", "target": "none", "is_batch": False}
+    arrays = {
+        "feature/0/key": "i",
+        "feature/0/type": "float32",
+        "target": "none",
+        "is_batch": False,
+    }
     with (tmp_path / "file").open("wb") as file:
-        np.savez(file, format=1, **NODES, **arrays, **{"feature/0/shape": [10**15], "feature/0/bytes": np.zeros(0, dtype=np.uint8)})
+        np.savez(
+            file,
+            format=1,
+            **NODES,
+            **arrays,
+            **{"feature/0/shape": [10**15], "feature/0/bytes": np.zeros(0, dtype=np.uint8)},
+        )
     with pytest.raises(IncidenceError, match=r"feature/0 is no tensor"):
         Example.load(tmp_path / "file")
 
@@ -240,7 +332,9 @@ def test_an_empty_tensor_that_declares_numbers_is_refused(tmp_path):
 def test_a_file_of_a_later_format_asks_for_an_update(tmp_path):
     with (tmp_path / "file").open("wb") as file:
         np.savez(file, format=np.array(2), **NODES)
-    with pytest.raises(IncidenceError, match=r"has format 2; this version reads format 1. Update the library"):
+    with pytest.raises(
+        IncidenceError, match=r"has format 2; this version reads format 1. Update the library"
+    ):
         Structure.load(tmp_path / "file")
 
 
@@ -250,7 +344,9 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_a_directory_is_refused(tmp_path):
-    with pytest.raises(IncidenceError, match="is a folder, not a file: give the path of a structure written by"):
+    with pytest.raises(
+        IncidenceError, match="is a folder, not a file: give the path of a structure written by"
+    ):
         Structure.load(tmp_path)
 
 

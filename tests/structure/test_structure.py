@@ -96,7 +96,9 @@ def test_an_index_may_be_any_array_of_integers(kind):
     assert s["(i j)"].dtype == torch.int64
 
 
-@pytest.mark.parametrize("num_nodes", [4, torch.tensor(4), np.int64(4), {"node": 4}, {"node": np.int32(4)}])
+@pytest.mark.parametrize(
+    "num_nodes", [4, torch.tensor(4), np.int64(4), {"node": 4}, {"node": np.int32(4)}]
+)
 def test_the_number_of_nodes_may_be_any_integer(num_nodes):
     s = Structure(num_nodes, {"(i j)": EDGES})
     assert s.num_nodes == 4
@@ -149,12 +151,18 @@ def test_every_sort_has_nodes_of_its_own():
 
 
 def test_letters_of_different_sorts_in_one_face_may_have_one_number():
-    s = Structure({"a": 2, "b": 2}, {"{i:a k:b}": torch.tensor([[0, 1], [0, 1]]), "(i:a k:b)": torch.tensor([[1], [1]])})
+    s = Structure(
+        {"a": 2, "b": 2},
+        {"{i:a k:b}": torch.tensor([[0, 1], [0, 1]]), "(i:a k:b)": torch.tensor([[1], [1]])},
+    )
     assert s.num_entries("{k:b i:a}") == 2
     assert s["{k:b i:a}"].tolist() == [[0, 1], [0, 1]]
 
 
-@pytest.mark.parametrize("text", ["(i j)", "{i j}", "i j", "[i j k]", "i {i j}", "{i ...}", "i {i ...}", "{i ...} {i ...}", "i"])
+@pytest.mark.parametrize(
+    "text",
+    ["(i j)", "{i j}", "i j", "[i j k]", "i {i j}", "{i ...}", "i {i ...}", "{i ...} {i ...}", "i"],
+)
 @pytest.mark.parametrize("num_nodes", [0, 3])
 def test_a_tensor_may_have_no_entries(text, num_nodes):
     pattern = Pattern(text)
@@ -168,7 +176,11 @@ def test_a_tensor_may_have_no_entries(text, num_nodes):
     assert outputs(layer(features_for(layer.map, s), s))[0].shape == (0, 2)
 
 
-@pytest.mark.parametrize("empty", [[], [[], []], torch.zeros(0), torch.zeros(2, 0)], ids=["list", "lists", "float vector", "float matrix"])
+@pytest.mark.parametrize(
+    "empty",
+    [[], [[], []], torch.zeros(0), torch.zeros(2, 0)],
+    ids=["list", "lists", "float vector", "float matrix"],
+)
 def test_an_empty_index_may_be_of_any_type(empty):
     s = Structure(3, {"(i j)": empty, "{i ...}": empty})
     assert s["(i j)"].shape == (2, 0)
@@ -195,7 +207,11 @@ def test_a_lone_open_face_is_told_by_nodes_and_entry_numbers():
     s = Structure(4, {"{i ...}": HYPER})
     assert s["{i ...}"].equal(HYPER)
     assert s.num_entries("{q ...}") == 3
-    assert entries_of(s, "{i ...}") == [((("node", 0), ("node", 1), ("node", 2)),), ((("node", 2), ("node", 3)),), ((("node", 0),),)]
+    assert entries_of(s, "{i ...}") == [
+        ((("node", 0), ("node", 1), ("node", 2)),),
+        ((("node", 2), ("node", 3)),),
+        ((("node", 0),),),
+    ]
 
 
 def test_a_lone_open_face_may_come_with_its_empty_letters():
@@ -241,11 +257,16 @@ def test_two_open_faces_have_members_each_and_no_letters():
 def test_a_letter_may_be_in_very_many_faces_beside_an_open_one():
     text = " ".join(["i"] * 45) + " {j ...}"
     s = Structure(4, {text: (torch.tensor([[1, 3]]), torch.tensor([[0, 1, 2], [0, 0, 1]]))})
-    assert [rows.tolist() for rows in orbit_rows(s, text)] == [[1], [0]]  # the letter is not in the open face, or is
+    assert [rows.tolist() for rows in orbit_rows(s, text)] == [
+        [1],
+        [0],
+    ]  # the letter is not in the open face, or is
 
 
 def test_open_faces_of_one_set_are_one_entry_and_of_different_sets_two():
-    assert Structure(3, {"{i ...}": torch.tensor([[0, 1, 0], [0, 0, 1]])}).num_entries("{i ...}") == 2
+    assert (
+        Structure(3, {"{i ...}": torch.tensor([[0, 1, 0], [0, 0, 1]])}).num_entries("{i ...}") == 2
+    )
     with pytest.raises(inc.IncidenceError, match="columns 0 and 1 denote one entry"):
         Structure(3, {"{i ...}": torch.tensor([[0, 1, 1, 0], [0, 0, 1, 1]])})
 
@@ -295,7 +316,9 @@ def test_entries_that_differ_are_kept_apart(text, one, other):
     assert s.locate(text, torch.tensor([other, one]).T).tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("text", ["{i j} {i k}", "[i j k]", "i {j k}", "{i j} {j k} k", "[i j] {j k}"])
+@pytest.mark.parametrize(
+    "text", ["{i j} {i k}", "[i j k]", "i {j k}", "{i j} {j k} k", "[i j] {j k}"]
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_every_assignment_of_an_entry_locates_it(text, seed):
     pattern = Pattern(text)
@@ -314,7 +337,18 @@ def test_every_assignment_of_an_entry_locates_it(text, seed):
 
 
 @pytest.mark.parametrize(
-    "text", ["i j", "i j k", "[i j k]", "{i j} {i k}", "(i j) (k l)", "i {j k}", "i:a j:a k:b", "i {i ...}", "i {j ...}"]
+    "text",
+    [
+        "i j",
+        "i j k",
+        "[i j k]",
+        "{i j} {i k}",
+        "(i j) (k l)",
+        "i {j k}",
+        "i:a j:a k:b",
+        "i {i ...}",
+        "i {j ...}",
+    ],
 )
 def test_orbit_rows_have_every_row_once_in_the_orbit_of_its_entry(text):
     pattern = Pattern(text)
@@ -368,7 +402,13 @@ COMPLETE = [
     "<i j> <j k>",
     "<i j> {k l}",
 ]
-COMPLETE_WITH_SORTS = ["u:a m:b", "{i:a j:a k:b}", "(i:a k:b) j:a", "{i:a j:a} {j:a k:b}", "[i:a j:a k:b l:b]"]
+COMPLETE_WITH_SORTS = [
+    "u:a m:b",
+    "{i:a j:a k:b}",
+    "(i:a k:b) j:a",
+    "{i:a j:a} {j:a k:b}",
+    "[i:a j:a k:b l:b]",
+]
 
 
 @pytest.mark.parametrize("num_nodes", range(5))
@@ -415,7 +455,9 @@ def test_a_complete_structure_is_in_canonical_order(text):
 @pytest.mark.parametrize("seed", range(2))
 def test_the_canonical_order_is_recognised_and_gives_the_same_layer(text, max_overlap, seed):
     layer = layer_for(text, max_overlap)
-    counts = {sort: 5 for p in layer.map.inputs + layer.map.outputs for sort in p.sorts.values()} or {"node": 5}
+    counts = {
+        sort: 5 for p in layer.map.inputs + layer.map.outputs for sort in p.sorts.values()
+    } or {"node": 5}
     s = structure_for(layer.map, counts, seed, draws=12)
     x = features_for(layer.map, s)
     ordered, rows = s.canonical()
@@ -423,7 +465,9 @@ def test_the_canonical_order_is_recognised_and_gives_the_same_layer(text, max_ov
     assert ordered.canonical()[0] == ordered
     moved = {key: value[rows[key]] if key in rows else value for key, value in x.items()}
     every = {p: rows.get(p.name or str(p), slice(None)) for p in layer.map.outputs}
-    for p, one, other in zip(layer.map.outputs, outputs(layer(x, s)), outputs(layer(moved, ordered)), strict=True):
+    for p, one, other in zip(
+        layer.map.outputs, outputs(layer(x, s)), outputs(layer(moved, ordered)), strict=True
+    ):
         torch.testing.assert_close(other, one[every[p]])
 
 
@@ -452,7 +496,9 @@ def test_features_come_back_from_the_canonical_order_as_documented():
 def test_equal_maps_share_one_plan():
     s = Structure(4, {"(i j)": EDGES, "{i j} {i k}": torch.tensor([[0], [1], [2]])})
     assert plan_of(s, EquivariantMap("(i j) -> i")) is plan_of(s, EquivariantMap("(a b) -> c"))
-    assert plan_of(s, EquivariantMap("{i j} {i k} -> i")) is plan_of(s, EquivariantMap("{a b} {b c} -> x"))
+    assert plan_of(s, EquivariantMap("{i j} {i k} -> i")) is plan_of(
+        s, EquivariantMap("{a b} {b c} -> x")
+    )
     assert plan_of(s, EquivariantMap("(i j) -> i")) is not plan_of(s, EquivariantMap("i -> (i j)"))
 
 
@@ -467,7 +513,9 @@ def test_maps_of_different_overlap_have_plans_of_their_own():
 def test_a_plan_prints_what_it_costs():
     s = Structure(4, {"(i j)": EDGES, "i j": EDGES})
     shown = repr(plan_of(s, EquivariantMap("(i j), i j, -> i")))
-    assert shown.startswith("Plan\n  (i j): 3 entries\n  i j: 3 entries\n  (one value): 1 entries\n  i: 4 entries\n")
+    assert shown.startswith(
+        "Plan\n  (i j): 3 entries\n  i j: 3 entries\n  (one value): 1 entries\n  i: 4 entries\n"
+    )
     assert (
         "  (i j), i j, (one value): 19 reads, 24 bags on 2 levels\n" in shown
     )  # 3 each of an edge; slots for three orbits, and their ends
@@ -484,9 +532,15 @@ def test_a_plan_prints_what_it_costs():
     [
         (Structure(3), "Structure(num_nodes=3)"),
         (Structure(4, {"(i j)": EDGES}), "Structure(num_nodes=4, '(i j)': 3 entries)"),
-        (Structure(4, {"bond={i j}": EDGES[:, :1]}), "Structure(num_nodes=4, 'bond={i j}': 1 entry)"),
+        (
+            Structure(4, {"bond={i j}": EDGES[:, :1]}),
+            "Structure(num_nodes=4, 'bond={i j}': 1 entry)",
+        ),
         (Structure(4, {"{i ...}": HYPER}), "Structure(num_nodes=4, '{i ...}': 3 entries)"),
-        (Structure({"a": 1, "b": 2}, {"x:a y:b": []}), "Structure(num_nodes={'a': 1, 'b': 2}, 'x:a y:b': 0 entries)"),
+        (
+            Structure({"a": 1, "b": 2}, {"x:a y:b": []}),
+            "Structure(num_nodes={'a': 1, 'b': 2}, 'x:a y:b': 0 entries)",
+        ),
         (Structure.complete(40, "i j"), "Structure(num_nodes=40, 'i j': 1,600 entries)"),
         (inc.collate([Structure(1), Structure(2)]), "Structure(num_structures=2, num_nodes=3)"),
     ],
@@ -503,7 +557,13 @@ STRUCTURES = {
     "sorts": Structure({"b": 3, "a": 2}, {"u:a m:b": torch.tensor([[0, 1], [2, 2]])}),
     "no index": Structure(2),
     "no nodes": Structure(0, {"(i j)": []}),
-    "batch": inc.collate([Structure(4, {"{i ...}": HYPER}), Structure(0, {"{i ...}": [[], []]}), Structure(3, {"{i ...}": [[2], [0]]})]),
+    "batch": inc.collate(
+        [
+            Structure(4, {"{i ...}": HYPER}),
+            Structure(0, {"{i ...}": [[], []]}),
+            Structure(3, {"{i ...}": [[2], [0]]}),
+        ]
+    ),
 }
 
 
@@ -524,7 +584,11 @@ def test_copies_are_equal_and_work(name, way):
         assert all(isinstance(leaf, torch.Tensor) for leaf in leaves)
         copied = pytree.tree_unflatten(leaves, pytree.treespec_loads(pytree.treespec_dumps(spec)))
     else:
-        copied = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda v: pickle.loads(pickle.dumps(v))}[way](s)
+        copied = {
+            "copy": copy.copy,
+            "deepcopy": copy.deepcopy,
+            "pickle": lambda v: pickle.loads(pickle.dumps(v)),
+        }[way](s)
     assert copied == s
     assert copied is not s
     assert repr(copied) == repr(s)
@@ -536,21 +600,33 @@ def test_copies_are_equal_and_work(name, way):
 def test_a_deep_copy_shares_no_memory():
     s = STRUCTURES["open"]
     ours = {leaf.data_ptr() for leaf in pytree.tree_leaves(s) if leaf.numel()}
-    assert not ours & {leaf.data_ptr() for leaf in pytree.tree_leaves(copy.deepcopy(s)) if leaf.numel()}
+    assert not ours & {
+        leaf.data_ptr() for leaf in pytree.tree_leaves(copy.deepcopy(s)) if leaf.numel()
+    }
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_a_pytree_maps_over_every_tensor_of_a_structure(name):
     s = copy.deepcopy(STRUCTURES[name])
     assert pytree.tree_map(lambda t: t.clone(), s) == s
-    assert all(p.num_entries(t) == s.num_entries(t) for p in [pytree.tree_map(torch.clone, s)] for t in s.patterns)
+    assert all(
+        p.num_entries(t) == s.num_entries(t)
+        for p in [pytree.tree_map(torch.clone, s)]
+        for t in s.patterns
+    )
 
 
 def test_a_pytree_keeps_each_ptr_with_its_tensor_after_edits():
-    s = Structure(4, {"(i j)": EDGES, "i j": EDGES}).with_index({"(i j)": EDGES[:, :1], "{i j}": EDGES[:, :2]}).select("i j", [0])
+    s = (
+        Structure(4, {"(i j)": EDGES, "i j": EDGES})
+        .with_index({"(i j)": EDGES[:, :1], "{i j}": EDGES[:, :2]})
+        .select("i j", [0])
+    )
     again = pytree.tree_map(torch.clone, s)
     assert again == s
-    assert [again.entry_ptr(p).tolist() for p in again.patterns] == [[0, again.num_entries(p)] for p in again.patterns]
+    assert [again.entry_ptr(p).tolist() for p in again.patterns] == [
+        [0, again.num_entries(p)] for p in again.patterns
+    ]
 
 
 def test_structures_are_not_hashable_as_they_compare_by_value():
@@ -578,7 +654,10 @@ def test_moving_to_another_device_moves_every_tensor(name):
     moved = s.to("meta")
     assert moved.device == torch.device("meta")
     assert {leaf.device.type for leaf in pytree.tree_leaves(moved)} == {"meta"}
-    shapes = [[leaf.shape for leaf in pytree.tree_leaves(v)] for v in (Structure._of(s._node_ptr, s._index, s._entry_ptr), moved)]
+    shapes = [
+        [leaf.shape for leaf in pytree.tree_leaves(v)]
+        for v in (Structure._of(s._node_ptr, s._index, s._entry_ptr), moved)
+    ]
     assert shapes[0] == shapes[1]
     assert s.device == torch.device("cpu")
 
@@ -663,10 +742,12 @@ def test_a_layer_on_many_nodes_is_that_on_the_nodes_in_use(text, num_nodes):
     torch.testing.assert_close(layer(x, large), layer(x, compact))
     one, other = plan_of(large, layer.map), plan_of(compact, layer.map)
     levels = one.layout.levels
-    assert [n.tolist() for n, level in zip(one.num_keys, levels, strict=True) if len(level) != 1] == [
-        n.tolist() for n, level in zip(other.num_keys, levels, strict=True) if len(level) != 1
-    ]
-    assert {key: p.counts.tolist() for key, p in one.partners.items()} == {key: p.counts.tolist() for key, p in other.partners.items()}
+    assert [
+        n.tolist() for n, level in zip(one.num_keys, levels, strict=True) if len(level) != 1
+    ] == [n.tolist() for n, level in zip(other.num_keys, levels, strict=True) if len(level) != 1]
+    assert {key: p.counts.tolist() for key, p in one.partners.items()} == {
+        key: p.counts.tolist() for key, p in other.partners.items()
+    }
 
 
 def test_the_canonical_order_of_many_nodes_is_that_of_the_nodes_in_use():

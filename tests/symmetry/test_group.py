@@ -39,7 +39,12 @@ def closure(degree: int, generators: list[tuple[int, ...]]) -> set[tuple[int, ..
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 6).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.permutations(range(n)), max_size=3))), st.randoms())
+@given(
+    st.integers(1, 6).flatmap(
+        lambda n: st.tuples(st.just(n), st.lists(st.permutations(range(n)), max_size=3))
+    ),
+    st.randoms(),
+)
 def test_order_and_membership_are_those_of_the_elements_listed(case, random):
     degree, generators = case
     group, elements = Group(degree, generators), closure(degree, [tuple(g) for g in generators])
@@ -52,16 +57,40 @@ def test_order_and_membership_are_those_of_the_elements_listed(case, random):
 MATHIEU_24 = [
     [*range(1, 23), 0, 23],
     cycles(24, (3, 17, 10, 7, 9), (4, 13, 14, 19, 5), (8, 18, 11, 12, 23), (15, 20, 22, 21, 16)),
-    cycles(24, (1, 24), (2, 23), (3, 12), (4, 16), (5, 18), (6, 10), (7, 20), (8, 14), (9, 21), (11, 17), (13, 22), (15, 19)),
+    cycles(
+        24,
+        (1, 24),
+        (2, 23),
+        (3, 12),
+        (4, 16),
+        (5, 18),
+        (6, 10),
+        (7, 20),
+        (8, 14),
+        (9, 21),
+        (11, 17),
+        (13, 22),
+        (15, 19),
+    ),
 ]
 
 RUBIK = [  # the six faces of the cube puzzle, 48 moving stickers
     cycles(48, (1, 3, 8, 6), (2, 5, 7, 4), (9, 33, 25, 17), (10, 34, 26, 18), (11, 35, 27, 19)),
-    cycles(48, (9, 11, 16, 14), (10, 13, 15, 12), (1, 17, 41, 40), (4, 20, 44, 37), (6, 22, 46, 35)),
-    cycles(48, (17, 19, 24, 22), (18, 21, 23, 20), (6, 25, 43, 16), (7, 28, 42, 13), (8, 30, 41, 11)),
-    cycles(48, (25, 27, 32, 30), (26, 29, 31, 28), (3, 38, 43, 19), (5, 36, 45, 21), (8, 33, 48, 24)),
-    cycles(48, (33, 35, 40, 38), (34, 37, 39, 36), (3, 9, 46, 32), (2, 12, 47, 29), (1, 14, 48, 27)),
-    cycles(48, (41, 43, 48, 46), (42, 45, 47, 44), (14, 22, 30, 38), (15, 23, 31, 39), (16, 24, 32, 40)),
+    cycles(
+        48, (9, 11, 16, 14), (10, 13, 15, 12), (1, 17, 41, 40), (4, 20, 44, 37), (6, 22, 46, 35)
+    ),
+    cycles(
+        48, (17, 19, 24, 22), (18, 21, 23, 20), (6, 25, 43, 16), (7, 28, 42, 13), (8, 30, 41, 11)
+    ),
+    cycles(
+        48, (25, 27, 32, 30), (26, 29, 31, 28), (3, 38, 43, 19), (5, 36, 45, 21), (8, 33, 48, 24)
+    ),
+    cycles(
+        48, (33, 35, 40, 38), (34, 37, 39, 36), (3, 9, 46, 32), (2, 12, 47, 29), (1, 14, 48, 27)
+    ),
+    cycles(
+        48, (41, 43, 48, 46), (42, 45, 47, 44), (14, 22, 30, 38), (15, 23, 31, 39), (16, 24, 32, 40)
+    ),
 ]
 
 
@@ -82,7 +111,10 @@ def test_orders_of_known_groups(degree, generators, order):
     assert Group(degree, generators).order == order
 
 
-@pytest.mark.parametrize("make", [solids.cube, solids.bipyramid, solids.soccer_ball, solids.petersen, lambda: solids.rook(3)])
+@pytest.mark.parametrize(
+    "make",
+    [solids.cube, solids.bipyramid, solids.soccer_ball, solids.petersen, lambda: solids.rook(3)],
+)
 def test_automorphisms_know_their_elements_as_the_group_of_their_generators_does(make):
     """One asks whether the entries are kept, the other the chain of stabilisers."""
     structure = make()
@@ -135,7 +167,9 @@ def test_generators_that_do_not_keep_the_entries_are_refused_every_time():
     path = Structure(3, {"{i j}": torch.tensor([[0, 1], [1, 2]])})
     group = Group(3, [[1, 0, 2]])
     for _ in range(2):
-        with pytest.raises(IncidenceError, match=r"generator 0 does not keep the entries of `\{i j\}`"):
+        with pytest.raises(
+            IncidenceError, match=r"generator 0 does not keep the entries of `\{i j\}`"
+        ):
             group.orbits("{i j}", path)
 
 
@@ -222,15 +256,23 @@ def test_long_cycles_are_joined_in_few_rounds():
     assert not number_orbits(100_000, [turn])[0].any()
 
 
-@pytest.mark.parametrize("wrong", [[0, 1], [0, 0, 1], [0.0, 1.0, 2.0], [True, False, True], [[0, 1, 2]], "abc", None])
+@pytest.mark.parametrize(
+    "wrong", [[0, 1], [0, 0, 1], [0.0, 1.0, 2.0], [True, False, True], [[0, 1, 2]], "abc", None]
+)
 def test_what_is_no_permutation_is_refused(wrong):
-    with pytest.raises(IncidenceError, match="generator 0: give a permutation of the 3 nodes of sort `node`, each of 0 to 2 once"):
+    with pytest.raises(
+        IncidenceError,
+        match="generator 0: give a permutation of the 3 nodes of sort `node`, each of 0 to 2 once",
+    ):
         Group(3, [wrong])
 
 
 def test_generators_that_do_not_keep_the_entries_are_refused():
     path = Structure(3, {"{i j}": torch.tensor([[0, 1], [1, 2]])})
-    with pytest.raises(IncidenceError, match=r"generator 0 does not keep the entries of `\{i j\}`: it takes entry 1"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"generator 0 does not keep the entries of `\{i j\}`: it takes entry 1",
+    ):
         Group(path, [[1, 0, 2]])
 
 
@@ -238,9 +280,13 @@ def test_batches_other_nodes_and_unknown_sorts_are_refused():
     cube = solids.cube()
     with pytest.raises(IncidenceError, match="nodes of one structure; got a batch of 2"):
         Group(collate([cube, cube]))
-    with pytest.raises(IncidenceError, match="the group permutes 8 nodes of one structure; got Structure"):
+    with pytest.raises(
+        IncidenceError, match="the group permutes 8 nodes of one structure; got Structure"
+    ):
         automorphisms(cube).orbits("{i j}", Structure.complete(5, ["{i j}"]))
-    with pytest.raises(IncidenceError, match="generator 0: no nodes of sort `user` here; there are: node"):
+    with pytest.raises(
+        IncidenceError, match="generator 0: no nodes of sort `user` here; there are: node"
+    ):
         Group(3, [{"user": [0, 1, 2]}])
 
 

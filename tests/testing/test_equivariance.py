@@ -30,17 +30,23 @@ def nodes(structure: Structure) -> Tensor:
 
 
 def edges(structure: Structure) -> Tensor:
-    return torch.randn(structure.num_entries("(i j)"), 2, generator=torch.Generator().manual_seed(1))
+    return torch.randn(
+        structure.num_entries("(i j)"), 2, generator=torch.Generator().manual_seed(1)
+    )
 
 
-STRUCTURES = pytest.mark.parametrize("structure", [graph(), batch()], ids=["one structure", "batch"])
+STRUCTURES = pytest.mark.parametrize(
+    "structure", [graph(), batch()], ids=["one structure", "batch"]
+)
 
 
 # ---- what passes
 
 
 @STRUCTURES
-@pytest.mark.parametrize("text", ["i -> i", "i -> (i j)", "(i j) -> i", "(i j) -> (i j)", "i -> ", "(i j) -> "])
+@pytest.mark.parametrize(
+    "text", ["i -> i", "i -> (i j)", "(i j) -> i", "(i j) -> (i j)", "i -> ", "(i j) -> "]
+)
 def test_a_layer_passes(text, structure):
     x = nodes(structure) if text.startswith("i") else edges(structure)
     assert_equivariant(Linear(text, 2, 3), x, structure)
@@ -56,7 +62,9 @@ def test_a_layer_between_collections_passes(structure):
 
 
 def test_named_tensors_and_sorts_pass():
-    structure = Structure({"user": 3, "movie": 2}, {"rates=u:user m:movie": torch.tensor([[0, 1, 2], [1, 1, 0]])})
+    structure = Structure(
+        {"user": 3, "movie": 2}, {"rates=u:user m:movie": torch.tensor([[0, 1, 2], [1, 1, 0]])}
+    )
     layer = Linear("rates=u:user m:movie, u:user -> rates=u:user m:movie, m:movie", 2, 2)
     assert_equivariant(layer, {"rates": torch.randn(3, 2), "u:user": torch.randn(3, 2)}, structure)
 
@@ -64,7 +72,11 @@ def test_named_tensors_and_sorts_pass():
 def test_named_nodes_and_scalars_without_index_pass():
     layer = Linear("one=i, two=i, state= -> one=i, state=", 2, 2)
     structure = Structure(4)
-    assert_equivariant(layer, {"one": torch.randn(4, 2), "two": torch.randn(4, 2), "state": torch.randn(1, 2)}, structure)
+    assert_equivariant(
+        layer,
+        {"one": torch.randn(4, 2), "two": torch.randn(4, 2), "state": torch.randn(1, 2)},
+        structure,
+    )
 
 
 def test_nodes_with_an_index_pass():
@@ -74,7 +86,9 @@ def test_nodes_with_an_index_pass():
 
 def test_open_faces_pass():
     structure = Structure(5, {"{i ...}": torch.tensor([[0, 1, 2, 2, 3, 4], [0, 0, 0, 1, 1, 2]])})
-    assert_equivariant(Linear("{i ...} -> i, {i ...}", 2, 2, max_overlap=2), torch.randn(3, 2), structure)
+    assert_equivariant(
+        Linear("{i ...} -> i, {i ...}", 2, 2, max_overlap=2), torch.randn(3, 2), structure
+    )
 
 
 @STRUCTURES
@@ -84,8 +98,14 @@ def test_any_function_of_features_and_structure_passes_if_it_is_equivariant(stru
         return torch.zeros_like(x).index_add(0, j, x[i])
 
     assert_equivariant(neighbours, nodes(structure), structure, inputs="i")
-    assert_equivariant(lambda x, s: x[s["(i j)"][0]], nodes(structure), structure, inputs="i", outputs="(i j)")
-    assert_equivariant(lambda x, s: {"i": x["i"], "(i j)": x["(i j)"] + 1}, {"i": nodes(structure), "(i j)": edges(structure)}, structure)
+    assert_equivariant(
+        lambda x, s: x[s["(i j)"][0]], nodes(structure), structure, inputs="i", outputs="(i j)"
+    )
+    assert_equivariant(
+        lambda x, s: {"i": x["i"], "(i j)": x["(i j)"] + 1},
+        {"i": nodes(structure), "(i j)": edges(structure)},
+        structure,
+    )
 
 
 def test_an_output_without_channels_passes():
@@ -141,13 +161,21 @@ def compares_node_numbers(x: Tensor, s: Structure) -> Tensor:
     return x * (i < j)[:, None]
 
 
-BROKEN_ON_EDGES = [uses_node_numbers, uses_the_order_of_entries, compares_node_numbers, adds_positions]
+BROKEN_ON_EDGES = [
+    uses_node_numbers,
+    uses_the_order_of_entries,
+    compares_node_numbers,
+    adds_positions,
+]
 
 
 @STRUCTURES
 @pytest.mark.parametrize("broken", BROKEN_ON_NODES)
 def test_what_depends_on_the_numbers_of_nodes_is_found(broken, structure):
-    with pytest.raises(AssertionError, match=r"not equivariant \(relabelling \d\): the output `i` differs on \d+ of \d+ entries"):
+    with pytest.raises(
+        AssertionError,
+        match=r"not equivariant \(relabelling \d\): the output `i` differs on \d+ of \d+ entries",
+    ):
         assert_equivariant(broken, nodes(structure), structure, inputs="i")
 
 
@@ -179,12 +207,17 @@ def test_the_message_says_how_much_where_and_what_to_look_for():
 
 
 def test_the_output_of_a_dict_that_broke_is_named():
-    said = message(lambda x, s: {"i": x["i"], "(i j)": adds_positions(x["(i j)"], s)}, {"i": nodes(graph()), "(i j)": edges(graph())})
+    said = message(
+        lambda x, s: {"i": x["i"], "(i j)": adds_positions(x["(i j)"], s)},
+        {"i": nodes(graph()), "(i j)": edges(graph())},
+    )
     assert "the output `(i j)` differs" in said
 
 
 def test_the_number_of_bad_entries_is_counted():
-    said = message(lambda x, s: x * torch.tensor([2.0, 1, 1, 1, 1, 1])[:, None], nodes(graph()), inputs="i")
+    said = message(
+        lambda x, s: x * torch.tensor([2.0, 1, 1, 1, 1, 1])[:, None], nodes(graph()), inputs="i"
+    )
     assert "differs on 2 of 6 entries" in said
 
 
@@ -208,8 +241,17 @@ def test_infinity_that_moves_is_found():
 
 
 def test_an_output_whose_shape_changes_is_found():
-    with pytest.raises(AssertionError, match=r"relabelling \d\): the output changes its shape: from \[\d, 2\] to \[\d, 2\]"):
-        assert_equivariant(lambda x, s: torch.ones(1 + int(s["(i j)"][0, 0]), 2), nodes(graph()), graph(), inputs="i", outputs="")
+    with pytest.raises(
+        AssertionError,
+        match=r"relabelling \d\): the output changes its shape: from \[\d, 2\] to \[\d, 2\]",
+    ):
+        assert_equivariant(
+            lambda x, s: torch.ones(1 + int(s["(i j)"][0, 0]), 2),
+            nodes(graph()),
+            graph(),
+            inputs="i",
+            outputs="",
+        )
 
 
 def test_a_layer_with_a_broken_activation_is_found():
@@ -243,11 +285,17 @@ def sends_edges_to_the_node_called_i(x: Tensor, s: Structure) -> Tensor:
 
 def mixed() -> Structure:
     pairs = [[0, 1, 0, 2, 3], [1, 2, 0, 0, 3]]
-    meetings = [[1, 0, 2, 0], [0, 1, 3, 3], [2, 1, 3, 1]]  # the second and the third are equal edges
+    meetings = [
+        [1, 0, 2, 0],
+        [0, 1, 3, 3],
+        [2, 1, 3, 1],
+    ]  # the second and the third are equal edges
     return Structure(4, {"{i j}": [[0, 1, 3], [1, 2, 2]], "[i j]": pairs, "{i j} {i k}": meetings})
 
 
-@pytest.mark.parametrize("structure", [mixed(), collate([mixed(), mixed()])], ids=["one structure", "batch"])
+@pytest.mark.parametrize(
+    "structure", [mixed(), collate([mixed(), mixed()])], ids=["one structure", "batch"]
+)
 @pytest.mark.parametrize(
     ("broken", "inputs"),
     [
@@ -259,12 +307,22 @@ def mixed() -> Structure:
 def test_what_reads_the_letter_order_of_an_unordered_face_is_found(broken, inputs, structure):
     x = torch.randn(structure.num_entries(inputs), 2, generator=torch.Generator().manual_seed(0))
     with pytest.raises(
-        AssertionError, match="the same entries written in another letter order give another result: the output `i` differs"
+        AssertionError,
+        match="the same entries written in another letter order give another result: the output `i` differs",
     ):
         assert_equivariant(broken, x, structure, inputs=inputs, outputs="i")
 
 
-@pytest.mark.parametrize("text", ["i -> i", "{i j} -> i", "[i j] -> {i j}", "{i j} {i k} -> {i j} {i k}", "i, {i j} {i k} -> i, [i j]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i -> i",
+        "{i j} -> i",
+        "[i j] -> {i j}",
+        "{i j} {i k} -> {i j} {i k}",
+        "i, {i j} {i k} -> i, [i j]",
+    ],
+)
 def test_layers_give_the_same_in_every_letter_order(text):
     structure = mixed()
     generator = torch.Generator().manual_seed(0)
@@ -274,7 +332,9 @@ def test_layers_give_the_same_in_every_letter_order(text):
 
 def test_what_treats_the_letters_alike_passes():
     def both_ways(x: Tensor, s: Structure) -> Tensor:
-        return sends_the_first_to_the_second(x, s) + torch.zeros_like(x).index_add(0, s["{i j}"][0], x[s["{i j}"][1]])
+        return sends_the_first_to_the_second(x, s) + torch.zeros_like(x).index_add(
+            0, s["{i j}"][0], x[s["{i j}"][1]]
+        )
 
     x = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
     assert_equivariant(both_ways, x, mixed(), inputs="i")
@@ -282,8 +342,16 @@ def test_what_treats_the_letters_alike_passes():
 
 def test_a_single_edge_is_enough_to_find_it():
     structure = Structure(2, {"{i j}": [[0], [1]]})
-    with pytest.raises(AssertionError, match=r"\(rewriting 0\): the same entries written in another letter order"):
-        assert_equivariant(sends_the_first_to_the_second, torch.tensor([[1.0], [2.0]]), structure, inputs="i", trials=1)
+    with pytest.raises(
+        AssertionError, match=r"\(rewriting 0\): the same entries written in another letter order"
+    ):
+        assert_equivariant(
+            sends_the_first_to_the_second,
+            torch.tensor([[1.0], [2.0]]),
+            structure,
+            inputs="i",
+            trials=1,
+        )
 
 
 # ---- how it is asked
@@ -307,7 +375,9 @@ def test_small_differences_are_let_pass_as_told():
 
 
 def test_a_test_has_at_least_one_trial():
-    with pytest.raises(IncidenceError, match="trials is a number of relabellings, at least 1; got 0"):
+    with pytest.raises(
+        IncidenceError, match="trials is a number of relabellings, at least 1; got 0"
+    ):
         assert_equivariant(adds_positions, nodes(graph()), graph(), inputs="i", trials=0)
 
 
@@ -327,5 +397,7 @@ def test_infinite_values_that_change_are_found():
 def test_an_output_of_other_rows_asks_for_its_pattern():
     with pytest.raises(IncidenceError, match="for one row per structure it is outputs=''"):
         assert_equivariant(lambda x, s: x.sum(0, keepdim=True), nodes(graph()), graph(), inputs="i")
-    with pytest.raises(IncidenceError, match="a module gives a tensor or a dict of tensors; got tuple"):
+    with pytest.raises(
+        IncidenceError, match="a module gives a tensor or a dict of tensors; got tuple"
+    ):
         assert_equivariant(lambda x, s: (x, x), nodes(graph()), graph(), inputs="i")

@@ -40,12 +40,20 @@ def test_rewriting_finds_every_assignment_of_an_entry(text):
         generator = torch.Generator().manual_seed(0)
         found = {tuple(rewritten(structure, generator)[text][:, 0].tolist()) for _ in range(60)}
         every = product(range(4), repeat=len(pattern.letters))
-        same = {other for other in every if entry_of(pattern, list(other)) == entry_of(pattern, list(column))}
-        assert found == (same - {column} or {column})  # a lone entry is never left as it was, if it can be helped
+        same = {
+            other
+            for other in every
+            if entry_of(pattern, list(other)) == entry_of(pattern, list(column))
+        }
+        assert found == (
+            same - {column} or {column}
+        )  # a lone entry is never left as it was, if it can be helped
 
 
 def test_rewriting_keeps_sorts_apart_and_leaves_ordered_faces_alone():
-    structure = Structure({"a": 3, "b": 3}, {"{u:a v:a m:b}": [[0], [1], [1]], "(u:a v:a)": [[0, 1], [2, 0]]})
+    structure = Structure(
+        {"a": 3, "b": 3}, {"{u:a v:a m:b}": [[0], [1], [1]], "(u:a v:a)": [[0, 1], [2, 0]]}
+    )
     new = rewritten(structure, torch.Generator().manual_seed(0))
     assert new["{u:a v:a m:b}"].T.tolist() == [[1, 0, 1]]
     assert torch.equal(new["(u:a v:a)"], structure["(u:a v:a)"])

@@ -21,7 +21,12 @@ def test_random_structures_have_entries_with_the_given_probability():
 
 
 def test_random_structures_have_open_faces_sorts_and_names():
-    structure = random_structure({"a": 4, "b": 3}, ["u:a m:b", "{u:a ...}", "x_y={u:a v:a ...}", ""], 0.6, torch.Generator().manual_seed(1))
+    structure = random_structure(
+        {"a": 4, "b": 3},
+        ["u:a m:b", "{u:a ...}", "x_y={u:a v:a ...}", ""],
+        0.6,
+        torch.Generator().manual_seed(1),
+    )
     assert set(structure.counts) == {"a", "b"}
     assert structure.num_entries("{u:a ...}") > 0
     assert [str(p) for p in structure.patterns] == ["u:a m:b", "{u:a ...}", "x_y={u:a v:a ...}"]
@@ -40,8 +45,14 @@ def test_random_structures_and_features_are_the_same_for_the_same_generator():
 def test_random_features_are_one_tensor_or_a_dict():
     assert random_features("i", GRAPH, 4).shape == (6, 4)
     assert random_features("i", GRAPH).dtype == torch.float64
-    xs = random_features("i, edge=(i j), ", Structure(3, {"edge=(i j)": EDGES[:, :2]}), 1, torch.float32)
-    assert {key: tuple(v.shape) for key, v in xs.items()} == {"i": (3, 1), "edge": (2, 1), "": (1, 1)}
+    xs = random_features(
+        "i, edge=(i j), ", Structure(3, {"edge=(i j)": EDGES[:, :2]}), 1, torch.float32
+    )
+    assert {key: tuple(v.shape) for key, v in xs.items()} == {
+        "i": (3, 1),
+        "edge": (2, 1),
+        "": (1, 1),
+    }
 
 
 def test_random_structures_may_have_no_nodes():
@@ -49,5 +60,8 @@ def test_random_structures_may_have_no_nodes():
 
 
 def test_patterns_with_more_than_a_lone_open_face_are_refused():
-    with pytest.raises(IncidenceError, match=r"random structures have lone open faces, such as `\{i \.\.\.\}`; `i \{i \.\.\.\}` has more"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"random structures have lone open faces, such as `\{i \.\.\.\}`; `i \{i \.\.\.\}` has more",
+    ):
         random_structure(4, ["i {i ...}"])

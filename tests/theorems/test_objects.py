@@ -21,12 +21,19 @@ def test_a_layer_on_a_matrix_commutes_with_permuting_rows_and_columns_together()
     layer = Linear("i j -> i j", 1, 1, dtype=D)
     x = torch.randn(1, 5, 5, 1, dtype=D)
     pi = torch.randperm(5)
-    assert torch.allclose(layer.dense(x[:, pi][:, :, pi]), layer.dense(x)[:, pi][:, :, pi], atol=1e-12)
+    assert torch.allclose(
+        layer.dense(x[:, pi][:, :, pi]), layer.dense(x)[:, pi][:, :, pi], atol=1e-12
+    )
 
 
 def test_the_bipyramid_has_5_nodes_9_edges_7_triangles_and_2_tetrahedra():
     bipyramid = solids.bipyramid()
-    assert [bipyramid.num_entries(t) for t in ("i", "{i j}", "{i j k}", "{i j k l}")] == [5, 9, 7, 2]
+    assert [bipyramid.num_entries(t) for t in ("i", "{i j}", "{i j k}", "{i j k l}")] == [
+        5,
+        9,
+        7,
+        2,
+    ]
 
 
 def test_the_symmetries_of_the_bipyramid_are_the_12_of_the_prism():
@@ -59,7 +66,11 @@ def test_the_receptive_fields_of_the_figure_have_15_and_7_and_4_parameters():
     assert EquivariantMap("i j -> i j").dimension == 15
     assert EquivariantMap("i {i j} -> i {i j}").dimension == 7
     assert Exchangeable("i {i j}", 1, 1).num_operations == 4
-    edges = [b.count for b in EquivariantMap("i j -> i j").pairs if b.source.orbit.size == b.target.orbit.size == 2]
+    edges = [
+        b.count
+        for b in EquivariantMap("i j -> i j").pairs
+        if b.source.orbit.size == b.target.orbit.size == 2
+    ]
     assert edges == [7]  # the pair between off-diagonals is the seven-parameter layer
 
 
@@ -71,12 +82,21 @@ def test_a_directed_cycle_and_a_complete_graph_need_different_layers():
 
 def poset(faces: dict[int, list[frozenset[int]]]) -> dict[tuple[int, int], list[int]]:
     """For every pair of ranks, how many faces of the higher rank contain each face of the lower, and the other way."""
-    return {(a, b): [sum(x <= y or y <= x for y in faces[b]) for x in faces[a]] for a in faces for b in faces if a != b}
+    return {
+        (a, b): [sum(x <= y or y <= x for y in faces[b]) for x in faces[a]]
+        for a in faces
+        for b in faces
+        if a != b
+    }
 
 
 def test_the_poset_of_the_cube_is_that_of_the_figure():
     listed = solids.cube_faces()
-    faces = {0: [frozenset([v]) for v in range(8)], 1: list(map(frozenset, listed["{i j}"])), 2: list(map(frozenset, listed["{i j k l}"]))}
+    faces = {
+        0: [frozenset([v]) for v in range(8)],
+        1: list(map(frozenset, listed["{i j}"])),
+        2: list(map(frozenset, listed["{i j k l}"])),
+    }
     assert {rank_: len(members) for rank_, members in faces.items()} == {0: 8, 1: 12, 2: 6}
     degrees = {pair: set(counts) for pair, counts in poset(faces).items()}
     assert degrees == {(0, 1): {3}, (0, 2): {3}, (1, 0): {2}, (1, 2): {2}, (2, 0): {4}, (2, 1): {4}}
@@ -105,22 +125,40 @@ def test_faces_of_one_rank_are_incident_iff_they_share_one_of_the_rank_below():
     for node, face in ball["face"].T.tolist():
         members[face].add(node)
     edges = [set(e) for e in ball["{i j}"].T.tolist()]
-    touching = [sum(any(e <= a and e <= b for e in edges) for b in members if b is not a) for a in members]
+    touching = [
+        sum(any(e <= a and e <= b for e in edges) for b in members if b is not a) for a in members
+    ]
     assert [touching[k] for k in range(32)] == [len(m) for m in members]
 
 
 def incidence_of_k3() -> Structure:
     """The node-edge incidence of the example, with edges 12, 13, 23."""
-    return Structure(3, {"i {i j}": torch.tensor([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]]), "{i j}": torch.tensor([[0, 0, 1], [1, 2, 2]])})
+    return Structure(
+        3,
+        {
+            "i {i j}": torch.tensor([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]]),
+            "{i j}": torch.tensor([[0, 0, 1], [1, 2, 2]]),
+        },
+    )
 
 
 def relaxed_term(kept: tuple[int, int]) -> torch.Tensor:
     """One operation of the relaxed layer on the two channels of the example: n = 1, 10, 100 and e = 2, 20, 200."""
     structure = incidence_of_k3()
-    nodes, edges = torch.tensor([[1.0], [10.0], [100.0]], dtype=D), torch.tensor([[2.0], [20.0], [200.0]], dtype=D)
-    x = torch.cat([carry(structure, "i", "i {i j}", nodes), carry(structure, "{i j}", "i {i j}", edges)], dim=1)
+    nodes, edges = (
+        torch.tensor([[1.0], [10.0], [100.0]], dtype=D),
+        torch.tensor([[2.0], [20.0], [200.0]], dtype=D),
+    )
+    x = torch.cat(
+        [carry(structure, "i", "i {i j}", nodes), carry(structure, "{i j}", "i {i j}", edges)],
+        dim=1,
+    )
     layer = Exchangeable("i {i j}", 1, 1, bias=False, dtype=D)
-    [number] = [k for k, o in enumerate(layer.linear.map.operations) if (o.overlap[0][0], o.overlap[1][1]) == kept]
+    [number] = [
+        k
+        for k, o in enumerate(layer.linear.map.operations)
+        if (o.overlap[0][0], o.overlap[1][1]) == kept
+    ]
     return layer.linear.operator(number, layer.relax(structure)).to_dense() @ x
 
 
@@ -143,7 +181,9 @@ def test_products_of_exact_layers_on_the_complete_graph_are_exact_layers(num_nod
     whole = []
     for number, operation in enumerate(layer.map.operations):
         blocks = [[torch.zeros(r, c, dtype=D) for c in size] for r in size]
-        blocks[operation.target.tensor][operation.source.tensor] = layer.operator(number, graph).to_dense()
+        blocks[operation.target.tensor][operation.source.tensor] = layer.operator(
+            number, graph
+        ).to_dense()
         whole.append(torch.cat([torch.cat(row, dim=1) for row in blocks]))
     span = torch.stack([m.flatten() for m in whole])
     products = torch.stack([(a @ b).flatten() for a in whole for b in whole])
@@ -156,34 +196,63 @@ def test_pooling_and_broadcasting_are_those_of_the_definitions():
     layer = Linear("(i j) -> i", 1, 1, bias=False, dtype=D)
     x = torch.randn(1, 4, 4, 1, dtype=D)
     x[:, range(4), range(4)] = 0
-    by_hand = {(0, 0): x.sum((1, 2), keepdim=True)[:, 0].expand(1, 4, 1), (1, 0): x.sum(2), (0, 1): x.sum(1)}
+    by_hand = {
+        (0, 0): x.sum((1, 2), keepdim=True)[:, 0].expand(1, 4, 1),
+        (1, 0): x.sum(2),
+        (0, 1): x.sum(1),
+    }
     assert len(layer.map.operations) == counting.tau(2, 1) == 3
     for number, operation in enumerate(layer.map.operations):
         layer.weight.data = torch.zeros(3, 1, 1, dtype=D)
         layer.weight.data[number] = 1
-        assert torch.allclose(layer.dense(x), by_hand[operation.overlap[0][0], operation.overlap[1][0]], atol=1e-12)
+        assert torch.allclose(
+            layer.dense(x), by_hand[operation.overlap[0][0], operation.overlap[1][0]], atol=1e-12
+        )
 
 
 def test_a_triangle_gets_the_features_of_an_edge_broadcast_along_its_third_node():
     s = Structure.complete(4, ["(i j)", "(i j k)"])
     x = torch.arange(12.0)[:, None]
     value = {tuple(c): v for c, v in zip(s["(i j)"].T.tolist(), x[:, 0].tolist(), strict=True)}
-    assert carry(s, "(i j)", "(i j k)", x)[:, 0].tolist() == [value[i, j] for i, j, _ in s["(i j k)"].T.tolist()]
+    assert carry(s, "(i j)", "(i j k)", x)[:, 0].tolist() == [
+        value[i, j] for i, j, _ in s["(i j k)"].T.tolist()
+    ]
 
 
 def test_order_3_node_tensors_have_one_node_vector_three_edge_vectors_and_one_of_triples():
-    assert counting.kappa("i j k") == {m: counting.stirling(3, m) for m in (1, 2, 3)} == {1: 1, 2: 3, 3: 1}
-    assert [str(p.unnamed()) for p in inc.structure.face_patterns("i j k")] == ["i", "(i j)", "(i j)", "(i j)", "(i j k)"]
+    assert (
+        counting.kappa("i j k")
+        == {m: counting.stirling(3, m) for m in (1, 2, 3)}
+        == {1: 1, 2: 3, 3: 1}
+    )
+    assert [str(p.unnamed()) for p in inc.structure.face_patterns("i j k")] == [
+        "i",
+        "(i j)",
+        "(i j)",
+        "(i j)",
+        "(i j k)",
+    ]
 
 
 def test_bell_numbers_count_matched_blocks_of_two_halves():
     for order in range(1, 6):
         sizes = range(1, order + 1)
-        total = sum(counting.stirling(order, m) * counting.stirling(order, n) * counting.tau(m, n) for m in sizes for n in sizes)
+        total = sum(
+            counting.stirling(order, m) * counting.stirling(order, n) * counting.tau(m, n)
+            for m in sizes
+            for n in sizes
+        )
         assert total == counting.bell(2 * order)
 
 
 def test_a_simplicial_complex_is_closed_under_subsets_and_the_bipyramid_is_one():
     faces = solids.bipyramid_faces()
-    listed = {frozenset(f) for members in faces.values() for f in members} | {frozenset([v]) for v in range(5)}
-    assert all(frozenset(s) in listed for f in listed for k in range(1, len(f)) for s in combinations(sorted(f), k))
+    listed = {frozenset(f) for members in faces.values() for f in members} | {
+        frozenset([v]) for v in range(5)
+    }
+    assert all(
+        frozenset(s) in listed
+        for f in listed
+        for k in range(1, len(f))
+        for s in combinations(sorted(f), k)
+    )

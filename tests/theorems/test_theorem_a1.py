@@ -82,7 +82,12 @@ def test_weights_shared_by_complete_graphs_of_several_sizes_need_three_layers():
 
 
 def test_on_a_varied_family_of_sparse_graphs_both_global_node_sums_are_missing_at_any_depth():
-    family = [ring(5), graph(4, [(0, 1), (1, 2), (2, 3)]), graph(5, [(0, 1), (0, 2), (0, 3), (3, 4)]), graph(4, [(0, 1), (0, 2), (0, 3)])]
+    family = [
+        ring(5),
+        graph(4, [(0, 1), (1, 2), (2, 3)]),
+        graph(5, [(0, 1), (0, 2), (0, 3), (3, 4)]),
+        graph(4, [(0, 1), (0, 2), (0, 3)]),
+    ]
     family.append(graph(6, [(0, 1), (0, 2), (0, 3), (0, 4), (4, 5), (1, 2)]))
     for layers in (2, 3):
         assert theorem_a1(family, layers).missing == GLOBAL_NODE_SUMS
@@ -129,7 +134,10 @@ def test_with_mean_pooling_the_global_term_weighs_nodes_by_their_degree():
 def test_spans_know_their_rank_and_members():
     span = torch.tensor([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [1e-14, 0.0, 0.0]], dtype=torch.float64)
     assert rank(span) == 1
-    assert is_within(torch.tensor([[-1.0, -2.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64), span).tolist() == [
+    assert is_within(
+        torch.tensor([[-1.0, -2.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64),
+        span,
+    ).tolist() == [
         True,
         False,
         True,
@@ -140,10 +148,15 @@ def test_spans_know_their_rank_and_members():
 def test_bad_arguments_are_refused():
     with pytest.raises(IncidenceError, match="theorem_a1 takes a graph, or a list of graphs"):
         theorem_a1([])
-    with pytest.raises(IncidenceError, match="layers is a number of relaxed layers, at least 1; got 0"):
+    with pytest.raises(
+        IncidenceError, match="layers is a number of relaxed layers, at least 1; got 0"
+    ):
         theorem_a1(complete(3), layers=0)
     for layers in ("2", 1.5, True):
-        with pytest.raises(IncidenceError, match=f"layers is a number of relaxed layers, at least 1; got {layers!r}"):
+        with pytest.raises(
+            IncidenceError,
+            match=f"layers is a number of relaxed layers, at least 1; got {layers!r}",
+        ):
             theorem_a1(complete(3), layers)
     with pytest.raises(IncidenceError, match="theorem_a1 takes a graph, or a list of graphs"):
         theorem_a1(None)

@@ -19,10 +19,21 @@ def graphs(count: int, is_classes: bool = False) -> list[inc.Example]:
     for _ in range(count):
         n = int(torch.randint(5, 9, (1,), generator=generator))
         ring = torch.stack([torch.arange(n), (torch.arange(n) + 1) % n])
-        chords = torch.tensor([[0], [2]]) if torch.rand(1, generator=generator) < 0.5 else torch.zeros(2, 0, dtype=torch.long)
+        chords = (
+            torch.tensor([[0], [2]])
+            if torch.rand(1, generator=generator) < 0.5
+            else torch.zeros(2, 0, dtype=torch.long)
+        )
         edges = torch.cat([ring, chords], 1)
-        target = torch.tensor(int(edges.shape[1] > 7)) if is_classes else torch.tensor([float(edges.shape[1])])
-        features = {"i": torch.randn(n, 3, generator=generator), "{i j}": torch.ones(edges.shape[1], 1)}
+        target = (
+            torch.tensor(int(edges.shape[1] > 7))
+            if is_classes
+            else torch.tensor([float(edges.shape[1])])
+        )
+        features = {
+            "i": torch.randn(n, 3, generator=generator),
+            "{i j}": torch.ones(edges.shape[1], 1),
+        }
         found.append(inc.Example(inc.Structure(n, {"{i j}": edges}), features, target).canonical())
     return found
 

@@ -34,8 +34,13 @@ def test_processes_share_every_batch(count, size, world):
     shares = [numbers(Order(count, size, seed=3, share=(rank, world))) for rank in range(world)]
     assert all(part for share in shares for part in share)
     assert sorted(k for share in shares for part in share for k in part) == list(range(count))
-    if count // world >= len(whole):  # else there are fewer batches, so that each has something for every process
-        assert all([k for part in parts for k in part] == batch for batch, *parts in zip(whole, *shares, strict=True))
+    if count // world >= len(
+        whole
+    ):  # else there are fewer batches, so that each has something for every process
+        assert all(
+            [k for part in parts for k in part] == batch
+            for batch, *parts in zip(whole, *shares, strict=True)
+        )
 
 
 def test_the_order_depends_on_the_seed_and_the_epoch_alone():
@@ -68,13 +73,23 @@ def test_seeds_differ_by_every_number():
 
 
 def test_a_batch_is_changed_in_the_same_way_in_the_same_epoch():
-    examples = [inc.Example(Structure(2, {}), {"i": torch.full((2, 1), float(k))}) for k in range(6)]
+    examples = [
+        inc.Example(Structure(2, {}), {"i": torch.full((2, 1), float(k))}) for k in range(6)
+    ]
 
     def shake(some: list[inc.Example], generator: torch.Generator) -> list[inc.Example]:
-        return [e.replace(features={"i": e.features["i"] + torch.rand(2, 1, generator=generator)}) for e in some]
+        return [
+            e.replace(features={"i": e.features["i"] + torch.rand(2, 1, generator=generator)})
+            for e in some
+        ]
 
     def values(epoch: int) -> Tensor:
-        return torch.cat([batch.features["i"] for batch in loader(Examples(examples, shake), Order(6, 2, 0, epoch=lambda: epoch))])
+        return torch.cat(
+            [
+                batch.features["i"]
+                for batch in loader(Examples(examples, shake), Order(6, 2, 0, epoch=lambda: epoch))
+            ]
+        )
 
     assert torch.equal(values(0), values(0))
     assert not torch.equal(values(0).frac().sort(0)[0], values(1).frac().sort(0)[0])

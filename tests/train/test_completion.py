@@ -24,10 +24,19 @@ def rated(tmp_path_factory):
     """Users like movies of their own kind: what no mean of users or movies can tell."""
     folder = tmp_path_factory.mktemp("rated")
     generator = torch.Generator().manual_seed(0)
-    rows = [f"u{u},m{m},{4 if (u + m) % 2 else 2}\n" for u in range(24) for m in range(16) if torch.rand(1, generator=generator) < 0.5]
+    rows = [
+        f"u{u},m{m},{4 if (u + m) % 2 else 2}\n"
+        for u in range(24)
+        for m in range(16)
+        if torch.rand(1, generator=generator) < 0.5
+    ]
     (folder / "ratings.csv").write_text("user,movie,rating\n" + "".join(rows))
-    (folder / "users.csv").write_text("user,kind\n" + "".join(f"u{u},{'ab'[u % 2]}\n" for u in range(24)))
-    (folder / "films.csv").write_text("movie,kind\n" + "".join(f"m{m},{'ab'[m % 2]}\n" for m in range(16)))
+    (folder / "users.csv").write_text(
+        "user,kind\n" + "".join(f"u{u},{'ab'[u % 2]}\n" for u in range(24))
+    )
+    (folder / "films.csv").write_text(
+        "movie,kind\n" + "".join(f"m{m},{'ab'[m % 2]}\n" for m in range(16))
+    )
     return folder
 
 
@@ -43,7 +52,24 @@ def run(rated):
         str(rated / "users.csv"),
         str(rated / "films.csv"),
     ]
-    assert main([*words, "--out", str(rated / "run"), "--hidden", "8", "--depth", "1", "--epochs", "8", "--lr", "0.02"]) == 0
+    assert (
+        main(
+            [
+                *words,
+                "--out",
+                str(rated / "run"),
+                "--hidden",
+                "8",
+                "--depth",
+                "1",
+                "--epochs",
+                "8",
+                "--lr",
+                "0.02",
+            ]
+        )
+        == 0
+    )
     return rated / "run"
 
 
@@ -61,7 +87,10 @@ def test_a_network_beats_the_means_of_users_and_movies(run):
 def test_predictions_name_users_and_movies(run):
     rows = list(csv.DictReader((run / "predictions.csv").read_text().splitlines()))
     assert list(rows[0]) == ["part", "user", "movie", "target rating", "predicted rating"]
-    known = {(row[0], row[1]): row[2] for row in csv.reader((run.parent / "ratings.csv").read_text().splitlines())}
+    known = {
+        (row[0], row[1]): row[2]
+        for row in csv.reader((run.parent / "ratings.csv").read_text().splitlines())
+    }
     assert len(rows) == len(known) - 1
     assert all(known[row["user"], row["movie"]] == row["target rating"] for row in rows)
 
@@ -76,9 +105,16 @@ def test_new_pairs_are_predicted_wherever_the_folder_is(run, tmp_path, capsys):
         warnings.simplefilter("always")  # which the command shows in its own words
         assert main(["predict", str(moved), str(tmp_path / "pairs.csv")]) == 0
     found = capsys.readouterr()
-    assert "1 of `user` not in the data of the model (zoe): predicted as if nothing were known about them." in found.err
+    assert (
+        "1 of `user` not in the data of the model (zoe): predicted as if nothing were known about them."
+        in found.err
+    )
     rows = list(csv.DictReader(io.StringIO(found.out)))
-    assert [(row["user"], row["movie"], row["note"]) for row in rows] == [("u2", "m1", "a"), ("u3", "m1", "b"), ("zoe", "m2", "c")]
+    assert [(row["user"], row["movie"], row["note"]) for row in rows] == [
+        ("u2", "m1", "a"),
+        ("u3", "m1", "b"),
+        ("zoe", "m2", "c"),
+    ]
     liked, other, new = (float(row["predicted rating"]) for row in rows)
     assert 2 <= other < 2.4 < new < 3.6 < liked <= 4  # nothing is known of what zoe likes
 
@@ -91,11 +127,13 @@ def test_a_model_predicts_for_frames_and_says_what_it_needs(run):
     with pytest.raises(IncidenceError, match="has no column `movie`; it has: user, film"):
         model.predict(pandas.DataFrame({"user": ["u2"], "film": ["m1"]}))
     with pytest.raises(
-        IncidenceError, match=r"there is no file .*; this model predicts for rows of a table with the columns user and movie"
+        IncidenceError,
+        match=r"there is no file .*; this model predicts for rows of a table with the columns user and movie",
     ):
         model.predict("CCO")
     with pytest.raises(
-        IncidenceError, match="predicts for rows of tables with the columns user and movie: give paths or data frames; got int"
+        IncidenceError,
+        match="predicts for rows of tables with the columns user and movie: give paths or data frames; got int",
     ):
         model.predict([3])
     with pytest.raises(IncidenceError, match="row 0: an entry has at least two nodes; got u2 "):
@@ -118,17 +156,33 @@ def test_a_folder_without_what_the_model_knows_is_told(run, tmp_path):
 
 
 def test_ratings_have_no_lift(run, tmp_path):
-    with pytest.raises(IncidenceError, match=r"what is known of .* changes from part to part, so it has no lift: leave out --lift"):
-        train({"data": str(run.parent / "ratings.csv"), "lift": "rings", "out": str(tmp_path / "run")})
+    with pytest.raises(
+        IncidenceError,
+        match=r"what is known of .* changes from part to part, so it has no lift: leave out --lift",
+    ):
+        train(
+            {"data": str(run.parent / "ratings.csv"), "lift": "rings", "out": str(tmp_path / "run")}
+        )
 
 
 def test_rows_without_a_rating_are_predicted(tmp_path):
     (tmp_path / "ratings.csv").write_text(
-        "user,movie,rating\n" + "".join(f"u{k % 4},m{k // 4},{'' if k == 7 else k % 3}\n" for k in range(20))
+        "user,movie,rating\n"
+        + "".join(f"u{k % 4},m{k // 4},{'' if k == 7 else k % 3}\n" for k in range(20))
     )
-    found = train({"data": str(tmp_path / "ratings.csv"), "out": str(tmp_path / "run"), "epochs": 1, "hidden": 4, "depth": 1})
+    found = train(
+        {
+            "data": str(tmp_path / "ratings.csv"),
+            "out": str(tmp_path / "run"),
+            "epochs": 1,
+            "hidden": 4,
+            "depth": 1,
+        }
+    )
     rows = list(csv.DictReader(io.StringIO(found.evaluation.table())))
-    assert [(row["user"], row["movie"], row["target rating"]) for row in rows if row["part"] == "other"] == [("u3", "m1", "")]
+    assert [
+        (row["user"], row["movie"], row["target rating"]) for row in rows if row["part"] == "other"
+    ] == [("u3", "m1", "")]
 
 
 @pytest.fixture(scope="module")
@@ -136,11 +190,43 @@ def linked(tmp_path_factory):
     """Nodes of one kind are joined, and the kind is a column."""
     folder = tmp_path_factory.mktemp("linked")
     generator = torch.Generator().manual_seed(0)
-    pairs = [(a, b) for a in range(40) for b in range(a) if a % 2 == b % 2 and torch.rand(1, generator=generator) < 0.4]
+    pairs = [
+        (a, b)
+        for a in range(40)
+        for b in range(a)
+        if a % 2 == b % 2 and torch.rand(1, generator=generator) < 0.4
+    ]
     (folder / "edges.csv").write_text("source,target\n" + "".join(f"n{a},n{b}\n" for a, b in pairs))
-    (folder / "nodes.csv").write_text("id,kind\n" + "".join(f"n{k},{'ab'[k % 2]}\n" for k in range(40)))
-    words = ["train", "--data", str(folder / "edges.csv"), "--nodes", str(folder / "nodes.csv"), "--task", "links"]
-    assert main([*words, "--out", str(folder / "run"), "--hidden", "8", "--depth", "1", "--epochs", "6", "--lr", "0.02"]) == 0
+    (folder / "nodes.csv").write_text(
+        "id,kind\n" + "".join(f"n{k},{'ab'[k % 2]}\n" for k in range(40))
+    )
+    words = [
+        "train",
+        "--data",
+        str(folder / "edges.csv"),
+        "--nodes",
+        str(folder / "nodes.csv"),
+        "--task",
+        "links",
+    ]
+    assert (
+        main(
+            [
+                *words,
+                "--out",
+                str(folder / "run"),
+                "--hidden",
+                "8",
+                "--depth",
+                "1",
+                "--epochs",
+                "6",
+                "--lr",
+                "0.02",
+            ]
+        )
+        == 0
+    )
     return folder / "run"
 
 
@@ -158,7 +244,9 @@ def test_hits_that_everybody_has_are_told_as_such(linked, capsys):
     for part in ("train", "validation", "test"):
         absent = sum(row["part"] == part and row["target"] == "absent" for row in rows)
         told = f"The {part} part has {absent} absent links, too few for hits@50: 100 % whatever is predicted."
-        assert (f"{told} Draw more with --data-options negatives=5." in notes) == (10 <= absent < 50)
+        assert (f"{told} Draw more with --data-options negatives=5." in notes) == (
+            10 <= absent < 50
+        )
     assert len(notes) == 2  # validation and test
     for text in ((linked / "log.txt").read_text(), (linked / "report.html").read_text()):
         assert all(note in text for note in notes)
@@ -173,7 +261,11 @@ def test_ranks_with_enough_absent_links_are_told_without_a_note(run):
     data = replace(inc.load(run).evaluate().data, task=links)
     assert Evaluation(data, {"test": scored}).notes() == []
     few = replace(scored, target=absent[:10])
-    assert Evaluation(data, {"test": few}).notes()[0].startswith("The test part has 5 absent links, too few for hits@10 and hits@50: ")
+    assert (
+        Evaluation(data, {"test": few})
+        .notes()[0]
+        .startswith("The test part has 5 absent links, too few for hits@10 and hits@50: ")
+    )
 
 
 def test_a_comparison_calls_the_baseline_what_the_run_called_it(run, linked, capsys):
@@ -185,7 +277,9 @@ def test_a_comparison_calls_the_baseline_what_the_run_called_it(run, linked, cap
     assert "for the damped means of user and movie\n" in told
 
 
-def test_probabilities_of_new_links_do_not_depend_on_the_order_of_their_ends(linked, tmp_path, capsys):
+def test_probabilities_of_new_links_do_not_depend_on_the_order_of_their_ends(
+    linked, tmp_path, capsys
+):
     (tmp_path / "pairs.csv").write_text("source,target\nn2,n4\nn4,n2\nn2,n5\n")
     assert main(["predict", str(linked), str(tmp_path / "pairs.csv")]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
@@ -195,7 +289,10 @@ def test_probabilities_of_new_links_do_not_depend_on_the_order_of_their_ends(lin
     (tmp_path / "some.csv").write_text("source,target\nn2,n2\nn2,n4\nn3,\n")
     some = inc.load(linked).predict(tmp_path / "some.csv")  # those that can be asked for
     assert some.values[0, 1].item() == pytest.approx(one, abs=1e-5)
-    assert [str(error).partition(", ")[2][:8] for error in some.passed_over] == ["line 2: ", "line 4: "]
+    assert [str(error).partition(", ")[2][:8] for error in some.passed_over] == [
+        "line 2: ",
+        "line 4: ",
+    ]
     (tmp_path / "loop.csv").write_text("n2,n2\n")
     with pytest.raises(IncidenceError, match="line 1: an entry has different nodes; got n2 n2"):
         inc.load(linked).predict(tmp_path / "loop.csv")
@@ -203,7 +300,10 @@ def test_probabilities_of_new_links_do_not_depend_on_the_order_of_their_ends(lin
 
 def test_the_metric_may_be_hits(linked):
     model = inc.load(linked)
-    assert model.evaluate().parts["test"].metrics["hits@50"] == json.loads((linked / "metrics.json").read_text())["test"]["hits@50"]
+    assert (
+        model.evaluate().parts["test"].metrics["hits@50"]
+        == json.loads((linked / "metrics.json").read_text())["test"]["hits@50"]
+    )
     assert "test auc" in repr(model)
 
 
@@ -213,7 +313,14 @@ def grouped(tmp_path_factory):
     folder = tmp_path_factory.mktemp("grouped")
     lines = [" ".join(f"v{(k + j) % 20}" for j in range(2 + k % 2)) for k in range(20)]
     (folder / "sets.txt").write_text("\n".join(lines))
-    options = {"data": str(folder / "sets.txt"), "task": "links", "out": str(folder / "run"), "epochs": 1, "hidden": 4, "depth": 1}
+    options = {
+        "data": str(folder / "sets.txt"),
+        "task": "links",
+        "out": str(folder / "run"),
+        "epochs": 1,
+        "hidden": 4,
+        "depth": 1,
+    }
     assert train(options) is not None
     return inc.load(folder / "run")
 
@@ -246,7 +353,15 @@ def test_links_between_two_sorts_are_learned_and_reported(tmp_path, capsys):
     """Who is of the same kind is linked: no number tells, as users and movies have the same ones."""
     pairs = [(u, m) for u in range(20) for m in range(16) if (u + m) % 2 and (3 * u + m) % 5]
     (tmp_path / "seen.csv").write_text("user,movie\n" + "".join(f"{u},{m}\n" for u, m in pairs))
-    words = ["train", "--data", str(tmp_path / "seen.csv"), "--task", "links", "--out", str(tmp_path / "run")]
+    words = [
+        "train",
+        "--data",
+        str(tmp_path / "seen.csv"),
+        "--task",
+        "links",
+        "--out",
+        str(tmp_path / "run"),
+    ]
     assert main([*words, "--hidden", "8", "--depth", "2", "--epochs", "4"]) == 0
     page = (tmp_path / "run" / "report.html").read_text()
     assert page.count("<svg") > 4  # curves, and cards
@@ -256,5 +371,7 @@ def test_links_between_two_sorts_are_learned_and_reported(tmp_path, capsys):
     found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(row["user"], row["movie"]) for row in found] == [("3", "3"), ("19", "0"), ("0", "15")]
     (tmp_path / "ask.csv").write_text("user,movie\n3,3\n3,17\n")
-    with pytest.warns(UserWarning, match=r"1 of `movie` not in the data of the model \(17\)"):  # though there is a user 17
+    with pytest.warns(
+        UserWarning, match=r"1 of `movie` not in the data of the model \(17\)"
+    ):  # though there is a user 17
         inc.load(tmp_path / "run").predict(tmp_path / "ask.csv")

@@ -14,7 +14,15 @@ from incidence.cli import _parse
 from incidence.data import READERS
 from incidence.errors import IncidenceError
 from incidence.train.commands import _flags
-from incidence.train.config import RECIPES, SECTIONS, Config, option_type, read_config, read_options, read_yaml
+from incidence.train.config import (
+    RECIPES,
+    SECTIONS,
+    Config,
+    option_type,
+    read_config,
+    read_options,
+    read_yaml,
+)
 from incidence.train.prepare import prepare
 
 NAMES = [f.name for f in fields(Config)]
@@ -46,13 +54,21 @@ def test_every_option_goes_through_a_file_unchanged(name, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_has_a_flag_that_gives_the_same_value(name):
     value, flag = other_value(name), f"--{name.replace('_', '-')}"
-    words = [flag] if value is True else [flag, *value] if isinstance(value, tuple) else [flag, str(value)]
+    words = (
+        [flag]
+        if value is True
+        else [flag, *value]
+        if isinstance(value, tuple)
+        else [flag, str(value)]
+    )
     words = ["train", *words]
     assert Config(**_flags(_parse(words))) == Config(**{name: value})
 
 
 def test_a_config_prints_as_what_makes_it_again():
-    assert repr(Config(hidden=8, epochs=50, aggr="sum")) == "Config(hidden=8, aggr=('sum',))"  # 50 is the default
+    assert (
+        repr(Config(hidden=8, epochs=50, aggr="sum")) == "Config(hidden=8, aggr=('sum',))"
+    )  # 50 is the default
     assert repr(Config()) == "Config()"
 
 
@@ -71,7 +87,13 @@ def test_a_value_of_the_wrong_type_is_refused(name):
     wrong = [{"a": 1}, 1.5 if option_type(hint) is int else [1]]
     wrong += [] if type(None) in get_args(hint) else [None]
     wrong += [True] if option_type(hint) in (int, float) else []
-    wrong += ["3"] if option_type(hint) in (int, bool) else ["three"] if option_type(hint) is float else [3]
+    wrong += (
+        ["3"]
+        if option_type(hint) in (int, bool)
+        else ["three"]
+        if option_type(hint) is float
+        else [3]
+    )
     for value in wrong:
         with pytest.raises(IncidenceError, match=f"the option `{name}` is "):
             Config(**{name: value})
@@ -106,7 +128,9 @@ def test_one_aggregation_is_a_list_of_one():
 
 def test_an_unknown_option_comes_with_a_guess(tmp_path):
     (tmp_path / "c.yaml").write_text("epoch: 3\n")
-    with pytest.raises(IncidenceError, match=r"c\.yaml: no option `epoch`\. Did you mean `epochs`\?"):
+    with pytest.raises(
+        IncidenceError, match=r"c\.yaml: no option `epoch`\. Did you mean `epochs`\?"
+    ):
         read_yaml(tmp_path / "c.yaml")
     with pytest.raises(IncidenceError, match=r"no option `xyzzy`\. There are: data, folder"):
         Config(xyzzy=3)
@@ -129,18 +153,38 @@ def test_a_file_that_cannot_be_read_is_named(content, tmp_path):
         read_yaml(tmp_path / "c.yaml")
 
 
-LAUGHS = "a: &a [x, x]\n" + "".join(f"{after}: &{after} [{f'*{before}, ' * 10}]\n" for before, after in pairwise("abcdefghi"))
+LAUGHS = "a: &a [x, x]\n" + "".join(
+    f"{after}: &{after} [{f'*{before}, ' * 10}]\n" for before, after in pairwise("abcdefghi")
+)
 ODD = {
-    "5,000 digits": ("epochs: " + "9" * 5000, r"the config '.*c\.yaml' cannot be read: a number has thousands of digits"),
-    "4,000 digits": ("epochs: " + "9" * 4000, "the option `epochs` is at most 9223372036854775807; got a number of about 4,000 digits"),
-    "20,000 open brackets": ("aggr: " + "[" * 20_000, r"c\.yaml' cannot be read: its lists lie too deep in each other"),
-    "400 zeros": ("lr: 1" + "0" * 400, "the option `lr` is a finite number; got a number of about 400 digits"),
+    "5,000 digits": (
+        "epochs: " + "9" * 5000,
+        r"the config '.*c\.yaml' cannot be read: a number has thousands of digits",
+    ),
+    "4,000 digits": (
+        "epochs: " + "9" * 4000,
+        "the option `epochs` is at most 9223372036854775807; got a number of about 4,000 digits",
+    ),
+    "20,000 open brackets": (
+        "aggr: " + "[" * 20_000,
+        r"c\.yaml' cannot be read: its lists lie too deep in each other",
+    ),
+    "400 zeros": (
+        "lr: 1" + "0" * 400,
+        "the option `lr` is a finite number; got a number of about 400 digits",
+    ),
     "an infinite number": ("lr: .inf", "the option `lr` is a finite number; got inf"),
     "billions of aliases": (LAUGHS, r"c\.yaml' cannot be read: it has an alias"),
-    "many channels": ("hidden: 1000000000", "the option `hidden` is at most 1048576; got 1000000000"),
+    "many channels": (
+        "hidden: 1000000000",
+        "the option `hidden` is at most 1048576; got 1000000000",
+    ),
     "many layers": ("depth: 1000000000", "the option `depth` is at most 1000; got 1000000000"),
     "a long key": ("x" * 1000 + ": 1", r"no option `'xxx.*\.\.\..*xxx'`\. There are"),
-    "a time for a number": ("lr: 1" + ":00" * 300 + ".5", "the option `lr` is a finite number; got '1:00"),
+    "a time for a number": (
+        "lr: 1" + ":00" * 300 + ".5",
+        "the option `lr` is a finite number; got '1:00",
+    ),
     "a tag of truth": ("augment: !!bool maybe", r"c\.yaml' cannot be read: it has a tag \(!\)"),
     "a tag of no number": ('epochs: !!int ""', r"c\.yaml' cannot be read: it has a tag \(!\)"),
     "a tag of no time": ("data: !!timestamp foo", r"c\.yaml' cannot be read: it has a tag \(!\)"),
@@ -163,9 +207,13 @@ def test_what_looks_like_a_date_is_the_name_of_data(text, tmp_path):
     assert read_config(tmp_path / "c.yaml", {}).data == text
 
 
-@pytest.mark.parametrize("value", ["!!bool maybe", '!!int "_"', '!!float ""', "!!timestamp foo", "9" * 5000])
+@pytest.mark.parametrize(
+    "value", ["!!bool maybe", '!!int "_"', '!!float ""', "!!timestamp foo", "9" * 5000]
+)
 def test_options_of_data_are_plain_values(value):
-    with pytest.raises(IncidenceError, match="an option of the data is written as in --data-options labels=7"):
+    with pytest.raises(
+        IncidenceError, match="an option of the data is written as in --data-options labels=7"
+    ):
         read_options([f"labels={value}"])
     assert read_options(["at=1:30", "size=12"]) == {"at": "1:30", "size": 12}
 
@@ -178,7 +226,9 @@ def test_a_config_that_is_a_pipe_is_refused(tmp_path):
 
 def test_nothing_in_a_file_is_executed(tmp_path):
     touched = tmp_path / "touched"
-    (tmp_path / "c.yaml").write_text(f"data: !!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ['{touched}']]\n")
+    (tmp_path / "c.yaml").write_text(
+        f"data: !!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ['{touched}']]\n"
+    )
     with pytest.raises(IncidenceError, match="cannot be read"):
         read_yaml(tmp_path / "c.yaml")
     (tmp_path / "c.yaml").write_text(f"data: !!python/object/apply:os.system ['touch {touched}']\n")
@@ -196,13 +246,19 @@ def test_an_empty_file_gives_no_options(tmp_path):
 
 
 def test_options_are_plain_values():
-    found = read_options(["labels=7", "family=sr251256", "subtract_atoms=true", "cutoff=4.5", "labels=[1, 6]"])
+    found = read_options(
+        ["labels=7", "family=sr251256", "subtract_atoms=true", "cutoff=4.5", "labels=[1, 6]"]
+    )
     assert found == {"labels": [1, 6], "family": "sr251256", "subtract_atoms": True, "cutoff": 4.5}
 
 
-@pytest.mark.parametrize("text", ["labels", "=3", "labels=[1", "labels=" + "9" * 5000, "labels=" + "[" * 20_000])
+@pytest.mark.parametrize(
+    "text", ["labels", "=3", "labels=[1", "labels=" + "9" * 5000, "labels=" + "[" * 20_000]
+)
 def test_options_in_another_form_are_refused(text):
-    with pytest.raises(IncidenceError, match="an option of the data is written as in --data-options labels=7"):
+    with pytest.raises(
+        IncidenceError, match="an option of the data is written as in --data-options labels=7"
+    ):
         read_options([text])
 
 
@@ -220,7 +276,9 @@ def test_there_is_a_recipe_for_every_reader():
 
 
 def test_a_recipe_fills_only_what_was_not_given():
-    config = Config(lr=0.5, epochs=Config().epochs).with_recipe(RECIPES["mesh"])  # the default, but the user said so
+    config = Config(lr=0.5, epochs=Config().epochs).with_recipe(
+        RECIPES["mesh"]
+    )  # the default, but the user said so
     assert (config.lr, config.epochs) == (0.5, Config().epochs)
     assert config.batch_size == RECIPES["mesh"]["batch_size"]
     assert config.model == "mesh"
@@ -228,12 +286,17 @@ def test_a_recipe_fills_only_what_was_not_given():
 
 def test_options_of_one_model_are_not_given_to_another():
     recipe = {"model": "rings", "max_size": 8, "hidden": 5, "epochs": 7}
-    assert (Config().with_recipe(recipe).max_size, Config(model="rings").with_recipe(recipe).hidden) == (8, 5)
+    assert (
+        Config().with_recipe(recipe).max_size,
+        Config(model="rings").with_recipe(recipe).hidden,
+    ) == (8, 5)
     other = Config(model="matrix").with_recipe(recipe)
     assert (other.max_size, other.hidden, other.epochs) == (None, None, 7)
 
 
-def test_a_recipe_may_tell_the_options_of_its_lift(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_may_tell_the_options_of_its_lift(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(RECIPES, "example", {"model": "local-fgnn", "data_options": ("k=3",)})  # type: ignore[misc]
     assert prepare(Config(data=str(numbers))).lift_options == {"k": 3}
     assert prepare(Config(data=str(numbers), model="graph")).lift_options == {}

@@ -13,13 +13,20 @@ from incidence.train import launch
 
 def test_a_run_says_what_it_does_before_torch_is_loaded():
     code = "import sys; sys.modules['torch'] = sys.modules['numpy'] = None; from incidence.cli import main; main(['train'])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.splitlines()
-    assert told[:2] == ["Training on solubility (all options: incidence train --help)", "Loading torch and Lightning ..."]
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stderr.splitlines()
+    assert told[:2] == [
+        "Training on solubility (all options: incidence train --help)",
+        "Loading torch and Lightning ...",
+    ]
 
 
 def test_a_run_that_goes_on_says_so_before_torch_is_loaded():
     code = "import sys; sys.modules['torch'] = None; from incidence.cli import main; main(['train', '--resume', 'runs/a'])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.splitlines()
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stderr.splitlines()
     assert told[:2] == ["Going on with runs/a", "Loading torch and Lightning ..."]
 
 

@@ -11,7 +11,10 @@ from tests.little_memory import little_memory, packed
 
 def test_a_packed_table_of_nothing_but_repetition_is_refused_before_it_makes_objects(tmp_path):
     path = packed(tmp_path / "a.csv.gz", b"1,2\n", 20 << 20)
-    with little_memory(1 << 22), pytest.raises(TooLargeError, match="is text that unpacks to more than 100 times its size"):
+    with (
+        little_memory(1 << 22),
+        pytest.raises(TooLargeError, match="is text that unpacks to more than 100 times its size"),
+    ):
         inc.data.load(path)
 
 
@@ -24,7 +27,9 @@ def test_a_network_whose_name_no_disk_can_have_is_not_there(name):
 @pytest.mark.parametrize(("name", "read"), [("a.csv", inc.data.load), ("a.onnx", inc.load)])
 def test_a_pipe_is_refused_as_it_may_never_end(name, read, tmp_path):
     os.mkfifo(tmp_path / name)
-    with pytest.raises(IncidenceError, match="is not a regular file, and may never end: give the path of"):
+    with pytest.raises(
+        IncidenceError, match="is not a regular file, and may never end: give the path of"
+    ):
         read(tmp_path / name)
 
 

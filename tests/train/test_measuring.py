@@ -40,7 +40,14 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Model:
 def two(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """A model of two targets."""
     folder = tmp_path_factory.mktemp("two")
-    train({**SMALL, "data": str(written(folder / "mine.csv", ROWS)), "target": "expt,calc", "out": str(folder / "run")})
+    train(
+        {
+            **SMALL,
+            "data": str(written(folder / "mine.csv", ROWS)),
+            "target": "expt,calc",
+            "out": str(folder / "run"),
+        }
+    )
     return inc.load(folder / "run")
 
 
@@ -61,7 +68,10 @@ def test_data_that_has_changed_since_has_no_parts_that_anybody_knows(one, tmp_pa
         with pytest.raises(IncidenceError, match="is not what the run was trained on"):
             one.evaluate()
         assert main(["evaluate", str(one.folder.path), "--data", str(path)]) == 0
-        assert capsys.readouterr().out.splitlines()[-1] == "mine tells no parts, so all of it is for testing."
+        assert (
+            capsys.readouterr().out.splitlines()[-1]
+            == "mine tells no parts, so all of it is for testing."
+        )
     finally:
         path.write_text(before)
 
@@ -74,13 +84,26 @@ def test_a_copy_of_the_data_of_a_run_has_the_parts_of_the_run(one, tmp_path, cap
     for what in (copy, str(copy), inc.data.load(copy), inc.data.load(copy, seed=5)):
         assert sizes(one.evaluate(what)) == own
     assert main(["evaluate", str(one.folder.path), "--data", str(copy)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "copy is what the run was trained on, so the parts are those of the run."
+    assert (
+        capsys.readouterr().out.splitlines()[-1]
+        == "copy is what the run was trained on, so the parts are those of the run."
+    )
 
 
 def test_a_copy_has_the_parts_of_a_run_of_a_cross_validation(two, tmp_path):
     copy = written(tmp_path / "mine.csv", ROWS)
     out = str(tmp_path / "run")
-    train({**SMALL, "data": str(copy), "target": "expt", "cv": 4, "split": 2, "validation": 0.2, "out": out})
+    train(
+        {
+            **SMALL,
+            "data": str(copy),
+            "target": "expt",
+            "cv": 4,
+            "split": 2,
+            "validation": 0.2,
+            "out": out,
+        }
+    )
     own = inc.load(out).evaluate()
     (tmp_path / "elsewhere.csv").write_text(copy.read_text())
     found = inc.load(out).evaluate(tmp_path / "elsewhere.csv")
@@ -113,23 +136,40 @@ def test_other_data_keeps_the_parts_that_it_tells(one, tmp_path, capsys):
 
 
 def test_the_target_of_the_model_is_taken_where_a_table_has_several_columns(one, two, tmp_path):
-    new = written(tmp_path / "new.csv", ["CCS,1.5,9,0.5", "CCCS,2.5,8,7.5", "CS,3.5,7,3.5"], "smiles,expt,calc,other")
+    new = written(
+        tmp_path / "new.csv",
+        ["CCS,1.5,9,0.5", "CCCS,2.5,8,7.5", "CS,3.5,7,3.5"],
+        "smiles,expt,calc,other",
+    )
     assert one.evaluate(new).parts["test"].target.flatten().tolist() == [1.5, 2.5, 3.5]
     assert two.evaluate(new).parts["test"].target.tolist() == [[1.5, 9], [2.5, 8], [3.5, 7]]
 
 
 def test_classes_are_taken_from_the_column_of_the_model(tmp_path):
-    rows = [f"{'C' * (1 + k % 7)}{'ON'[k % 2]},{'acid' if k % 2 else 'base'},{'ab'[k % 3 > 0]}" for k in range(30)]
+    rows = [
+        f"{'C' * (1 + k % 7)}{'ON'[k % 2]},{'acid' if k % 2 else 'base'},{'ab'[k % 3 > 0]}"
+        for k in range(30)
+    ]
     data = written(tmp_path / "mine.csv", rows, "smiles,kind,lab")
     train({**SMALL, "data": str(data), "target": "kind", "out": str(tmp_path / "run")})
     new = written(tmp_path / "new.csv", rows[:6], "smiles,kind,lab")
-    assert inc.load(tmp_path / "run").evaluate(new).parts["test"].target.tolist() == [1, 0, 1, 0, 1, 0]
+    assert inc.load(tmp_path / "run").evaluate(new).parts["test"].target.tolist() == [
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+    ]
 
 
 def test_targets_are_put_in_the_order_of_the_model(two, tmp_path, capsys):
     new = written(tmp_path / "new.csv", ["CCS,1.5,9", "CCCS,2.5,8", "CS,3.5,7"])
     expected = [[1.5, 9], [2.5, 8], [3.5, 7]]
-    for what in (inc.data.load(new, target="calc,expt"), inc.data.load(new, target=["expt", "calc"])):
+    for what in (
+        inc.data.load(new, target="calc,expt"),
+        inc.data.load(new, target=["expt", "calc"]),
+    ):
         assert two.evaluate(what).parts["test"].target.tolist() == expected
     assert two.evaluate(new, target="calc,expt").parts["test"].target.tolist() == expected
     assert main(["evaluate", str(two.folder.path), "--json"]) == 0
@@ -139,23 +179,41 @@ def test_targets_are_put_in_the_order_of_the_model(two, tmp_path, capsys):
 
 
 def test_a_target_by_another_name_is_told_and_several_are_refused(one, two, tmp_path):
-    new = written(tmp_path / "new.csv", ["CCS,1.5,9,0.5", "CCCS,2.5,8,7.5", "CS,3.5,7,3.5"], "smiles,expt,calc,other")
-    with pytest.warns(UserWarning, match="the model predicts `expt`, and is compared with `calc` of new"):
-        assert one.evaluate(inc.data.load(new, target="calc")).parts["test"].target.flatten().tolist() == [9, 8, 7]
-    with pytest.warns(UserWarning, match="the model predicts `expt`, and is compared with `calc` of new"):
+    new = written(
+        tmp_path / "new.csv",
+        ["CCS,1.5,9,0.5", "CCCS,2.5,8,7.5", "CS,3.5,7,3.5"],
+        "smiles,expt,calc,other",
+    )
+    with pytest.warns(
+        UserWarning, match="the model predicts `expt`, and is compared with `calc` of new"
+    ):
+        assert one.evaluate(inc.data.load(new, target="calc")).parts[
+            "test"
+        ].target.flatten().tolist() == [9, 8, 7]
+    with pytest.warns(
+        UserWarning, match="the model predicts `expt`, and is compared with `calc` of new"
+    ):
         one.evaluate(new, target="calc")
-    with pytest.raises(IncidenceError, match="the model predicts expt, calc, and new has calc, other: targets are told by their names"):
+    with pytest.raises(
+        IncidenceError,
+        match="the model predicts expt, calc, and new has calc, other: targets are told by their names",
+    ):
         two.evaluate(new, target="calc,other")
 
 
 def test_a_table_without_the_target_of_the_model_is_refused_unless_it_is_said(one, tmp_path):
     new = written(tmp_path / "new.csv", ["CCS,1.5", "CCCS,2.5", "CS,3.5"], "smiles,logS")
-    with pytest.raises(IncidenceError, match=r"has no column `expt`; it has: smiles, logS\. The model predicts expt: say with --target"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"has no column `expt`; it has: smiles, logS\. The model predicts expt: say with --target",
+    ):
         one.evaluate(new)
 
 
 def test_targets_without_names_are_taken_as_they_come(one, two, tmp_path):
-    data = inc.data.load(written(tmp_path / "new.csv", ["CCS,1.5,9", "CCCS,2.5,8", "CS,3.5,7"]), target="expt,calc")
+    data = inc.data.load(
+        written(tmp_path / "new.csv", ["CCS,1.5,9", "CCCS,2.5,8", "CS,3.5,7"]), target="expt,calc"
+    )
     found = two.evaluate(list(data.examples))
     assert found.task.names == ("target 0", "target 1")
     assert found.parts["test"].target.tolist() == [[1.5, 9], [2.5, 8], [3.5, 7]]

@@ -31,14 +31,18 @@ def molecules(tmp_path_factory: pytest.TempPathFactory) -> inc.train.Model:
     folder = tmp_path_factory.mktemp("molecules")
     rows = [f"m{k},{'C' * (1 + k % 5)}{'ON'[k % 2]},{k % 7}.5" for k in range(20)]
     (folder / "mine.csv").write_text("\n".join(["id,smiles,value", *rows]) + "\n")
-    inc.train.train({**SMALL, "data": str(folder / "mine.csv"), "target": "value", "out": str(folder / "run")})
+    inc.train.train(
+        {**SMALL, "data": str(folder / "mine.csv"), "target": "value", "out": str(folder / "run")}
+    )
     return inc.load(folder / "run")
 
 
 @pytest.fixture(scope="module")
 def numbers_model(numbers: Path, tmp_path_factory: pytest.TempPathFactory) -> inc.train.Model:
     folder = tmp_path_factory.mktemp("numbers")
-    inc.train.train({**SMALL, "data": str(numbers), "model": "i, {i j}", "out": str(folder / "run")})
+    inc.train.train(
+        {**SMALL, "data": str(numbers), "model": "i, {i j}", "out": str(folder / "run")}
+    )
     return inc.load(str(folder / "run"))
 
 
@@ -66,7 +70,20 @@ def test_a_model_says_what_it_is_without_the_metrics_of_its_run(numbers_model, t
     assert repr(inc.load(copy)).endswith("numbers.npz)")
 
 
-@pytest.mark.parametrize("kind", ["examples", "an example", "a batch", "a file", "a path", "files", "a data set", "PyG", "one graph"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "examples",
+        "an example",
+        "a batch",
+        "a file",
+        "a path",
+        "files",
+        "a data set",
+        "PyG",
+        "one graph",
+    ],
+)
 def test_a_model_predicts_for_whatever_can_be_loaded(kind, numbers_model, numbers):
     examples = list(inc.data.load(numbers).examples)
     expected = numbers_model.predictor.predict(inc.collate(examples))
@@ -85,7 +102,9 @@ def test_a_model_predicts_for_whatever_can_be_loaded(kind, numbers_model, number
     found = numbers_model.predict(what)
     assert len(found) == len(found.names) == count
     assert not found.passed_over
-    torch.testing.assert_close(found.values, torch.cat([expected, expected])[:count], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        found.values, torch.cat([expected, expected])[:count], rtol=1e-4, atol=1e-5
+    )
 
 
 def test_predictions_become_a_data_frame(classes_model, classes):
@@ -97,7 +116,9 @@ def test_predictions_become_a_data_frame(classes_model, classes):
     assert len(frame) == len(found)
 
 
-def test_predictions_print_as_a_table_and_become_a_file(numbers_model, classes_model, numbers, tmp_path):
+def test_predictions_print_as_a_table_and_become_a_file(
+    numbers_model, classes_model, numbers, tmp_path
+):
     found = numbers_model.predict(numbers)
     lines = repr(found).splitlines()
     assert lines[0] == "name,predicted target"
@@ -107,7 +128,9 @@ def test_predictions_print_as_a_table_and_become_a_file(numbers_model, classes_m
     assert (tmp_path / "out.csv").read_text() == found.csv()
     assert found[3].name == found.names[3]
     assert len(found[:2]) == 2
-    with pytest.raises(IncidenceError, match=r"this model predicts numbers \(target\): they are in `\.values`"):
+    with pytest.raises(
+        IncidenceError, match=r"this model predicts numbers \(target\): they are in `\.values`"
+    ):
         _ = found.classes
     other = classes_model.predict(graphs(3))
     assert set(other.classes) <= {"class 0", "class 1"}
@@ -116,14 +139,22 @@ def test_predictions_print_as_a_table_and_become_a_file(numbers_model, classes_m
 
 def test_predictions_of_many_entries_print_the_first_few(tmp_path):
     examples = [e.replace(target={"i": e.features["i"][:, :1]}) for e in graphs(20)]
-    inc.train.train({**SMALL, "model": "i, {i j}", "out": str(tmp_path / "run")}, inc.data.load(examples))
+    inc.train.train(
+        {**SMALL, "model": "i, {i j}", "out": str(tmp_path / "run")}, inc.data.load(examples)
+    )
     found = inc.load(tmp_path / "run").predict(inc.collate(examples * 5))
     lines = repr(found).splitlines()
     assert lines[:11] == found.csv().splitlines()[:11]
     assert lines[11:] == [f"... {len(found.values) - 10} more"]
     nodes = len(found[0].rows)
-    assert repr(found[0]) == f"Prediction('example 0': {nodes} rows, the first [{found[0].rows[0][0]:.4g}])"
-    assert repr(found[0]._replace(rows=[[1.0] * 12])) == f"Prediction('example 0': [{', '.join(['1'] * 10)}, ...])"
+    assert (
+        repr(found[0])
+        == f"Prediction('example 0': {nodes} rows, the first [{found[0].rows[0][0]:.4g}])"
+    )
+    assert (
+        repr(found[0]._replace(rows=[[1.0] * 12]))
+        == f"Prediction('example 0': [{', '.join(['1'] * 10)}, ...])"
+    )
 
 
 def test_a_model_of_molecules_takes_smiles_tables_and_data_frames(molecules, tmp_path):
@@ -139,7 +170,9 @@ def test_a_model_of_molecules_takes_smiles_tables_and_data_frames(molecules, tmp
     assert framed.names == ["row 0 CCO", "row 1 c1ccccc1", "row 2 CN"]
     broken = molecules.predict(pandas.DataFrame({"smiles": ["CCO", "C(", "CN"]}))
     assert broken.names == ["row 0 CCO", "row 2 CN"]
-    assert str(broken.passed_over[0]).startswith("the DataFrame, row 1: RDKit cannot read the SMILES 'C('")
+    assert str(broken.passed_over[0]).startswith(
+        "the DataFrame, row 1: RDKit cannot read the SMILES 'C('"
+    )
     (tmp_path / "new.smi").write_text("\n".join(smiles) + "\n")
     torch.testing.assert_close(molecules.predict(tmp_path / "new.smi").values, found.values)
     torch.testing.assert_close(molecules.predict("CCO").values, found.values[:1])
@@ -147,7 +180,9 @@ def test_a_model_of_molecules_takes_smiles_tables_and_data_frames(molecules, tmp
 
 def test_a_new_table_may_name_its_smiles_otherwise_or_not_at_all(molecules, tmp_path):
     expected = molecules.predict(["CCO", "c1ccccc1", "CN"]).values
-    spec = replace(molecules.spec, reader_options={**molecules.spec.reader_options, "smiles": "smiles"})
+    spec = replace(
+        molecules.spec, reader_options={**molecules.spec.reader_options, "smiles": "smiles"}
+    )
     for name, text in {
         "a.smi": "CCO\nc1ccccc1\nCN\n",
         "b.smi": "CCO a\nc1ccccc1 b\nCN c\n",
@@ -164,9 +199,18 @@ def test_a_new_table_may_name_its_smiles_otherwise_or_not_at_all(molecules, tmp_
 
 
 def test_one_class_alone_is_refused_before_training(tmp_path):
-    (tmp_path / "mine.csv").write_text("smiles,kind\n" + "".join(f"{'C' * k}O,lab\n" for k in range(1, 12)))
+    (tmp_path / "mine.csv").write_text(
+        "smiles,kind\n" + "".join(f"{'C' * k}O,lab\n" for k in range(1, 12))
+    )
     with pytest.raises(IncidenceError, match="mine: there is one class only, 'lab'"):
-        inc.train.train({**SMALL, "data": str(tmp_path / "mine.csv"), "target": "kind", "out": str(tmp_path / "run")})
+        inc.train.train(
+            {
+                **SMALL,
+                "data": str(tmp_path / "mine.csv"),
+                "target": "kind",
+                "out": str(tmp_path / "run"),
+            }
+        )
 
 
 @pytest.mark.parametrize(
@@ -181,14 +225,21 @@ def test_a_run_keeps_the_command_as_it_was_typed(molecules, tmp_path, monkeypatc
     monkeypatch.setenv("INCIDENCE_COMMAND", "python -m incidence")
     monkeypatch.setattr(sys, "argv", [script, "train", "--epochs", "1"])
     RunFolder.new(str(tmp_path / "run"), "mine").start(molecules.config, molecules.spec)
-    assert json.loads((tmp_path / "run/environment.json").read_text())["command"] == [*told, "train", "--epochs", "1"]
+    assert json.loads((tmp_path / "run/environment.json").read_text())["command"] == [
+        *told,
+        "train",
+        "--epochs",
+        "1",
+    ]
 
 
 def test_what_cannot_be_read_is_passed_over(molecules, tmp_path):
     found = molecules.predict(["CCO", "C1CC", str(tmp_path / "absent.sdf")])
     assert found.names == ["CCO"]
     assert len(found.passed_over) == 2
-    assert str(found.passed_over[0]) == "there is no file C1CC, and it is no SMILES that can be read."
+    assert (
+        str(found.passed_over[0]) == "there is no file C1CC, and it is no SMILES that can be read."
+    )
     assert repr(found).splitlines()[-1].startswith("2 passed over, the first: ")
 
 
@@ -197,7 +248,10 @@ def test_what_cannot_be_read_is_passed_over(molecules, tmp_path):
     [
         ("absent.npz", "there is no file absent.npz"),
         ([], "there is nothing to predict for"),
-        (3, "a model predicts for names, files, folders, data frames, examples, graphs of PyG and data sets; got int"),
+        (
+            3,
+            "a model predicts for names, files, folders, data frames, examples, graphs of PyG and data sets; got int",
+        ),
         ([3], "got list of int"),
         ({"a": 3}, "got dict"),
     ],
@@ -210,13 +264,19 @@ def test_what_is_nothing_to_predict_for_is_refused(what, message, numbers_model)
 def test_molecules_of_rdkit_are_asked_for_as_smiles(molecules):
     mol = pytest.importorskip("rdkit.Chem").MolFromSmiles("CCO")
     for what, got in (([mol, mol], "list of Mol"), (mol, "Mol")):
-        with pytest.raises(IncidenceError, match=rf"predicts for SMILES, names, .*; got {got}\. Molecules of RDKit are given as SMILES"):
+        with pytest.raises(
+            IncidenceError,
+            match=rf"predicts for SMILES, names, .*; got {got}\. Molecules of RDKit are given as SMILES",
+        ):
             molecules.predict(what)
 
 
 def test_a_table_is_nothing_for_a_model_of_graphs(classes_model):
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(IncidenceError, match=r"the DataFrame is a table, and this model reads files of kind 'example'"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"the DataFrame is a table, and this model reads files of kind 'example'",
+    ):
         classes_model.predict(pandas.DataFrame({"a": [1, 2]}))
 
 
@@ -228,7 +288,10 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 def test_a_folder_of_runs_names_them(numbers_model, tmp_path):
     for name in ("a", "b"):
         shutil.copytree(numbers_model.folder.path, tmp_path / name)
-    with pytest.raises(IncidenceError, match=rf"It has runs in it, give one of them: {tmp_path / 'a'}, {tmp_path / 'b'}\."):
+    with pytest.raises(
+        IncidenceError,
+        match=rf"It has runs in it, give one of them: {tmp_path / 'a'}, {tmp_path / 'b'}\.",
+    ):
         inc.load(tmp_path)
     with pytest.raises(IncidenceError, match="a file is given by its path, as a text; got 3"):
         inc.load(3)
@@ -240,7 +303,9 @@ def test_a_folder_of_runs_names_them(numbers_model, tmp_path):
 def test_a_model_is_measured_on_its_own_parts(numbers_model):
     found = numbers_model.evaluate()
     for part in ("train", "validation", "test"):
-        assert found.parts[part].metrics["rmse"] == pytest.approx(numbers_model.metrics[part]["rmse"], rel=1e-4)
+        assert found.parts[part].metrics["rmse"] == pytest.approx(
+            numbers_model.metrics[part]["rmse"], rel=1e-4
+        )
 
 
 def test_other_data_without_parts_is_all_for_testing(numbers_model):
@@ -259,9 +324,15 @@ def test_other_data_is_lifted_and_parts_that_it_tells_are_kept(classes_model):
     data = inc.data.load(graphs(20, is_classes=True))  # whose parts are drawn
     found = classes_model.evaluate(data)
     assert {name: len(part.target) for name, part in found.parts.items()} == {"test": 20}
-    told = replace(data, splits=(Split(*torch.arange(20).split([16, 2, 2])),), has_drawn_parts=False)
+    told = replace(
+        data, splits=(Split(*torch.arange(20).split([16, 2, 2])),), has_drawn_parts=False
+    )
     found = classes_model.evaluate(told)
-    assert {name: len(part.target) for name, part in found.parts.items()} == {"train": 16, "validation": 2, "test": 2}
+    assert {name: len(part.target) for name, part in found.parts.items()} == {
+        "train": 16,
+        "validation": 2,
+        "test": 2,
+    }
 
 
 def test_a_table_is_measured_by_the_target_of_the_model(molecules, tmp_path):
@@ -272,7 +343,10 @@ def test_a_table_is_measured_by_the_target_of_the_model(molecules, tmp_path):
 
 
 def test_data_for_another_task_is_refused(numbers_model):
-    with pytest.raises(IncidenceError, match="the model was trained for 1 number for the whole structure, and the data has the classes"):
+    with pytest.raises(
+        IncidenceError,
+        match="the model was trained for 1 number for the whole structure, and the data has the classes",
+    ):
         numbers_model.evaluate(graphs(6, is_classes=True))
 
 
@@ -283,12 +357,18 @@ def test_a_model_is_saved_and_comes_back_with_nothing_of_this_machine(numbers_mo
     pytest.importorskip("huggingface_hub")
     numbers_model.save_pretrained(tmp_path / "saved")
     examples = graphs(5)
-    for found in (inc.load(tmp_path / "saved"), inc.train.Model.from_pretrained(tmp_path / "saved")):
+    for found in (
+        inc.load(tmp_path / "saved"),
+        inc.train.Model.from_pretrained(tmp_path / "saved"),
+    ):
         assert torch.equal(found.predict(examples).values, numbers_model.predict(examples).values)
         assert found.spec.data == "numbers.npz"
     written = b"".join(path.read_bytes() for path in (tmp_path / "saved").iterdir())
     assert str(Path(numbers_model.config.data).parent).encode() not in written
-    assert "A network of incidence for regression of target" in (tmp_path / "saved" / "README.md").read_text()
+    assert (
+        "A network of incidence for regression of target"
+        in (tmp_path / "saved" / "README.md").read_text()
+    )
 
 
 def test_a_model_goes_to_the_hub_and_comes_from_there(numbers_model, tmp_path, monkeypatch):
@@ -301,11 +381,17 @@ def test_a_model_goes_to_the_hub_and_comes_from_there(numbers_model, tmp_path, m
         sent.append((repo_id, options["commit_message"]))
         return "commit"
 
-    monkeypatch.setattr(hub.HfApi, "create_repo", lambda self, repo_id, **options: SimpleNamespace(repo_id=repo_id))
+    monkeypatch.setattr(
+        hub.HfApi, "create_repo", lambda self, repo_id, **options: SimpleNamespace(repo_id=repo_id)
+    )
     monkeypatch.setattr(hub.HfApi, "upload_folder", upload)
     (tmp_path / "config.json").write_text("{}")  # which the mixin asks for first
-    monkeypatch.setattr("huggingface_hub.hub_mixin.hf_hub_download", lambda **options: str(tmp_path / "config.json"))
-    monkeypatch.setattr("incidence.train.hub.snapshot_download", lambda name, **options: str(tmp_path / name))
+    monkeypatch.setattr(
+        "huggingface_hub.hub_mixin.hf_hub_download", lambda **options: str(tmp_path / "config.json")
+    )
+    monkeypatch.setattr(
+        "incidence.train.hub.snapshot_download", lambda name, **options: str(tmp_path / name)
+    )
     assert numbers_model.push_to_hub("somebody/numbers", commit_message="a model") == "commit"
     assert sent == [("somebody/numbers", "a model")]
     found = inc.train.Model.from_pretrained("somebody/numbers", revision="main")
@@ -323,13 +409,21 @@ def test_a_run_on_data_given_in_python_asks_for_it_again(tmp_path):
     data = inc.data.load(graphs(12))
     run = inc.train.train({**SMALL, "model": "graph", "out": str(tmp_path / "run")}, data)
     model = inc.load(run.folder.path)
-    with pytest.raises(IncidenceError, match=r"is not at hand, or was given in Python: say evaluate\(data\)"):
+    with pytest.raises(
+        IncidenceError, match=r"is not at hand, or was given in Python: say evaluate\(data\)"
+    ):
         model.evaluate()
     assert "test" in model.evaluate(data).parts
 
 
 @pytest.mark.parametrize(
-    "metrics", [{"test": 5}, {"test": {"rmse": 0.5}}, {"test": {"rmse": [1], "baseline": {"rmse": 1}}}, {"test": None}]
+    "metrics",
+    [
+        {"test": 5},
+        {"test": {"rmse": 0.5}},
+        {"test": {"rmse": [1], "baseline": {"rmse": 1}}},
+        {"test": None},
+    ],
 )
 def test_a_model_says_what_it_is_though_its_metrics_are_damaged(metrics, numbers_model, tmp_path):
     copy = shutil.copytree(numbers_model.folder.path, tmp_path / "copy")
@@ -346,22 +440,32 @@ def test_a_model_says_what_it_is_though_its_metrics_are_damaged(metrics, numbers
         ({"task": 5}, "is no description of a model, or is damaged"),
         ({"metric": [1]}, r"`metric` cannot be \[1\]"),
         ({"in_channels": {"i": "many"}}, "`in_channels` cannot be {'i': 'many'}"),
-        ({"settings": {"hops": 10**18}}, "the option `hops` is at most 1000; got 1000000000000000000"),
+        (
+            {"settings": {"hops": 10**18}},
+            "the option `hops` is at most 1000; got 1000000000000000000",
+        ),
         ({"settings": {"heads": 10**9}}, "the option `heads` is at most 1048576; got 1000000000"),
     ],
 )
-def test_a_description_whose_values_are_of_other_types_is_refused(changes, said, numbers_model, tmp_path):
+def test_a_description_whose_values_are_of_other_types_is_refused(
+    changes, said, numbers_model, tmp_path
+):
     copy = shutil.copytree(numbers_model.folder.path, tmp_path / "copy")
     told = json.loads((copy / "model.json").read_text())
     (copy / "model.json").write_text(json.dumps({**told, **changes}))
-    with pytest.raises(IncidenceError, match=rf"model\.json is no description of a model, or is damaged.*{said}|{said}"):
+    with pytest.raises(
+        IncidenceError,
+        match=rf"model\.json is no description of a model, or is damaged.*{said}|{said}",
+    ):
         inc.load(copy)
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a b/c"], ids=["300 characters", "a blank"])
 def test_a_name_that_no_model_of_the_hub_has_is_refused(name, monkeypatch):
     pytest.importorskip("huggingface_hub")
-    with pytest.raises(IncidenceError, match="is no folder of a model, and cannot be had from the Hub"):
+    with pytest.raises(
+        IncidenceError, match="is no folder of a model, and cannot be had from the Hub"
+    ):
         inc.train.Model.from_pretrained(name)
 
 
@@ -373,4 +477,7 @@ def test_a_home_that_nobody_has_is_no_run():
 def test_loading_without_its_library_names_the_extra():
     code = "import sys; sys.modules['safetensors'] = None\nimport incidence as inc\ninc.load('run')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "MissingExtraError: training needs safetensors, which is not installed: pip install 'incidence[train]'." in done.stderr
+    assert (
+        "MissingExtraError: training needs safetensors, which is not installed: pip install 'incidence[train]'."
+        in done.stderr
+    )

@@ -40,7 +40,10 @@ $$$$
 
 
 def sdf(count: int = 12) -> str:
-    changes = ({"atom": "NO"[k % 2], "x": 1.4 + k / 100, "order": 1 + k % 3 // 2, "value": k} for k in range(count))
+    changes = (
+        {"atom": "NO"[k % 2], "x": 1.4 + k / 100, "order": 1 + k % 3 // 2, "value": k}
+        for k in range(count)
+    )
     return "".join(WATER.format(name=f"m{k}", **own) for k, own in enumerate(changes))
 
 
@@ -73,11 +76,19 @@ def ring(n: int) -> str:
 
 
 def _graphs(folder: Path) -> str:
-    return _by_class(folder, ".edges", {"small": [ring(n) for n in (3, 4, 5, 3)], "large": [ring(n) for n in (8, 9, 10, 11)]})
+    return _by_class(
+        folder,
+        ".edges",
+        {"small": [ring(n) for n in (3, 4, 5, 3)], "large": [ring(n) for n in (8, 9, 10, 11)]},
+    )
 
 
 def _meshes(folder: Path) -> str:
-    return _by_class(folder, ".obj", {"flat": [obj(1 + k / 9) for k in range(4)], "long": [obj(9 + k) for k in range(4)]})
+    return _by_class(
+        folder,
+        ".obj",
+        {"flat": [obj(1 + k / 9) for k in range(4)], "long": [obj(9 + k) for k in range(4)]},
+    )
 
 
 KINDS: dict[str, Any] = {
@@ -102,7 +113,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def files(folder: Path) -> dict[str, Path]:
     """A file of every kind that can be predicted."""
-    found = {"molecule": folder / "new.sdf", "graph": folder / "new.edges", "mesh": folder / "new.obj", "example": folder / "new.npz"}
+    found = {
+        "molecule": folder / "new.sdf",
+        "graph": folder / "new.edges",
+        "mesh": folder / "new.obj",
+        "example": folder / "new.npz",
+    }
     found["molecule"].write_text(sdf(3))
     found["graph"].write_text(ring(6))
     found["mesh"].write_text(obj(4))
@@ -114,7 +130,9 @@ def table(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-@pytest.mark.parametrize(("kind", "count"), [("example", 3), ("molecule", 3), ("graph", 1), ("mesh", 1)])
+@pytest.mark.parametrize(
+    ("kind", "count"), [("example", 3), ("molecule", 3), ("graph", 1), ("mesh", 1)]
+)
 def test_files_of_every_kind_are_predicted_by_a_run_that_moved(kind, count, runs, tmp_path, capsys):
     file = files(tmp_path)[kind]
     assert main(["predict", str(runs[kind]), str(file)]) == 0
@@ -132,7 +150,9 @@ def test_predictions_are_those_of_the_training_code(runs, capsys):
     main(["predict", str(runs["example"]), run.prepared.config.data])
     rows = table(capsys.readouterr().out)
     assert list(rows[0]) == ["name", "predicted target"]
-    assert [float(rows[k]["predicted target"]) for k in numbers] == pytest.approx(scored.predicted[:, 0].tolist(), rel=1e-4)
+    assert [float(rows[k]["predicted target"]) for k in numbers] == pytest.approx(
+        scored.predicted[:, 0].tolist(), rel=1e-4
+    )
 
 
 def test_classes_come_with_probabilities(runs, tmp_path, capsys):
@@ -147,7 +167,10 @@ def test_predictions_are_one_json_object_for_other_programs(runs, tmp_path, caps
     path = files(tmp_path)["graph"]
     main(["predict", str(runs["graph"]), str(path)])
     [row] = table(capsys.readouterr().out)
-    assert main(["predict", str(runs["graph"]), str(path), str(tmp_path / "none.edges"), "--json"]) == 1
+    assert (
+        main(["predict", str(runs["graph"]), str(path), str(tmp_path / "none.edges"), "--json"])
+        == 1
+    )
     told = json.loads(capsys.readouterr().out)
     [found] = told["predictions"]
     assert list(found) == list(row)
@@ -185,7 +208,10 @@ def test_values_of_edges_come_with_their_nodes_as_the_file_calls_them(tmp_path, 
     rows = table(capsys.readouterr().out)
     assert list(rows[0]) == ["name", "entry", "nodes", "predicted y"]
     assert [row["nodes"] for row in rows] == ["zoe bob", "zoe ann", "bob ann", "ann eve"]
-    assert main(["predict", str(run), str(tmp_path / "a.edges"), "--out", str(tmp_path / "out.csv")]) == 0
+    assert (
+        main(["predict", str(run), str(tmp_path / "a.edges"), "--out", str(tmp_path / "out.csv")])
+        == 0
+    )
     assert capsys.readouterr().err == f"4 predictions in {tmp_path / 'out.csv'}\n"
 
 
@@ -194,11 +220,18 @@ def test_values_of_faces_come_with_the_numbers_of_the_file(tmp_path, capsys):
     [read] = reader("mesh").read(tmp_path / "a.obj", [])
     run = _run_at("{i j k}", [read.example] * 6, "mesh", tmp_path)
     assert main(["predict", str(run), str(tmp_path / "a.obj")]) == 0
-    assert [row["nodes"] for row in table(capsys.readouterr().out)] == ["1 2 3", "1 2 4", "1 3 4", "2 3 4"]
+    assert [row["nodes"] for row in table(capsys.readouterr().out)] == [
+        "1 2 3",
+        "1 2 4",
+        "1 3 4",
+        "2 3 4",
+    ]
 
 
 def test_hydrogens_that_are_counted_leave_the_numbers_of_atoms_as_they_are(tmp_path):
-    (tmp_path / "a.xyz").write_text("4\nwater and helium\nH 0.96 0 0\nO 0 0 0\nH -0.24 0.93 0\nHe 9 0 0\n")
+    (tmp_path / "a.xyz").write_text(
+        "4\nwater and helium\nH 0.96 0 0\nO 0 0 0\nH -0.24 0.93 0\nHe 9 0 0\n"
+    )
     [read] = reader("molecule").read(tmp_path / "a.xyz", [])
     assert read.nodes == ("2", "4")
     [read] = reader("molecule").read(tmp_path / "a.xyz", [], hydrogens="keep")
@@ -232,7 +265,10 @@ def test_a_broken_file_is_named_and_the_rest_is_predicted(runs, tmp_path, capsys
     told = found.err.splitlines()
     assert len(told) == 3
     assert all(line.startswith("incidence: passed over: ") for line in told)
-    assert all(name in line for name, line in zip(("absent.sdf", "broken.sdf", "half.sdf"), told, strict=True))
+    assert all(
+        name in line
+        for name, line in zip(("absent.sdf", "broken.sdf", "half.sdf"), told, strict=True)
+    )
 
 
 def test_titles_and_lines_that_are_no_utf8_stop_nothing(runs, tmp_path, capsys):
@@ -240,15 +276,32 @@ def test_titles_and_lines_that_are_no_utf8_stop_nothing(runs, tmp_path, capsys):
     (tmp_path / "bad.smi").write_bytes(b"CCO one\nC\xe9 two\nCCN th\xe9\n")
     (tmp_path / "bad.csv").write_bytes(b"\xef\xbb\xbfsmiles\nCCO\nC\xe9\nCCN\n")
     out = tmp_path / "out.csv"
-    main(["predict", str(runs["molecule"]), *(str(tmp_path / name) for name in ("latin.sdf", "bad.smi", "bad.csv")), "--out", str(out)])
+    main(
+        [
+            "predict",
+            str(runs["molecule"]),
+            *(str(tmp_path / name) for name in ("latin.sdf", "bad.smi", "bad.csv")),
+            "--out",
+            str(out),
+        ]
+    )
     names = [row["name"].removeprefix(f"{tmp_path}/") for row in table(out.read_text())]
-    assert names == ["latin.sdf:1 caf\xe9", "latin.sdf:2 m1", "bad.smi:1 one", "bad.smi:3 th\xe9", "bad.csv:1 CCO", "bad.csv:3 CCN"]
+    assert names == [
+        "latin.sdf:1 caf\xe9",
+        "latin.sdf:2 m1",
+        "bad.smi:1 one",
+        "bad.smi:3 th\xe9",
+        "bad.csv:1 CCO",
+        "bad.csv:3 CCN",
+    ]
     told = capsys.readouterr().err
     assert "bad.smi, line 2: RDKit cannot read the SMILES 'C\xe9'" in told
     assert "bad.csv, line 3: RDKit" in told
 
 
-MOLECULES = "id,smiles,value,note\n" + "".join(f"m{k},{'C' * (1 + k % 7)}O,{k % 5},=note {k}\n" for k in range(20))
+MOLECULES = "id,smiles,value,note\n" + "".join(
+    f"m{k},{'C' * (1 + k % 7)}O,{k % 5},=note {k}\n" for k in range(20)
+)
 
 
 @pytest.mark.filterwarnings("default:.*passed over")
@@ -256,26 +309,86 @@ def test_names_and_columns_travel_from_a_table_to_predictions_and_back(tmp_path,
     path = tmp_path / "mine.csv"
     path.write_text(MOLECULES + "m20,C(,1,broken\nm21,CN,,without a value\n")
     run = tmp_path / "run"
-    assert main(["train", "--data", str(path), "--target", "value", "--task", "regression", "--out", str(run), "--epochs", "1"]) == 0
-    assert f"incidence: mine: 1 of 22 were passed over, as they cannot be read:\n  {path}, line 22: RDKit" in capsys.readouterr().err
+    assert (
+        main(
+            [
+                "train",
+                "--data",
+                str(path),
+                "--target",
+                "value",
+                "--task",
+                "regression",
+                "--out",
+                str(run),
+                "--epochs",
+                "1",
+            ]
+        )
+        == 0
+    )
+    assert (
+        f"incidence: mine: 1 of 22 were passed over, as they cannot be read:\n  {path}, line 22: RDKit"
+        in capsys.readouterr().err
+    )
     rows = table((run / "predictions.csv").read_text())
-    assert list(rows[0]) == ["part", "name", "id", "smiles", "note", "target value", "predicted value"]
+    assert list(rows[0]) == [
+        "part",
+        "name",
+        "id",
+        "smiles",
+        "note",
+        "target value",
+        "predicted value",
+    ]
     assert sorted(row["id"] for row in rows) == sorted(f"m{k}" for k in range(22) if k != 20)
-    assert [(row["part"], row["target value"], row["name"]) for row in rows if row["id"] == "m21"] == [("other", "", "mine.csv:22 CN")]
+    assert [
+        (row["part"], row["target value"], row["name"]) for row in rows if row["id"] == "m21"
+    ] == [("other", "", "mine.csv:22 CN")]
     assert all(row["note"].startswith("'=note") for row in rows if row["id"] != "m21")
     assert main(["predict", str(run), str(path)]) == 1
     again = table(capsys.readouterr().out)
     assert list(again[0]) == ["name", "id", "smiles", "value", "note", "predicted value"]
     predicted = {row["id"]: float(row["predicted value"]) for row in rows}
-    assert {row["id"]: float(row["predicted value"]) for row in again} == pytest.approx(predicted, rel=1e-4)
+    assert {row["id"]: float(row["predicted value"]) for row in again} == pytest.approx(
+        predicted, rel=1e-4
+    )
 
 
-def test_a_column_called_name_is_told_in_the_same_way_after_training_and_by_predict(tmp_path, capsys):
+def test_a_column_called_name_is_told_in_the_same_way_after_training_and_by_predict(
+    tmp_path, capsys
+):
     path, run = tmp_path / "mine.csv", tmp_path / "run"
-    path.write_text("name,smiles,value\n" + "".join(f"m{k},{'C' * (1 + k % 7)}O,{k % 5}\n" for k in range(20)))
-    assert main(["train", "--data", str(path), "--target", "value", "--task", "regression", "--out", str(run), "--epochs", "1"]) == 0
+    path.write_text(
+        "name,smiles,value\n" + "".join(f"m{k},{'C' * (1 + k % 7)}O,{k % 5}\n" for k in range(20))
+    )
+    assert (
+        main(
+            [
+                "train",
+                "--data",
+                str(path),
+                "--target",
+                "value",
+                "--task",
+                "regression",
+                "--out",
+                str(run),
+                "--epochs",
+                "1",
+            ]
+        )
+        == 0
+    )
     rows = table((run / "predictions.csv").read_text())
-    assert list(rows[0]) == ["part", "name", "input name", "smiles", "target value", "predicted value"]
+    assert list(rows[0]) == [
+        "part",
+        "name",
+        "input name",
+        "smiles",
+        "target value",
+        "predicted value",
+    ]
     capsys.readouterr()
     assert main(["predict", str(run), str(path)]) == 0
     again = table(capsys.readouterr().out)
@@ -305,7 +418,9 @@ def test_what_no_reader_foresaw_is_the_error_of_one_file(runs, tmp_path, monkeyp
     errors: list[IncidenceError] = []
     _, found = predict(runs["graph"], [tmp_path / "odd.edges", files(tmp_path)["graph"]], errors)
     assert len(found) == 1
-    assert [str(error).partition(": ")[0] for error in errors] == [f"{tmp_path / 'odd.edges'} cannot be read"]
+    assert [str(error).partition(": ")[0] for error in errors] == [
+        f"{tmp_path / 'odd.edges'} cannot be read"
+    ]
 
 
 def test_files_for_another_model_are_named_and_nothing_is_left(runs, tmp_path, capsys):
@@ -314,7 +429,9 @@ def test_files_for_another_model_are_named_and_nothing_is_left(runs, tmp_path, c
     told = capsys.readouterr().err
     assert "new.obj is none of the files this model reads: .sdf" in told
     assert "A file like that is for a model of kind 'mesh'." in told
-    assert "there is nothing to predict: none of 1 files gave an example that fits the model" in told
+    assert (
+        "there is nothing to predict: none of 1 files gave an example that fits the model" in told
+    )
 
 
 def test_examples_with_other_features_are_named_and_the_rest_goes_on(runs, tmp_path, capsys):
@@ -325,7 +442,17 @@ def test_examples_with_other_features_are_named_and_the_rest_goes_on(runs, tmp_p
     inc.collate(bare).save(tmp_path / "bare.npz")
     sick = [e.replace(features={**e.features, "i": e.features["i"] / 0}) for e in graphs(1)]
     inc.collate(sick).save(tmp_path / "sick.npz")
-    assert main(["predict", str(runs["example"]), *(str(tmp_path / f"{n}.npz") for n in ("narrow", "bare", "sick")), str(good)]) == 1
+    assert (
+        main(
+            [
+                "predict",
+                str(runs["example"]),
+                *(str(tmp_path / f"{n}.npz") for n in ("narrow", "bare", "sick")),
+                str(good),
+            ]
+        )
+        == 1
+    )
     found = capsys.readouterr()
     assert [row["name"] for row in table(found.out)] == [f"{good} {k}" for k in range(3)]
     assert "narrow.npz 0: the features of `i` must have 3 channels" in found.err
@@ -339,7 +466,17 @@ def test_a_graph_whose_lift_fails_is_named(runs, tmp_path, capsys):
     lone = inc.Example(inc.Structure(2, {}), {"i": torch.ones(2, 3)})
     lone.save(tmp_path / "lone.npz")
     assert whole.structure.total_nodes
-    assert main(["predict", str(runs["graph"]), str(tmp_path / "lone.npz"), str(files(tmp_path)["graph"])]) == 1
+    assert (
+        main(
+            [
+                "predict",
+                str(runs["graph"]),
+                str(tmp_path / "lone.npz"),
+                str(files(tmp_path)["graph"]),
+            ]
+        )
+        == 1
+    )
     assert "passed over: " in (told := capsys.readouterr().err)
     assert "lone.npz" in told
 
@@ -347,7 +484,10 @@ def test_a_graph_whose_lift_fails_is_named(runs, tmp_path, capsys):
 def test_a_table_is_written_at_once_or_not_at_all(runs, tmp_path, capsys):
     file, out = files(tmp_path)["graph"], tmp_path / "out.csv"
     out.write_text("before")
-    assert main(["predict", str(runs["graph"]), str(tmp_path / "absent.edges"), "--out", str(out)]) == 2
+    assert (
+        main(["predict", str(runs["graph"]), str(tmp_path / "absent.edges"), "--out", str(out)])
+        == 2
+    )
     assert out.read_text() == "before"
     assert main(["predict", str(runs["graph"]), str(file), "--out", str(out)]) == 0
     assert len(table(out.read_text())) == 1
@@ -355,21 +495,31 @@ def test_a_table_is_written_at_once_or_not_at_all(runs, tmp_path, capsys):
     assert found.out == ""
     assert f"1 prediction in {out}" in found.err
     assert not list(tmp_path.glob(".out*"))
-    assert main(["predict", str(runs["graph"]), str(file), "--out", str(tmp_path / "no" / "out.csv")]) == 2
+    assert (
+        main(["predict", str(runs["graph"]), str(file), "--out", str(tmp_path / "no" / "out.csv")])
+        == 2
+    )
     assert main(["predict", str(runs["graph"]), str(file), "--out", str(tmp_path)]) == 2
-    assert f"{tmp_path} is a folder, and predictions are one file: give --out {tmp_path / 'predicted.csv'}." in capsys.readouterr().err
+    assert (
+        f"{tmp_path} is a folder, and predictions are one file: give --out {tmp_path / 'predicted.csv'}."
+        in capsys.readouterr().err
+    )
 
 
 def test_a_run_that_is_not_finished_predicts_nothing(runs, tmp_path, capsys):
     copy = shutil.copytree(runs["graph"], tmp_path / "copy")
     (copy / "model.safetensors").unlink()
-    with pytest.raises(IncidenceError, match="has no model yet: finish it with `incidence train --resume"):
+    with pytest.raises(
+        IncidenceError, match="has no model yet: finish it with `incidence train --resume"
+    ):
         predict(copy, [], [])
     (copy / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(IncidenceError, match=r"model\.safetensors is damaged"):
         predict(copy, [], [])
     shutil.copy(runs["mesh"] / "model.safetensors", copy / "model.safetensors")
-    with pytest.raises(IncidenceError, match=r"model\.safetensors belongs to another model than .*model\.json"):
+    with pytest.raises(
+        IncidenceError, match=r"model\.safetensors belongs to another model than .*model\.json"
+    ):
         predict(copy, [], [])
     assert main(["predict", str(tmp_path), "x.edges"]) == 2
     assert "is no folder of a run" in capsys.readouterr().err
@@ -386,7 +536,11 @@ def test_evaluation_gives_the_metrics_of_the_run(kind, runs, capsys):
 
     def told(metrics):
         """All numbers; a part with one class only has no area under the curve."""
-        flat = {**metrics, **{f"baseline {key}": value for key, value in metrics["baseline"].items()}, "baseline": None}
+        flat = {
+            **metrics,
+            **{f"baseline {key}": value for key, value in metrics["baseline"].items()},
+            "baseline": None,
+        }
         return {key: -1.0 if value is None else value for key, value in flat.items()}
 
     for part, metrics in found.items():
@@ -397,7 +551,14 @@ def test_evaluation_is_a_table_for_people(runs, capsys):
     assert main(["evaluate", str(runs["example"])]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["part", "rows", "metric", "network", "baseline"]
-    assert [line.split()[0] for line in lines[1:]] == ["train", "train", "validation", "validation", "test", "test"]
+    assert [line.split()[0] for line in lines[1:]] == [
+        "train",
+        "train",
+        "validation",
+        "validation",
+        "test",
+        "test",
+    ]
 
 
 def test_a_run_is_evaluated_on_other_data(runs, tmp_path):
@@ -411,38 +572,87 @@ def test_a_run_is_not_evaluated_on_another_task(runs, tmp_path, capsys):
     inc.collate(graphs(17, is_classes=True)).save(tmp_path / "other.npz")
     assert main(["evaluate", str(runs["example"]), "--data", str(tmp_path / "other.npz")]) == 2
     told = capsys.readouterr().err
-    assert "the model was trained for 1 number for the whole structure, and the data has the classes class 0, class 1 for the whole" in told
+    assert (
+        "the model was trained for 1 number for the whole structure, and the data has the classes class 0, class 1 for the whole"
+        in told
+    )
 
 
 @pytest.mark.filterwarnings("default:the model predicts")
 def test_a_target_of_other_data_may_have_another_name_which_is_told(runs, tmp_path, capsys):
     (tmp_path / "other.sdf").write_text(sdf(10).replace("<value>", "<SOL>"))
-    assert main(["evaluate", str(runs["molecule"]), "--data", str(tmp_path / "other.sdf"), "--target", "SOL"]) == 0
+    assert (
+        main(
+            [
+                "evaluate",
+                str(runs["molecule"]),
+                "--data",
+                str(tmp_path / "other.sdf"),
+                "--target",
+                "SOL",
+            ]
+        )
+        == 0
+    )
     told = capsys.readouterr()
     assert told.out.splitlines()[-1] == "other tells no parts, so all of it is for testing."
-    assert told.err == "incidence: the model predicts `value`, and is compared with `SOL` of other.\n"
+    assert (
+        told.err == "incidence: the model predicts `value`, and is compared with `SOL` of other.\n"
+    )
     assert main(["evaluate", str(runs["molecule"]), "--data", str(tmp_path / "other.sdf")]) == 2
-    assert "The model predicts value: say with --target what that is called here." in capsys.readouterr().err
+    assert (
+        "The model predicts value: say with --target what that is called here."
+        in capsys.readouterr().err
+    )
 
 
-@pytest.mark.parametrize(("flag", "value"), [("validation", "0.1"), ("split", "3"), ("data-seed", "5"), ("data-options", "a=1")])
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("validation", "0.1"), ("split", "3"), ("data-seed", "5"), ("data-options", "a=1")],
+)
 def test_rows_of_training_are_not_scored_as_others(runs, flag, value, capsys):
     own = resume(runs["example"]).prepared.config.data
     for more in ([], ["--data", own]):
         assert main(["evaluate", str(runs["example"]), f"--{flag}", value, *more]) == 2
-        assert f"leave out --{flag}: in other parts of its own data there are rows that the run was trained on" in capsys.readouterr().err
+        assert (
+            f"leave out --{flag}: in other parts of its own data there are rows that the run was trained on"
+            in capsys.readouterr().err
+        )
 
 
-@pytest.mark.parametrize(("flag", "value"), [("validation", "0.5"), ("cv", "3"), ("groups", "name")])
+@pytest.mark.parametrize(
+    ("flag", "value"), [("validation", "0.5"), ("cv", "3"), ("groups", "name")]
+)
 def test_no_parts_are_drawn_of_other_data(runs, flag, value, tmp_path, capsys):
     inc.collate(graphs(20)).save(tmp_path / "other.npz")
-    assert main(["evaluate", str(runs["example"]), "--data", str(tmp_path / "other.npz"), f"--{flag}", value]) == 2
-    assert f"leave out --{flag}: nothing is trained here, so all rows of other data are one part" in capsys.readouterr().err
+    assert (
+        main(
+            [
+                "evaluate",
+                str(runs["example"]),
+                "--data",
+                str(tmp_path / "other.npz"),
+                f"--{flag}",
+                value,
+            ]
+        )
+        == 2
+    )
+    assert (
+        f"leave out --{flag}: nothing is trained here, so all rows of other data are one part"
+        in capsys.readouterr().err
+    )
 
 
 def test_models_of_bare_graphs_see_the_ones_of_training_in_others(tmp_path):
     bare = [e.replace(features={"i": e.features["i"]}) for e in graphs(12)]
-    train({"model": "i, {i j}", "epochs": 1, "hidden": 4, "depth": 1, "out": str(tmp_path / "run")}, bare)
-    full = [e.replace(features={**e.features, "{i j}": torch.ones(e.structure.num_entries("{i j}"), 1)}) for e in bare]
+    train(
+        {"model": "i, {i j}", "epochs": 1, "hidden": 4, "depth": 1, "out": str(tmp_path / "run")},
+        bare,
+    )
+    full = [
+        e.replace(features={**e.features, "{i j}": torch.ones(e.structure.num_entries("{i j}"), 1)})
+        for e in bare
+    ]
     model = inc.load(tmp_path / "run")
     assert [p.rows for p in model.predict(bare)] == [p.rows for p in model.predict(full)]

@@ -22,7 +22,15 @@ from incidence.train.module import Training
 from tests.train.small_runs import ended, graphs, started
 
 # In double precision (metrics are logged in single): where the loss is flat, Adam follows the rounding of a gradient that should be 0.
-SMALL: dict[str, Any] = {"model": "i, {i j}", "epochs": 3, "batch_size": 9, "hidden": 4, "depth": 1, "dropout": 0.0, "validation": 0.2}
+SMALL: dict[str, Any] = {
+    "model": "i, {i j}",
+    "epochs": 3,
+    "batch_size": 9,
+    "hidden": 4,
+    "depth": 1,
+    "dropout": 0.0,
+    "validation": 0.2,
+}
 SMALL["precision"] = "64-true"
 
 
@@ -37,9 +45,18 @@ def two(work: Callable[[], object]) -> list[int]:
     port = _free_port()
 
     def joined(rank: int) -> None:
-        known = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0, "MASTER_PORT": port}
+        known = {
+            "RANK": rank,
+            "LOCAL_RANK": rank,
+            "WORLD_SIZE": 2,
+            "LOCAL_WORLD_SIZE": 2,
+            "GROUP_RANK": 0,
+            "MASTER_PORT": port,
+        }
         os.environ.update({key: str(value) for key, value in known.items()})
-        os.environ.update(MASTER_ADDR="127.0.0.1", TORCHELASTIC_RUN_ID="test", GLOO_SOCKET_IFNAME="lo")
+        os.environ.update(
+            MASTER_ADDR="127.0.0.1", TORCHELASTIC_RUN_ID="test", GLOO_SOCKET_IFNAME="lo"
+        )
         work()
 
     children = [started(partial(joined, rank)) for rank in range(2)]
@@ -47,12 +64,17 @@ def two(work: Callable[[], object]) -> list[int]:
 
 
 def history(path: Path) -> list[list[float]]:
-    return [[float(v) for v in row.values()] for row in csv.DictReader((path / "history.csv").read_text().splitlines())]
+    return [
+        [float(v) for v in row.values()]
+        for row in csv.DictReader((path / "history.csv").read_text().splitlines())
+    ]
 
 
 def _missing(examples: list[inc.Example]) -> list[inc.Example]:
     """Half of the targets are missing, so that the processes have unequal numbers of them."""
-    return [e.replace(target=torch.tensor([torch.nan])) if k % 2 else e for k, e in enumerate(examples)]
+    return [
+        e.replace(target=torch.tensor([torch.nan])) if k % 2 else e for k, e in enumerate(examples)
+    ]
 
 
 CASES: dict[str, Any] = {
@@ -79,7 +101,9 @@ def test_two_processes_have_the_losses_and_weights_of_one(examples, options, tmp
 
 def test_a_process_with_nothing_to_validate_on_counts_nothing(tmp_path):
     inc.collate(graphs(20)).save(tmp_path / "d.npz")
-    run = train({**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run"), "epochs": 1})
+    run = train(
+        {**SMALL, "data": str(tmp_path / "d.npz"), "out": str(tmp_path / "run"), "epochs": 1}
+    )
     held, module = run.prepared.parts.validation, Training(run.predictor, run.prepared)
     shares = []
     for rank in range(len(held) + 1):

@@ -18,7 +18,15 @@ from incidence.train import RunFolder, resume, train
 from incidence.train.module import Training
 from tests.train.small_runs import die, in_child
 
-OPTIONS: dict[str, Any] = {"model": "i, {i j}", "epochs": 4, "batch_size": 8, "hidden": 6, "depth": 1, "dropout": 0.2, "validation": 0.1}
+OPTIONS: dict[str, Any] = {
+    "model": "i, {i j}",
+    "epochs": 4,
+    "batch_size": 8,
+    "hidden": 6,
+    "depth": 1,
+    "dropout": 0.2,
+    "validation": 0.1,
+}
 
 
 def _kill_in_step(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -74,7 +82,9 @@ KILLS = {
 
 
 @pytest.mark.parametrize("kills", KILLS.values(), ids=KILLS.keys())
-def test_a_killed_run_ends_with_the_same_bits(kills: list[Any], numbers: Path, whole: Path, tmp_path: Path) -> None:
+def test_a_killed_run_ends_with_the_same_bits(
+    kills: list[Any], numbers: Path, whole: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "run"
     start: Any = lambda: train({**OPTIONS, "data": str(numbers), "out": str(path)})  # noqa: E731
     for kill, number in kills:
@@ -101,7 +111,10 @@ def test_the_time_before_a_kill_counts(numbers: Path, whole: Path, tmp_path: Pat
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Training, "on_train_epoch_start", slow)
         _kill_in_step(patch, 10)  # of four in an epoch
-        assert in_child(lambda: train({**OPTIONS, "data": str(numbers), "out": str(tmp_path / "run")})) == -signal.SIGKILL
+        assert (
+            in_child(lambda: train({**OPTIONS, "data": str(numbers), "out": str(tmp_path / "run")}))
+            == -signal.SIGKILL
+        )
     resume(tmp_path / "run")
     assert _seconds(tmp_path / "run") >= 1.0
     _assert_same_bits(tmp_path / "run", whole)
@@ -122,8 +135,12 @@ def test_a_checkpoint_that_kept_no_time_is_gone_on_from(whole: Path, tmp_path: P
     assert _seconds(path) >= _seconds(whole)
 
 
-@pytest.mark.parametrize("model", ["ppgn", "local-fgnn", "subgraph", pytest.param("transformer", marks=pytest.mark.slow)])
-def test_a_killed_run_of_products_and_attention_ends_with_the_same_bits(model: str, numbers: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "model", ["ppgn", "local-fgnn", "subgraph", pytest.param("transformer", marks=pytest.mark.slow)]
+)
+def test_a_killed_run_of_products_and_attention_ends_with_the_same_bits(
+    model: str, numbers: Path, tmp_path: Path
+) -> None:
     options = {**OPTIONS, "model": model, "hidden": 4, "epochs": 2, "data": str(numbers)}
     train({**options, "out": str(tmp_path / "whole")})
     with pytest.MonkeyPatch.context() as patch:
@@ -139,7 +156,9 @@ def test_resuming_a_finished_run_changes_nothing(whole: Path, tmp_path: Path) ->
     assert (whole / "model.safetensors").read_bytes() == before
 
 
-def test_a_run_of_a_version_that_knew_fewer_settings_is_resumed_and_loaded(whole: Path, tmp_path: Path) -> None:
+def test_a_run_of_a_version_that_knew_fewer_settings_is_resumed_and_loaded(
+    whole: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "old"
     shutil.copytree(whole, path)
     spec = json.loads((path / "model.json").read_text())
@@ -148,7 +167,9 @@ def test_a_run_of_a_version_that_knew_fewer_settings_is_resumed_and_loaded(whole
     content = torch.load(path / "checkpoints" / "last.ckpt", weights_only=True)
     del content["incidence"]["settings"]["operations"]
     torch.save(content, path / "checkpoints" / "last.ckpt")
-    (path / "config.yaml").write_text((path / "config.yaml").read_text().replace("operations:", "# operations:"))
+    (path / "config.yaml").write_text(
+        (path / "config.yaml").read_text().replace("operations:", "# operations:")
+    )
     resume(path)
     _assert_same_bits(path, whole)
     predictor, _ = RunFolder.open(path).load()
@@ -163,11 +184,15 @@ def test_a_finished_run_goes_on_for_more_epochs(whole: Path, tmp_path: Path) -> 
     after = (path / "history.csv").read_text().splitlines()
     assert after[: len(before)] == before
     assert len(after) == 1 + 6
-    assert float(after[-1].split(",")[-1]) < 1e-3 * 3e-3 < float(after[-2].split(",")[-1])  # a schedule of six epochs ends at 0
+    assert (
+        float(after[-1].split(",")[-1]) < 1e-3 * 3e-3 < float(after[-2].split(",")[-1])
+    )  # a schedule of six epochs ends at 0
     assert run is not None
     assert json.loads((path / "metrics.json").read_text())["epochs"] == 6
     assert "\nepochs: 6\n" in (path / "config.yaml").read_text()
-    with pytest.raises(IncidenceError, match="is for 6 epochs: a run goes on with as many or more; got 4"):
+    with pytest.raises(
+        IncidenceError, match="is for 6 epochs: a run goes on with as many or more; got 4"
+    ):
         resume(path, epochs=4)
     again = (path / "model.safetensors").read_bytes()
     resume(path)

@@ -27,7 +27,11 @@ def split(classes: Sequence[Class]) -> tuple[Class, ...]:
         >>> [[c.size for c in split(orbit.classes)] for orbit in Pattern("{i j} <k l m>").orbits]
         [[1, 1, 1], [1, 1, 1, 1], [2, 1, 1, 1]]
     """
-    return tuple(part for c in classes for part in ([replace(c, size=1, is_odd=False)] * (c.size or 0) if c.is_odd else [c]))
+    return tuple(
+        part
+        for c in classes
+        for part in ([replace(c, size=1, is_odd=False)] * (c.size or 0) if c.is_odd else [c])
+    )
 
 
 def _places(classes: Sequence[Class]) -> list[range]:
@@ -36,7 +40,9 @@ def _places(classes: Sequence[Class]) -> list[range]:
     return [range(sum(widths[:i]), sum(widths[: i + 1])) for i in range(len(classes))]
 
 
-def spread(source: Sequence[Class], target: Sequence[Class], a: Matrix) -> Iterator[tuple[Matrix, int]]:
+def spread(
+    source: Sequence[Class], target: Sequence[Class], a: Matrix
+) -> Iterator[tuple[Matrix, int]]:
     """The operations between the split orbits that add up to an operation, each with its sign.
 
     Example:
@@ -50,7 +56,10 @@ def spread(source: Sequence[Class], target: Sequence[Class], a: Matrix) -> Itera
     for ways in product(*(_lay(c, cols[j], [row[j] for row in a]) for j, c in enumerate(target))):
         matrix = [[0] * width for _ in range(height)]
         # The nodes of an odd source class that are matched come last, in the order of the cells.
-        matched = [rows[i][len(rows[i]) - sum(row) :] if source[i].is_odd else repeat(rows[i][0]) for i, row in enumerate(a)]
+        matched = [
+            rows[i][len(rows[i]) - sum(row) :] if source[i].is_odd else repeat(rows[i][0])
+            for i, row in enumerate(a)
+        ]
         left = list(map(iter, matched))
         for cells, _ in ways:
             for i, cell in enumerate(cells):
@@ -59,13 +68,21 @@ def spread(source: Sequence[Class], target: Sequence[Class], a: Matrix) -> Itera
         yield tuple(map(tuple, matrix)), prod(sign for _, sign in ways)
 
 
-def _lay(c: Class, places: range, sizes: Sequence[int]) -> Iterator[tuple[list[tuple[int, ...]], int]]:
+def _lay(
+    c: Class, places: range, sizes: Sequence[int]
+) -> Iterator[tuple[list[tuple[int, ...]], int]]:
     """All ways to lay cells of given sizes on the places of a target class, and their signs."""
     if not c.is_odd:
         yield [(places[0],) * n for n in sizes], 1
         return
     for cells in _arrangements((len(places) - sum(sizes), *sizes)):
-        yield [tuple(p for p, cell in zip(places, cells, strict=True) if cell == n) for n in range(1, len(sizes) + 1)], sorting_sign(cells)
+        yield (
+            [
+                tuple(p for p, cell in zip(places, cells, strict=True) if cell == n)
+                for n in range(1, len(sizes) + 1)
+            ],
+            sorting_sign(cells),
+        )
 
 
 def _arrangements(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -91,7 +108,12 @@ def gather(source: Sequence[Class], target: Sequence[Class], matrix: Matrix) -> 
         if c.is_odd:
             sign *= 0 if len(set(partners)) < len(partners) else sorting_sign(partners)
     for c, places in zip(target, cols, strict=True):
-        cells = [next((i for i, row in enumerate(rows) if any(matrix[r][p] for r in row)), -1) for p in places]
+        cells = [
+            next((i for i, row in enumerate(rows) if any(matrix[r][p] for r in row)), -1)
+            for p in places
+        ]
         if c.is_odd and cells != sorted(cells):
             sign = 0
-    return tuple(tuple(sum(matrix[r][p] for r in row for p in col) for col in cols) for row in rows), sign
+    return tuple(
+        tuple(sum(matrix[r][p] for r in row for p in col) for col in cols) for row in rows
+    ), sign

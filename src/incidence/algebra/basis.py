@@ -48,13 +48,21 @@ def _change(equivariant_map: EquivariantMap, number: int, is_signed: bool) -> di
     operation = equivariant_map.operations[number]
     source, target = operation.source.orbit, operation.target.orbit
     if source.is_open or target.is_open:
-        raise IncidenceError(f"operation {number} of `{equivariant_map}` has an open class: its orbit basis is infinite.")
-    start = next(pair.start for pair in equivariant_map.pairs if (pair.source, pair.target) == (operation.source, operation.target))
+        raise IncidenceError(
+            f"operation {number} of `{equivariant_map}` has an open class: its orbit basis is infinite."
+        )
+    start = next(
+        pair.start
+        for pair in equivariant_map.pairs
+        if (pair.source, pair.target) == (operation.source, operation.target)
+    )
     listed = enumerate(overlap_matrices(source.classes, target.classes), start)
     a = operation.overlap
     terms = {}
     for k, c in listed:
-        sign = _growth_sign(source.classes, target.classes, a, c) * (-1) ** (is_signed * (_total(c) - _total(a)))
+        sign = _growth_sign(source.classes, target.classes, a, c) * (-1) ** (
+            is_signed * (_total(c) - _total(a))
+        )
         terms[k] = sign * _ways(a, c)
     return {k: value for k, value in terms.items() if value}
 
@@ -72,5 +80,7 @@ def _growth_sign(source: Sequence[Class], target: Sequence[Class], a: Matrix, c:
     moves = 0
     for i, j in product(range(len(source)), range(len(target))):
         if c[i][j] == a[i][j] + 1:
-            moves += source[i].is_odd * sum(a[i][:j]) + target[j].is_odd * sum(row[j] for row in a[:i])
+            moves += source[i].is_odd * sum(a[i][:j]) + target[j].is_odd * sum(
+                row[j] for row in a[:i]
+            )
     return -1 if moves % 2 else 1

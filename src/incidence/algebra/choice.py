@@ -31,8 +31,12 @@ WORDS: dict[str, Predicate] = {
     "all": lambda operation: True,
     "global": lambda operation: not _num_matched(operation),
     "local": lambda operation: _num_matched(operation) > 0,
-    "boundary": lambda o: _num_matched(o) > 0 and (_is_whole(o, "source") or _is_whole(o, "target")),
-    "adjacency": lambda o: _num_matched(o) > 0 and not _is_whole(o, "source") and not _is_whole(o, "target"),
+    "boundary": lambda o: (
+        _num_matched(o) > 0 and (_is_whole(o, "source") or _is_whole(o, "target"))
+    ),
+    "adjacency": lambda o: (
+        _num_matched(o) > 0 and not _is_whole(o, "source") and not _is_whole(o, "target")
+    ),
     "self": lambda o: _num_matched(o) > 0 and _is_whole(o, "source") and _is_whole(o, "target"),
 }
 """What a word keeps: operations that pool over whole structures (`global`) or match some node (`local`); among the latter, those between
@@ -47,7 +51,9 @@ def word_for(operation: Operation) -> str:
         >>> [word_for(operation) for operation in EquivariantMap("{i j} -> {i j}").operations]
         ['global', 'adjacency', 'self']
     """
-    return next(word for word in ("global", "self", "boundary", "adjacency") if WORDS[word](operation))
+    return next(
+        word for word in ("global", "self", "boundary", "adjacency") if WORDS[word](operation)
+    )
 
 
 def predicate(choice: Choice, m: EquivariantMap) -> Predicate:
@@ -89,7 +95,11 @@ def _named(what: object, m: EquivariantMap) -> list[Operation]:
         return [what]
     if isinstance(what, int) and not isinstance(what, bool) and 0 <= what < m.dimension:
         return [m.operations[what]]
-    found = [o for o in m.operations if "".join(read(o).formula.split()) == "".join(what.split())] if isinstance(what, str) else []
+    found = (
+        [o for o in m.operations if "".join(read(o).formula.split()) == "".join(what.split())]
+        if isinstance(what, str)
+        else []
+    )
     return found or _refuse(what, m)
 
 
@@ -109,10 +119,19 @@ def carried(choice: Choice, m: EquivariantMap, other: EquivariantMap) -> Predica
     is_by_kind = choice is None or callable(choice) or all(map(_is_word, _listed(choice)))
 
     def is_kept(operation: Operation) -> bool:
-        source, target = other.inputs[operation.source.tensor], other.outputs[operation.target.tensor]
+        source, target = (
+            other.inputs[operation.source.tensor],
+            other.outputs[operation.target.tensor],
+        )
         if is_by_kind or source not in m.inputs or target not in m.outputs:
             return keeps(operation) if is_by_kind else True
         at = m.inputs.index(source), m.outputs.index(target)
-        return keeps(Operation(operation.source._replace(tensor=at[0]), operation.target._replace(tensor=at[1]), operation.overlap))
+        return keeps(
+            Operation(
+                operation.source._replace(tensor=at[0]),
+                operation.target._replace(tensor=at[1]),
+                operation.overlap,
+            )
+        )
 
     return is_kept

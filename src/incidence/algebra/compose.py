@@ -54,7 +54,9 @@ class Product:
                 hint = "Swap them: `a.compose(b)` does a first."
             raise IncidenceError(f"`{first}` followed by `{second}` does not fit. {hint}")
         if first.is_open or second.is_open:
-            raise IncidenceError(f"`{first}` followed by `{second}` has open faces: there is no complete structure to multiply on.")
+            raise IncidenceError(
+                f"`{first}` followed by `{second}` has open faces: there is no complete structure to multiply on."
+            )
         self.first, self.second = first, second
         self.map = first.between(first.inputs, second.outputs)
         self._sorts = tuple(dict.fromkeys(first.sorts + second.sorts))
@@ -62,18 +64,29 @@ class Product:
     def __getitem__(self, numbers: tuple[int, int]) -> dict[int, Polynomial]:
         """The product of two operations in the pool-broadcast basis; operations that do not meet give nothing."""
         if not isinstance(numbers, tuple) or len(numbers) != 2:
-            raise IncidenceError(f"a product is indexed by two numbers, of an operation of each map; got {numbers!r}.")
+            raise IncidenceError(
+                f"a product is indexed by two numbers, of an operation of each map; got {numbers!r}."
+            )
         a, b = self.first.operations[numbers[0]], self.second.operations[numbers[1]]
         if a.target[:2] != b.source[:2]:
             return {}
         x, y, z = a.source.orbit.classes, a.target.orbit.classes, b.target.orbit.classes
         terms = _product(self._sorts, x, y, z, a.overlap, b.overlap)
-        start = next(k.start for k in self.map.pairs if (k.source[:2], k.target[:2]) == (a.source[:2], b.target[:2]))
+        start = next(
+            k.start
+            for k in self.map.pairs
+            if (k.source[:2], k.target[:2]) == (a.source[:2], b.target[:2])
+        )
         return {start + k: terms[c] for k, c in enumerate(overlap_matrices(x, z)) if c in terms}
 
 
 def _product(
-    sorts: tuple[str, ...], x: tuple[Class, ...], y: tuple[Class, ...], z: tuple[Class, ...], a: Matrix, b: Matrix
+    sorts: tuple[str, ...],
+    x: tuple[Class, ...],
+    y: tuple[Class, ...],
+    z: tuple[Class, ...],
+    a: Matrix,
+    b: Matrix,
 ) -> dict[Matrix, Polynomial]:
     """The coefficients of the product of two operations: of the products of all their summands."""
     zero = Polynomial.constant(sorts, 0)
@@ -86,7 +99,12 @@ def _product(
 
 
 def _pool_product(
-    sorts: tuple[str, ...], x: tuple[Class, ...], y: tuple[Class, ...], z: tuple[Class, ...], a: Matrix, b: Matrix
+    sorts: tuple[str, ...],
+    x: tuple[Class, ...],
+    y: tuple[Class, ...],
+    z: tuple[Class, ...],
+    a: Matrix,
+    b: Matrix,
 ) -> dict[Matrix, Polynomial]:
     """The coefficients of the product of two pool-broadcast operations: a sum over the sizes of the sets K."""
     from_a = [(i, j) for i in range(len(x)) for j in range(len(y)) if a[i][j]]
@@ -113,7 +131,11 @@ def _pool_product(
             left = [a[i][j] - sum(sizes[row]) for row, (p, j) in enumerate(from_a) if p == i]
             ways *= _multinomial((cx.size or 0) - sum(c[i]), left)
         for k, cz in enumerate(z):
-            left = [b[j][k] - sum(line[col] for line in sizes) for col, (j, q) in enumerate(from_b) if q == k]
+            left = [
+                b[j][k] - sum(line[col] for line in sizes)
+                for col, (j, q) in enumerate(from_b)
+                if q == k
+            ]
             ways *= _multinomial((cz.size or 0) - sum(line[k] for line in c), left)
         if ways:
             matrix, term = tuple(map(tuple, c)), _middle_entries(sorts, y, a, b, kept) * ways
@@ -121,7 +143,9 @@ def _pool_product(
     return {matrix: value for matrix, value in total.items() if value}
 
 
-def _middle_entries(sorts: tuple[str, ...], y: tuple[Class, ...], a: Matrix, b: Matrix, kept: list[int]) -> Polynomial:
+def _middle_entries(
+    sorts: tuple[str, ...], y: tuple[Class, ...], a: Matrix, b: Matrix, kept: list[int]
+) -> Polynomial:
     r"""g(k) for $k_{jj}$ = `kept`: signed multinomials in the numbers of nodes."""
     taken = [sum(row[j] for row in a) + sum(b[j]) for j in range(len(y))]
     total = Polynomial.constant(sorts, 0)
@@ -130,7 +154,10 @@ def _middle_entries(sorts: tuple[str, ...], y: tuple[Class, ...], a: Matrix, b: 
         left = [(c.size or 0) - m + n - u for c, m, n, u in zip(y, taken, kept, t, strict=True)]
         if min(left, default=0) < 0:
             continue
-        free = {s: sum(n - u - m for c, m, n, u in zip(y, taken, kept, t, strict=True) if c.sort == s) for s in sorts}
+        free = {
+            s: sum(n - u - m for c, m, n, u in zip(y, taken, kept, t, strict=True) if c.sort == s)
+            for s in sorts
+        }
         term = Polynomial.constant(sorts, sign)
         for c, n in zip(y, left, strict=True):
             term = term * Polynomial.binomial(sorts, c.sort, free[c.sort], n)

@@ -40,7 +40,9 @@ class Into(NamedTuple):
 
 def private_letters(tables: Mapping[int, Letters], number: int) -> Letters:
     """The letters of a table that no other one has."""
-    others: Letters = frozenset().union(*(letters for other, letters in tables.items() if other != number))
+    others: Letters = frozenset().union(
+        *(letters for other, letters in tables.items() if other != number)
+    )
     return tables[number] - others
 
 
@@ -58,7 +60,16 @@ def next_step(tables: Mapping[int, Letters]) -> Sum | Into | None:
             return Sum(number, tables[number] - private)
     steps = [Into(a, b) for a in operands for b in tables if a != b and tables[a] <= tables[b]]
     # Few letters mean few rows; the output comes last, so that its rows are read once all is multiplied.
-    return min(steps, key=lambda step: (len(tables[step.target]), step.target == OUTPUT, -step.source, step.target), default=None)
+    return min(
+        steps,
+        key=lambda step: (
+            len(tables[step.target]),
+            step.target == OUTPUT,
+            -step.source,
+            step.target,
+        ),
+        default=None,
+    )
 
 
 def needs_join(product: ProductText) -> bool:

@@ -126,7 +126,12 @@ def total_tau(equivariant_map: EquivariantMap | str) -> int:
 def total_tau_symm(equivariant_map: EquivariantMap | str) -> int | None:
     r"""The paper's total count with $\tau_{symm}$; None where some face is directed, as it is not meant for those."""
     equivariant_map = as_map(equivariant_map)
-    ordered = (k.is_ordered for p in equivariant_map.inputs + equivariant_map.outputs for k, _ in p.kinds if k.opening)
+    ordered = (
+        k.is_ordered
+        for p in equivariant_map.inputs + equivariant_map.outputs
+        for k, _ in p.kinds
+        if k.opening
+    )
     return None if any(ordered) else _total(equivariant_map, tau_symm)
 
 
@@ -197,7 +202,12 @@ def paper_count(equivariant_map: EquivariantMap | str) -> PaperCount:
     )
     count = total_tau(equivariant_map)
     differs = count != equivariant_map.dimension
-    return PaperCount(equivariant_map.dimension, count, total_tau_symm(equivariant_map), reasons if differs else ())
+    return PaperCount(
+        equivariant_map.dimension,
+        count,
+        total_tau_symm(equivariant_map),
+        reasons if differs else (),
+    )
 
 
 @dataclass(frozen=True)
@@ -231,4 +241,6 @@ def _assert_counts(**counts: int) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise IncidenceError(f"{name} must be an integer of at least 0; got {value!r}.")
         if value > _MAX_ARGUMENT:
-            raise TooLargeError(f"{name} is {value:,}; numbers up to {_MAX_ARGUMENT:,} are counted.")
+            raise TooLargeError(
+                f"{name} is {value:,}; numbers up to {_MAX_ARGUMENT:,} are counted."
+            )

@@ -12,7 +12,14 @@ from typing import Any, overload
 
 from incidence.algebra.counting import PaperCount, paper_count
 from incidence.algebra.layers import Layer, Network, is_layer, is_module, lines
-from incidence.algebra.maps import MAX_PAIRS, EquivariantMap, Operation, OrbitPair, TensorOrbit, num_orbits
+from incidence.algebra.maps import (
+    MAX_PAIRS,
+    EquivariantMap,
+    Operation,
+    OrbitPair,
+    TensorOrbit,
+    num_orbits,
+)
 from incidence.algebra.multilinear import MultilinearMap
 from incidence.algebra.overlap import MAX_LISTED, overlaps
 from incidence.algebra.pattern import Pattern
@@ -45,10 +52,14 @@ def explain(what: EquivariantMap, *, nodes: Nodes = ...) -> Explanation: ...
 @overload
 def explain(what: MultilinearMap, *, nodes: Nodes = ...) -> ProductExplanation: ...
 @overload
-def explain(what: str, *, nodes: Nodes = ..., max_overlap: int | None = ...) -> Explanation | ProductExplanation: ...
+def explain(
+    what: str, *, nodes: Nodes = ..., max_overlap: int | None = ...
+) -> Explanation | ProductExplanation: ...
 @overload
 def explain(what: object, *, nodes: Nodes = ...) -> Explanation | ProductExplanation | Network: ...
-def explain(what: object, *, nodes: Nodes = (), max_overlap: int | None = None) -> Explanation | ProductExplanation | Network:
+def explain(
+    what: object, *, nodes: Nodes = (), max_overlap: int | None = None
+) -> Explanation | ProductExplanation | Network:
     """A map, a layer or a network in words: prints well and renders in notebooks.
 
     Args:
@@ -68,7 +79,9 @@ def explain(what: object, *, nodes: Nodes = (), max_overlap: int | None = None) 
         ...
     """
     if max_overlap is not None and not isinstance(what, str):
-        raise IncidenceError("max_overlap belongs to the map: give it to EquivariantMap, or pass the map as text.")
+        raise IncidenceError(
+            "max_overlap belongs to the map: give it to EquivariantMap, or pass the map as text."
+        )
     numbers = (nodes,) if isinstance(nodes, (int, Mapping)) else tuple(nodes)
     if is_layer(what):
         return Explanation(Layer(what).map, numbers, Layer(what))
@@ -76,7 +89,9 @@ def explain(what: object, *, nodes: Nodes = (), max_overlap: int | None = None) 
         return explain_layer(what, numbers)
     if is_module(what):
         if numbers:
-            raise IncidenceError("nodes= is for a map or a layer: explain one layer of the network.")
+            raise IncidenceError(
+                "nodes= is for a map or a layer: explain one layer of the network."
+            )
         return Network(what)
     if isinstance(what, str) and "*" in what:
         what = MultilinearMap(what)
@@ -85,7 +100,9 @@ def explain(what: object, *, nodes: Nodes = (), max_overlap: int | None = None) 
     if isinstance(what, str):
         what = EquivariantMap(what, 1 if max_overlap is None else max_overlap)
     if not isinstance(what, EquivariantMap):
-        raise IncidenceError(f"explain takes a map, its text, a layer or a network; got {type(what).__name__}.")
+        raise IncidenceError(
+            f"explain takes a map, its text, a layer or a network; got {type(what).__name__}."
+        )
     return Explanation(what, numbers)
 
 
@@ -108,7 +125,17 @@ class Explanation:
 
     def text(self, show_all: bool = False) -> str:
         """The explanation as text of at most 80 columns; long lists are cut with a count unless all is asked for."""
-        return "\n".join([*self._head(), "", *self._table(show_all), "", *self._legend(), "", *self._details(show_all)]).rstrip()
+        return "\n".join(
+            [
+                *self._head(),
+                "",
+                *self._table(show_all),
+                "",
+                *self._legend(),
+                "",
+                *self._details(show_all),
+            ]
+        ).rstrip()
 
     def _legend(self) -> tuple[str, ...]:
         return _LEGEND + _ORIENTED_LEGEND * self.map.is_oriented
@@ -118,14 +145,27 @@ class Explanation:
         yield from lines(str(m), subsequent_indent="    ")
         if self.layer is not None:
             yield from lines(f"{self.layer.kind}, {self.layer.sentence()}.")
-        bound = [f"{n} nodes" + f" of sort {sort}" * (sort != "node") for sort, n in m.enough_nodes.items() if n > 1]
+        bound = [
+            f"{n} nodes" + f" of sort {sort}" * (sort != "node")
+            for sort, n in m.enough_nodes.items()
+            if n > 1
+        ]
         many = f", for {' and '.join(bound)} or more" if bound and not m.is_open else ""
         opened = f", at most {m.max_overlap} matched in open faces" if m.is_open else ""
-        yield from lines(f"{_count(m.dimension, 'operation')} and {_count(m.num_biases, 'bias')}{many}{opened}.")
+        yield from lines(
+            f"{_count(m.dimension, 'operation')} and {_count(m.num_biases, 'bias')}{many}{opened}."
+        )
         yield from lines(self._paper())
         if self.nodes:
-            at = [", ".join(f"{sort}={n}" for sort, n in x.items()) if isinstance(x, Mapping) else f"{x} nodes" for x in self.nodes]
-            found = (f"{m.dimension_at(x):,} at {name}" for x, name in zip(self.nodes, at, strict=True))
+            at = [
+                ", ".join(f"{sort}={n}" for sort, n in x.items())
+                if isinstance(x, Mapping)
+                else f"{x} nodes"
+                for x in self.nodes
+            ]
+            found = (
+                f"{m.dimension_at(x):,} at {name}" for x, name in zip(self.nodes, at, strict=True)
+            )
             yield from lines(f"Exact dimension: {'; '.join(found)}.")
 
     @cached_property
@@ -159,7 +199,10 @@ class Explanation:
     def _table(self, show_all: bool) -> Iterator[str]:
         pairs = self._pairs(show_all)
         sides = self.map.inputs, self.map.outputs
-        rows = [(self._label(b.source, sides[0]), self._label(b.target, sides[1]), self._num_kept(b)) for b in pairs]
+        rows = [
+            (self._label(b.source, sides[0]), self._label(b.target, sides[1]), self._num_kept(b))
+            for b in pairs
+        ]
         wide = max([len(r[0]) for r in rows if len(r[0]) <= _MAX_LABEL] + [4])
         wide_too = max([len(r[1]) for r in rows if len(r[1]) <= _MAX_LABEL] + [2])
         yield f"{'from':{wide}}  {'to':{wide_too}}  operations"
@@ -181,8 +224,15 @@ class Explanation:
     def _operations(self, pair: OrbitPair, limit: int) -> Iterator[tuple[int, Operation]]:
         """The first operations of a pair, with their numbers; of a layer those that it has."""
         classes = pair.source.orbit.classes, pair.target.orbit.classes
-        listed = (Operation(pair.source, pair.target, matrix) for matrix in overlaps(*classes, self.map.max_overlap))
-        kept = ((n, o) for n, o in enumerate(listed, pair.start) if self.layer is None or o in self.layer.kept)
+        listed = (
+            Operation(pair.source, pair.target, matrix)
+            for matrix in overlaps(*classes, self.map.max_overlap)
+        )
+        kept = (
+            (n, o)
+            for n, o in enumerate(listed, pair.start)
+            if self.layer is None or o in self.layer.kept
+        )
         return islice(kept, limit)
 
     def _num_kept(self, pair: OrbitPair) -> int:
@@ -197,7 +247,9 @@ class Explanation:
     @staticmethod
     def _cut(shown: int, total: int, what: str, limit: int) -> Iterator[str]:
         if shown < total:
-            remedy = "--all or text(show_all=True) shows them" if total <= limit else "too many to list"
+            remedy = (
+                "--all or text(show_all=True) shows them" if total <= limit else "too many to list"
+            )
             yield f"... and {_count(total - shown, what + ' more')} ({remedy})."
 
     def _details(self, show_all: bool) -> Iterator[str]:
@@ -226,7 +278,13 @@ class Explanation:
             "dimension": m.dimension,
             "num_biases": m.num_biases,
             "enough_nodes": None if m.is_open else dict(m.enough_nodes),
-            "dimension_at": [{"num_nodes": dict(n) if isinstance(n, Mapping) else n, "dimension": m.dimension_at(n)} for n in self.nodes],
+            "dimension_at": [
+                {
+                    "num_nodes": dict(n) if isinstance(n, Mapping) else n,
+                    "dimension": m.dimension_at(n),
+                }
+                for n in self.nodes
+            ],
             "paper": self._paper_data(),
             **({} if self.layer is None else {"layer": self.layer.data()}),
             "blocks": [self._pair_data(b, min(b.count, limit - b.start)) for b in listed],
@@ -238,17 +296,38 @@ class Explanation:
         if paper is None:
             return None
         exact = {"tau_is_exact": paper.tau_is_exact, "tau_symm_is_exact": paper.tau_symm_is_exact}
-        return {"tau": paper.tau, "tau_symm": paper.tau_symm, **exact, "reasons": list(paper.reasons)}
+        return {
+            "tau": paper.tau,
+            "tau_symm": paper.tau_symm,
+            **exact,
+            "reasons": list(paper.reasons),
+        }
 
     def _pair_data(self, pair: OrbitPair, count: int) -> dict[str, Any]:
-        readings = ((number, operation, read(operation)) for number, operation in self._operations(pair, count))
+        readings = (
+            (number, operation, read(operation))
+            for number, operation in self._operations(pair, count)
+        )
         return {
             "pair": self._pair(pair),
-            "source": {"tensor": pair.source.tensor, "orbit": pair.source.number, "text": str(pair.source.orbit)},
-            "target": {"tensor": pair.target.tensor, "orbit": pair.target.number, "text": str(pair.target.orbit)},
+            "source": {
+                "tensor": pair.source.tensor,
+                "orbit": pair.source.number,
+                "text": str(pair.source.orbit),
+            },
+            "target": {
+                "tensor": pair.target.tensor,
+                "orbit": pair.target.number,
+                "text": str(pair.target.orbit),
+            },
             "count": pair.count,
             "operations": [
-                {"number": number, "overlap": operation.overlap, "formula": reading.formula, "words": reading.words}
+                {
+                    "number": number,
+                    "overlap": operation.overlap,
+                    "formula": reading.formula,
+                    "words": reading.words,
+                }
                 for number, operation, reading in readings
             ],
         }
@@ -262,9 +341,14 @@ class Explanation:
                 f"<tr><td>{o['number']}</td><td><code>{escape(o['formula'])}</code></td><td>{escape(o['words'])}</td></tr>"
                 for o in pair["operations"]
             )
-            rows.append(f"<tr><th colspan=3 style='text-align:left'>{escape(pair['pair'])}: {pair['count']}</th></tr>{lines}")
+            rows.append(
+                f"<tr><th colspan=3 style='text-align:left'>{escape(pair['pair'])}: {pair['count']}</th></tr>{lines}"
+            )
         shown = sum(len(b["operations"]) for b in data["blocks"])
-        rest = "".join(f"<p>{escape(line)}</p>" for line in self._cut(shown, self._num_operations, "operation", MAX_LISTED))
+        rest = "".join(
+            f"<p>{escape(line)}</p>"
+            for line in self._cut(shown, self._num_operations, "operation", MAX_LISTED)
+        )
         legend = escape(" ".join(self._legend()))
         return f"<div><p>{head}</p><p>{legend}</p><table>{''.join(rows)}</table>{rest}</div>"
 
@@ -280,12 +364,22 @@ def _operation_lines(number: int, reading: Reading) -> Iterator[str]:
 
 
 def _pattern_data(pattern: Pattern) -> dict[str, Any]:
-    data: dict[str, Any] = {"pattern": str(pattern.unnamed()), "name": pattern.name, "num_orbits": num_orbits(pattern)}
+    data: dict[str, Any] = {
+        "pattern": str(pattern.unnamed()),
+        "name": pattern.name,
+        "num_orbits": num_orbits(pattern),
+    }
     if data["num_orbits"] <= MAX_PAIRS:
         data["orbits"] = None
         with suppress(TooLargeError):
             data["orbits"] = [
-                {"text": str(o), "size": o.size, "symmetry": o.symmetry, "classes": [asdict(c) for c in o.classes]} for o in pattern.orbits
+                {
+                    "text": str(o),
+                    "size": o.size,
+                    "symmetry": o.symmetry,
+                    "classes": [asdict(c) for c in o.classes],
+                }
+                for o in pattern.orbits
             ]
     return data
 

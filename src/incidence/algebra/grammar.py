@@ -70,9 +70,18 @@ KINDS = {
     for kind in (
         NODE,
         Kind("(", ")", is_ordered=True, is_distinct=True, title="a directed face"),
-        Kind("{", "}", is_ordered=False, is_distinct=True, title="an undirected face", may_be_open=True),
+        Kind(
+            "{",
+            "}",
+            is_ordered=False,
+            is_distinct=True,
+            title="an undirected face",
+            may_be_open=True,
+        ),
         Kind("[", "]", is_ordered=False, is_distinct=False, title="a symmetric face"),
-        Kind("<", ">", is_ordered=False, is_distinct=True, title="an oriented face", is_oriented=True),
+        Kind(
+            "<", ">", is_ordered=False, is_distinct=True, title="an oriented face", is_oriented=True
+        ),
     )
 }
 _CLOSING = {kind.closing: kind for kind in KINDS.values() if kind.closing}
@@ -119,7 +128,9 @@ class _Token(NamedTuple):
 
 
 _TOKEN = re.compile(rf"\s+|->|\.\.\.|[A-Za-z_][A-Za-z0-9_]*|[{_OPENED}{_CLOSED}:=,]")
-_COMMA_INSIDE = re.compile(rf"[{_OPENED}][^{_OPENED}{_CLOSED},]*(,)[^{_OPENED}{_CLOSED}]*[{_CLOSED}](?<!->)")  # the first of a face
+_COMMA_INSIDE = re.compile(
+    rf"[{_OPENED}][^{_OPENED}{_CLOSED},]*(,)[^{_OPENED}{_CLOSED}]*[{_CLOSED}](?<!->)"
+)  # the first of a face
 _LONE_CLOSING = re.compile(r"<[^<>]*>|(>)")
 _LETTER = re.compile(r"[A-Za-z][0-9]*")
 _WORD = re.compile(r"[A-Za-z_]")
@@ -148,7 +159,9 @@ _MISPLACED = {
 }
 
 
-def parse(text: str, *, is_map: bool, may_repeat: bool = False) -> tuple[tuple[TensorSyntax, ...], ...]:
+def parse(
+    text: str, *, is_map: bool, may_repeat: bool = False
+) -> tuple[tuple[TensorSyntax, ...], ...]:
     """Parses a pattern (one side with one tensor) or a map (two sides); names of one side differ, unless they `may_repeat`.
 
     Raises:
@@ -164,9 +177,13 @@ class _Parser:
     def __init__(self, text: str, may_repeat: bool) -> None:
         self.text, self.may_repeat = text, may_repeat
         if len(text) > MAX_TEXT:
-            self.fail(MAX_TEXT, f"the text has {len(text):,} characters", f"at most {MAX_TEXT:,} are read")
+            self.fail(
+                MAX_TEXT, f"the text has {len(text):,} characters", f"at most {MAX_TEXT:,} are read"
+            )
         self.tokens = list(self.scan())
-        self.sorts: dict[str, str | None] = {}  # of every letter as first written, None without; one sort throughout a map
+        self.sorts: dict[
+            str, str | None
+        ] = {}  # of every letter as first written, None without; one sort throughout a map
 
     def fail(self, position: int, problem: str, hint: str = "") -> NoReturn:
         raise PatternError(self.text, position, problem, hint)
@@ -200,32 +217,62 @@ class _Parser:
     def parse(self, is_map: bool) -> tuple[tuple[TensorSyntax, ...], ...]:
         comma = _COMMA_INSIDE.search(self.text)
         if comma:
-            self.fail(comma.start(1), "a comma inside brackets", "letters are separated by spaces: `{i j}`")
+            self.fail(
+                comma.start(1),
+                "a comma inside brackets",
+                "letters are separated by spaces: `{i j}`",
+            )
         sides = _split(self.tokens, "->")
         arrows = [t for t in self.tokens if t.text == "->"]
         if is_map and not arrows:
-            lone = next((match.start(1) for match in _LONE_CLOSING.finditer(self.text) if match[1]), None)
+            lone = next(
+                (match.start(1) for match in _LONE_CLOSING.finditer(self.text) if match[1]), None
+            )
             if lone is not None:
                 self.fail(lone, "this `>` closes nothing", "the arrow is `->`, in one piece")
-            self.fail(len(self.text), "a map needs an arrow", "write `tensors -> tensors`, for example `i j -> i j`")
+            self.fail(
+                len(self.text),
+                "a map needs an arrow",
+                "write `tensors -> tensors`, for example `i j -> i j`",
+            )
         if is_map and len(arrows) > 1:
-            self.fail(arrows[1].start, "a second `->`", "a map has one arrow; compose two maps with `compose`")
+            self.fail(
+                arrows[1].start,
+                "a second `->`",
+                "a map has one arrow; compose two maps with `compose`",
+            )
         if not is_map and arrows:
-            self.fail(arrows[0].start, "a pattern has no arrow", "for a map use EquivariantMap, or nn.Linear for a layer")
+            self.fail(
+                arrows[0].start,
+                "a pattern has no arrow",
+                "for a map use EquivariantMap, or nn.Linear for a layer",
+            )
         return tuple(self.side(tokens, is_map) for tokens in sides)
 
     def side(self, tokens: list[_Token], is_map: bool) -> tuple[TensorSyntax, ...]:
         commas = [t for t in tokens if t.text == ","]
         if commas and not is_map:
-            self.fail(commas[0].start, "a pattern is one tensor", "a comma separates the tensors of a map")
+            self.fail(
+                commas[0].start, "a pattern is one tensor", "a comma separates the tensors of a map"
+            )
         if len(commas) >= MAX_TENSORS:
-            self.fail(commas[MAX_TENSORS - 1].start, "too many tensors", f"a side has at most {MAX_TENSORS}")
+            self.fail(
+                commas[MAX_TENSORS - 1].start,
+                "too many tensors",
+                f"a side has at most {MAX_TENSORS}",
+            )
         side: list[TensorSyntax] = []
         for chunk in _split(tokens, ","):
             tensor = self.tensor(chunk)
-            if tensor.name is not None and not self.may_repeat and any(tensor.name == other.name for other in side):
+            if (
+                tensor.name is not None
+                and not self.may_repeat
+                and any(tensor.name == other.name for other in side)
+            ):
                 hint = "a name means one tensor: use another one"
-                self.fail(chunk[0].start, f"the name `{tensor.name}` is used twice on this side", hint)
+                self.fail(
+                    chunk[0].start, f"the name `{tensor.name}` is used twice on this side", hint
+                )
             side.append(tensor)
         return tuple(side)
 
@@ -240,12 +287,20 @@ class _Parser:
             faces.append(self.face(rest))
         letters = {letter for face in faces for letter in face.letters}
         if len(letters) > MAX_LETTERS:
-            self.fail(tokens[0].start, f"{len(letters)} letters in one pattern", f"at most {MAX_LETTERS} are read")
+            self.fail(
+                tokens[0].start,
+                f"{len(letters)} letters in one pattern",
+                f"at most {MAX_LETTERS} are read",
+            )
         return TensorSyntax(name, tuple(faces))
 
     def name(self, token: _Token) -> str:
         if not _WORD.match(token.text):
-            self.fail(token.start, f"`{token.text}` is not a name", "write `name=pattern`, for example `bond={i j}`")
+            self.fail(
+                token.start,
+                f"`{token.text}` is not a name",
+                "write `name=pattern`, for example `bond={i j}`",
+            )
         if is_letter(token.text):
             hint = f"`{token.text}` is a letter, and names must differ from letters: `{token.text}_name={{i j}}`"
             self.fail(token.start, f"`{token.text}` cannot be a name", hint)
@@ -266,7 +321,9 @@ class _Parser:
         is_open = False
         while True:
             if not rest:
-                self.fail(first.start, f"this `{first.text}` is never closed", f"add `{kind.closing}`")
+                self.fail(
+                    first.start, f"this `{first.text}` is never closed", f"add `{kind.closing}`"
+                )
             token = rest.popleft()
             if token.text == kind.closing:
                 break
@@ -291,19 +348,41 @@ class _Parser:
                 hint = "there is no oriented face with repeats, as its tensors would be 0 there: write `<i j>`, or `[i j]` without signs"
             self.fail(token.start, "brackets inside brackets", hint)
         if token.text in _CLOSING:
-            self.fail(token.start, f"`{token.text}` does not close the `{first.text}`", f"close it with `{kind.closing}`")
+            self.fail(
+                token.start,
+                f"`{token.text}` does not close the `{first.text}`",
+                f"close it with `{kind.closing}`",
+            )
         if is_open:
-            self.fail(token.start, f"`{token.text}` after `...`", "`...` stands last in its face: `{i j ...}`")
+            self.fail(
+                token.start,
+                f"`{token.text}` after `...`",
+                "`...` stands last in its face: `{i j ...}`",
+            )
 
     def refuse_open(self, kind: Kind, token: _Token, letters: list[Letter]) -> None:
         if not kind.may_be_open:
-            sizes = ": write a tensor for each size, `i, <i j>, <i j k>`" if kind.is_oriented else ""
-            self.fail(token.start, f"`...` in {kind.title}", f"only `{{ }}` takes `...`; {kind.title} has a fixed size{sizes}")
+            sizes = (
+                ": write a tensor for each size, `i, <i j>, <i j k>`" if kind.is_oriented else ""
+            )
+            self.fail(
+                token.start,
+                f"`...` in {kind.title}",
+                f"only `{{ }}` takes `...`; {kind.title} has a fixed size{sizes}",
+            )
         if not letters:
-            self.fail(token.start, "`...` without a letter", "an open face starts with a letter: `{i ...}`")
+            self.fail(
+                token.start,
+                "`...` without a letter",
+                "an open face starts with a letter: `{i ...}`",
+            )
         sorts = sorted({letter.sort for letter in letters})
         if len(sorts) > 1:
-            self.fail(token.start, f"an open face with {len(sorts)} sorts: {', '.join(sorts)}", "use one open face for each sort")
+            self.fail(
+                token.start,
+                f"an open face with {len(sorts)} sorts: {', '.join(sorts)}",
+                "use one open face for each sort",
+            )
 
     def letter(self, token: _Token, rest: deque[_Token]) -> Letter:
         text, start = token
@@ -318,9 +397,15 @@ class _Parser:
         if (known or DEFAULT_SORT) != (sort or DEFAULT_SORT):
             if known and sort:
                 problem = f"`{text}` has the sort `{known}` elsewhere and `{sort}` here"
-                self.fail(start, problem, "a letter has one sort throughout a map: use another letter")
+                self.fail(
+                    start, problem, "a letter has one sort throughout a map: use another letter"
+                )
             problem = f"`{text}` is written with the sort `{known or sort}` in one place and without in another"
-            self.fail(start, problem, f"write `{text}:{known or sort}` in every place, or use another letter")
+            self.fail(
+                start,
+                problem,
+                f"write `{text}:{known or sort}` in every place, or use another letter",
+            )
         return Letter(text, sort or DEFAULT_SORT)
 
     def sort(self, rest: deque[_Token]) -> str:
@@ -347,4 +432,7 @@ def write_letter(letter: Letter) -> str:
 
 def write_faces(faces: Iterable[tuple[Kind, Iterable[str], bool]]) -> str:
     """Faces as text, from their kinds and the words inside."""
-    return " ".join(kind.opening + " ".join([*words, "..."] if is_open else words) + kind.closing for kind, words, is_open in faces)
+    return " ".join(
+        kind.opening + " ".join([*words, "..."] if is_open else words) + kind.closing
+        for kind, words, is_open in faces
+    )

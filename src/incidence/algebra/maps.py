@@ -17,13 +17,31 @@ from typing import NamedTuple, overload
 from incidence.algebra.compose import Product
 from incidence.algebra.grammar import parse
 from incidence.algebra.orbit import Orbit, profiles
-from incidence.algebra.overlap import MAX_LISTED, Matrix, bounded, count_by_sort, num_at, num_overlaps, num_within, overlap_at, overlaps
+from incidence.algebra.overlap import (
+    MAX_LISTED,
+    Matrix,
+    bounded,
+    count_by_sort,
+    num_at,
+    num_overlaps,
+    num_within,
+    overlap_at,
+    overlaps,
+)
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.reading import read
 from incidence.errors import IncidenceError, PatternError, TooLargeError
 from incidence.notebook import html_of
 
-__all__ = ["MAX_PAIRS", "EquivariantMap", "Operation", "Operations", "OrbitPair", "TensorOrbit", "as_map"]
+__all__ = [
+    "MAX_PAIRS",
+    "EquivariantMap",
+    "Operation",
+    "Operations",
+    "OrbitPair",
+    "TensorOrbit",
+    "as_map",
+]
 
 _STRIDE = 10_000  # matrices that are passed over rather than counted
 MAX_PAIRS = 100_000
@@ -99,8 +117,14 @@ class EquivariantMap:
     """
 
     def __init__(self, text: str, max_overlap: int = 1) -> None:
-        if isinstance(max_overlap, bool) or not isinstance(max_overlap, int) or not 0 <= max_overlap <= 64:
-            raise IncidenceError(f"max_overlap is a number of matched nodes, 0 to 64; got {max_overlap!r}.")
+        if (
+            isinstance(max_overlap, bool)
+            or not isinstance(max_overlap, int)
+            or not 0 <= max_overlap <= 64
+        ):
+            raise IncidenceError(
+                f"max_overlap is a number of matched nodes, 0 to 64; got {max_overlap!r}."
+            )
         inputs, outputs = (tuple(map(Pattern, side)) for side in parse(text, is_map=True))
         self.__dict__.update(text=text, inputs=inputs, outputs=outputs, max_overlap=max_overlap)
         named = {pattern.name: pattern for pattern in inputs if pattern.name}
@@ -110,21 +134,37 @@ class EquivariantMap:
                 place = re.search(rf"\b{pattern.name}\s*=", text[text.index("->") :])
                 position = text.index("->") + (place.start() if place else 0)
                 problem = f"the name `{pattern.name}` means `{other.unnamed()}` left of the arrow"
-                raise PatternError(text, position, problem, "a name means one support throughout a map")
+                raise PatternError(
+                    text, position, problem, "a name means one support throughout a map"
+                )
 
     @classmethod
-    def between(cls, inputs: Iterable[Pattern], outputs: Iterable[Pattern], max_overlap: int = 1) -> EquivariantMap:
+    def between(
+        cls, inputs: Iterable[Pattern], outputs: Iterable[Pattern], max_overlap: int = 1
+    ) -> EquivariantMap:
         """The map between given patterns; letters that would clash are renamed. Names are kept as they are."""
         sorts: dict[str, str] = {}
         sides: tuple[list[Pattern], list[Pattern]] = [], []
         for side, patterns in zip(sides, (inputs, outputs), strict=True):
             for pattern in patterns:
                 taken = {*sorts, *pattern.letters}
-                fresh = (f"{c}{n}" for n in range(1, 1000) for c in "ijklmn" if f"{c}{n}" not in taken)
-                side.append(pattern.rename({x: next(fresh) for x, sort in pattern.sorts.items() if sorts.get(x, sort) != sort}))
+                fresh = (
+                    f"{c}{n}" for n in range(1, 1000) for c in "ijklmn" if f"{c}{n}" not in taken
+                )
+                side.append(
+                    pattern.rename(
+                        {
+                            x: next(fresh)
+                            for x, sort in pattern.sorts.items()
+                            if sorts.get(x, sort) != sort
+                        }
+                    )
+                )
                 sorts.update(side[-1].sorts)
         self = cls.__new__(cls)
-        self.__dict__.update(inputs=tuple(sides[0]), outputs=tuple(sides[1]), max_overlap=max_overlap)
+        self.__dict__.update(
+            inputs=tuple(sides[0]), outputs=tuple(sides[1]), max_overlap=max_overlap
+        )
         self.__dict__["text"] = str(self)
         return self
 
@@ -138,7 +178,9 @@ class EquivariantMap:
     """The greatest number of matched nodes in open classes."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"an EquivariantMap cannot be changed; make a new one instead of setting `{name}`")
+        raise AttributeError(
+            f"an EquivariantMap cannot be changed; make a new one instead of setting `{name}`"
+        )
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"an EquivariantMap cannot be changed; `{name}` stays")
@@ -146,7 +188,11 @@ class EquivariantMap:
     @cached_property
     def sorts(self) -> tuple[str, ...]:
         """The sorts of the nodes, in order of appearance."""
-        return tuple(dict.fromkeys(s for pattern in self.inputs + self.outputs for s in pattern.sorts.values()))
+        return tuple(
+            dict.fromkeys(
+                s for pattern in self.inputs + self.outputs for s in pattern.sorts.values()
+            )
+        )
 
     @property
     def is_open(self) -> bool:
@@ -163,7 +209,10 @@ class EquivariantMap:
         """The number of independent operations for many nodes; counted, not listed."""
         with bounded():
             k = self.max_overlap
-            return sum(n * num_within(count_by_sort(p, q, k).values(), k) for (p, q), n in self._pattern_pairs())
+            return sum(
+                n * num_within(count_by_sort(p, q, k).values(), k)
+                for (p, q), n in self._pattern_pairs()
+            )
 
     def dimension_at(self, num_nodes: int | Mapping[str, int]) -> int:
         """The exact dimension of the space of equivariant maps at given numbers of nodes.
@@ -175,29 +224,44 @@ class EquivariantMap:
             IncidenceError: The map has open faces, or a number is missing or negative.
         """
         if self.is_open:
-            raise IncidenceError(f"`{self}` has open faces: their sizes are not bounded, so there is no dimension at N nodes.")
+            raise IncidenceError(
+                f"`{self}` has open faces: their sizes are not bounded, so there is no dimension at N nodes."
+            )
         counts = self._counts(num_nodes)
         with bounded():
-            return sum(n * num_at(count_by_sort(p, q, self.max_overlap), counts) for (p, q), n in self._pattern_pairs())
+            return sum(
+                n * num_at(count_by_sort(p, q, self.max_overlap), counts)
+                for (p, q), n in self._pattern_pairs()
+            )
 
     def _pattern_pairs(self) -> Iterable[tuple[tuple[Pattern, Pattern], int]]:
         """The pairs of an input and an output pattern, names aside, and how often each occurs."""
-        return Counter((p.unnamed(), q.unnamed()) for p in self.inputs for q in self.outputs).items()
+        return Counter(
+            (p.unnamed(), q.unnamed()) for p in self.inputs for q in self.outputs
+        ).items()
 
     def _counts(self, num_nodes: int | Mapping[str, int]) -> dict[str, int]:
         if isinstance(num_nodes, int):
             num_nodes = dict.fromkeys(self.sorts, num_nodes)
         if not isinstance(num_nodes, Mapping):
-            raise IncidenceError(f"num_nodes is an integer, or a mapping from sort to integer; got {num_nodes!r}.")
+            raise IncidenceError(
+                f"num_nodes is an integer, or a mapping from sort to integer; got {num_nodes!r}."
+            )
         missing = [sort for sort in self.sorts if sort not in num_nodes]
         if missing:
-            raise IncidenceError(f"no number of nodes for the sort `{missing[0]}` of `{self}`: give one number for each sort.")
+            raise IncidenceError(
+                f"no number of nodes for the sort `{missing[0]}` of `{self}`: give one number for each sort."
+            )
         unknown = [sort for sort in num_nodes if sort not in self.sorts]
         if unknown:
-            raise IncidenceError(f"`{self}` has no sort {unknown[0]!r}; its sorts are: {', '.join(self.sorts) or 'none'}.")
+            raise IncidenceError(
+                f"`{self}` has no sort {unknown[0]!r}; its sorts are: {', '.join(self.sorts) or 'none'}."
+            )
         for sort, n in num_nodes.items():
             if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-                raise IncidenceError(f"the number of nodes of sort `{sort}` must be an integer of at least 0; got {n!r}.")
+                raise IncidenceError(
+                    f"the number of nodes of sort `{sort}` must be an integer of at least 0; got {n!r}."
+                )
         return {sort: num_nodes[sort] for sort in self.sorts}
 
     @cached_property
@@ -208,7 +272,12 @@ class EquivariantMap:
             for (p, q), _ in self._pattern_pairs():
                 needs = count_by_sort(p, q, self.max_overlap)
                 if all(needs.values()):
-                    enough.update({sort: max(enough[sort], *(n for n, _ in counts)) for sort, counts in needs.items()})
+                    enough.update(
+                        {
+                            sort: max(enough[sort], *(n for n, _ in counts))
+                            for sort, counts in needs.items()
+                        }
+                    )
         return MappingProxyType(enough)
 
     @cached_property
@@ -224,7 +293,9 @@ class EquivariantMap:
             TooLargeError: There are too many pairs to list.
         """
         if self.num_pairs > MAX_PAIRS:
-            raise TooLargeError(f"`{self}` has {self.num_pairs:,} pairs of orbits, more than the {MAX_PAIRS:,} that are listed.")
+            raise TooLargeError(
+                f"`{self}` has {self.num_pairs:,} pairs of orbits, more than the {MAX_PAIRS:,} that are listed."
+            )
         return tuple(self.iter_pairs())
 
     @cached_property
@@ -240,7 +311,9 @@ class EquivariantMap:
                 for a, source in enumerate(p.orbits):
                     for b, target in enumerate(q.orbits):
                         count = num_overlaps(source.classes, target.classes, self.max_overlap)
-                        yield OrbitPair(TensorOrbit(s, a, source), TensorOrbit(t, b, target), start, count)
+                        yield OrbitPair(
+                            TensorOrbit(s, a, source), TensorOrbit(t, b, target), start, count
+                        )
                         start += count
 
     @property
@@ -257,14 +330,18 @@ class EquivariantMap:
         return Product(self, as_map(then))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (self._key == other._key if isinstance(other, EquivariantMap) else NotImplemented)
+        return self is other or (
+            self._key == other._key if isinstance(other, EquivariantMap) else NotImplemented
+        )
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        return hash(self._key)  # maps and patterns are keys of many tables: hashing their parts each time would show in small layers
+        return hash(
+            self._key
+        )  # maps and patterns are keys of many tables: hashing their parts each time would show in small layers
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
@@ -294,7 +371,10 @@ def as_map(value: EquivariantMap | str) -> EquivariantMap:
 def num_orbits(pattern: Pattern, with_bias: bool = False) -> int:
     """The number of orbits of a pattern, or of those that have a bias, counted without listing: a product over the sorts."""
     by_sort = (profiles(pattern.restrict(sort)).items() for sort in set(pattern.sorts.values()))
-    return prod(sum(n for profile, n in counts if not (with_bias and any(c.is_odd for c in profile))) for counts in by_sort)
+    return prod(
+        sum(n for profile, n in counts if not (with_bias and any(c.is_odd for c in profile)))
+        for counts in by_sort
+    )
 
 
 class Operations(Sequence[Operation]):
@@ -305,7 +385,9 @@ class Operations(Sequence[Operation]):
 
     def __len__(self) -> int:
         if self._map.dimension > sys.maxsize:
-            raise TooLargeError(f"`{self._map}` has {self._map.dimension:,} operations, more than len() can say. Use `.dimension`.")
+            raise TooLargeError(
+                f"`{self._map}` has {self._map.dimension:,} operations, more than len() can say. Use `.dimension`."
+            )
         return self._map.dimension
 
     def __bool__(self) -> bool:
@@ -314,7 +396,9 @@ class Operations(Sequence[Operation]):
     def __iter__(self) -> Iterator[Operation]:
         if self._map.dimension > MAX_LISTED:
             count = f"`{self._map}` has {self._map.dimension:,} operations, more than the {MAX_LISTED:,} that are listed"
-            raise TooLargeError(f"{count}. Take a slice, such as `.operations[:100]`, or count them with `.dimension`.")
+            raise TooLargeError(
+                f"{count}. Take a slice, such as `.operations[:100]`, or count them with `.dimension`."
+            )
         return self._between(0, self._map.dimension)
 
     def _between(self, start: int, stop: int) -> Iterator[Operation]:
@@ -325,9 +409,14 @@ class Operations(Sequence[Operation]):
             first, last = max(start, pair.start), min(stop, pair.start + pair.count)
             classes = pair.source.orbit.classes, pair.target.orbit.classes
             if last - first > 1 and first - pair.start <= _STRIDE:
-                listed: Iterable[Matrix] = islice(overlaps(*classes, self._map.max_overlap), first - pair.start, last - pair.start)
+                listed: Iterable[Matrix] = islice(
+                    overlaps(*classes, self._map.max_overlap), first - pair.start, last - pair.start
+                )
             else:
-                listed = (overlap_at(*classes, self._map.max_overlap, k - pair.start) for k in range(first, last))
+                listed = (
+                    overlap_at(*classes, self._map.max_overlap, k - pair.start)
+                    for k in range(first, last)
+                )
             for matrix in listed:
                 yield Operation(pair.source, pair.target, matrix)
 
@@ -340,7 +429,9 @@ class Operations(Sequence[Operation]):
             start, stop, step = item.indices(self._map.dimension)
             count = max(0, -((start - stop) // step))
             if count > MAX_LISTED:
-                raise TooLargeError(f"a slice of {count:,} operations: at most {MAX_LISTED:,} are listed.")
+                raise TooLargeError(
+                    f"a slice of {count:,} operations: at most {MAX_LISTED:,} are listed."
+                )
             if step == 1:
                 return list(self._between(start, stop))
             return [self[start + i * step] for i in range(count)]

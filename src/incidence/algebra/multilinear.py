@@ -64,7 +64,10 @@ class MultilinearMap:
         """All tensors side by side, in fresh letters."""
         faces: list[Face] = []
         for number, pattern in enumerate((*self.operands, self.output)):
-            names = {name: f"{chr(ord('a') + number % 26)}{number // 26 * 100 + k}" for k, name in enumerate(pattern.letters)}
+            names = {
+                name: f"{chr(ord('a') + number % 26)}{number // 26 * 100 + k}"
+                for k, name in enumerate(pattern.letters)
+            }
             faces += pattern.rename(names).faces
         return Pattern(TensorSyntax(None, tuple(faces)))
 
@@ -76,7 +79,9 @@ class MultilinearMap:
     @cached_property
     def _by_size(self) -> dict[str, Counter[int]]:
         """For every sort, how many ways there are to have so many nodes of it."""
-        counts: dict[str, Counter[int]] = {sort: Counter() for sort in sorted(set(self._joint.sorts.values()))}
+        counts: dict[str, Counter[int]] = {
+            sort: Counter() for sort in sorted(set(self._joint.sorts.values()))
+        }
         for sort, ways in counts.items():
             for profile, number in profiles(self._joint.restrict(sort)).items():
                 if not any(c.is_odd for c in profile):
@@ -85,11 +90,20 @@ class MultilinearMap:
 
     def dimension_at(self, num_nodes: int | Mapping[str, int]) -> int:
         """The number of independent products at that many nodes (of every sort, or for each sort)."""
-        counts = dict.fromkeys(self._by_size, num_nodes) if isinstance(num_nodes, int) else dict(num_nodes)
+        counts = (
+            dict.fromkeys(self._by_size, num_nodes)
+            if isinstance(num_nodes, int)
+            else dict(num_nodes)
+        )
         if set(counts) != set(self._by_size):
             known = ", ".join(self._by_size) or "none"
-            raise IncidenceError(f"give a number of nodes for each sort of `{self}`, which are: {known}; got {counts}.")
-        return prod(sum(ways for size, ways in sizes.items() if size <= counts[sort]) for sort, sizes in self._by_size.items())
+            raise IncidenceError(
+                f"give a number of nodes for each sort of `{self}`, which are: {known}; got {counts}."
+            )
+        return prod(
+            sum(ways for size, ways in sizes.items() if size <= counts[sort])
+            for sort, sizes in self._by_size.items()
+        )
 
     @property
     def enough_nodes(self) -> Mapping[str, int]:
@@ -120,15 +134,27 @@ class MultilinearMap:
         names: dict[int, str] = {}  # of nodes, as they are met
         words: list[str] = []
         for d, (kind, _) in enumerate(orbit.kinds):
-            inside = [(position, v) for v, c in enumerate(nodes) for face, position in c.faces if face == d]
-            met = [v for _, v in sorted(inside, key=lambda member: (member[0], [*names, member[1]].index(member[1]), member[1]))]
+            inside = [
+                (position, v)
+                for v, c in enumerate(nodes)
+                for face, position in c.faces
+                if face == d
+            ]
+            met = [
+                v
+                for _, v in sorted(
+                    inside,
+                    key=lambda member: (member[0], [*names, member[1]].index(member[1]), member[1]),
+                )
+            ]
             for v in met:
                 names.setdefault(v, _letter(len(names)))
             letters = (write_letter(Letter(names[v], nodes[v].sort)) for v in met)
             words.append(kind.opening + " ".join(letters) + kind.closing)
         faces = iter(words)
         *operands, output = (
-            (f"{pattern.name}=" if pattern.name else "") + " ".join(next(faces) for _ in pattern.faces)
+            (f"{pattern.name}=" if pattern.name else "")
+            + " ".join(next(faces) for _ in pattern.faces)
             for pattern in (*self.operands, self.output)
         )
         return ProductText(f"{', '.join(operands)} -> {output}")
@@ -144,7 +170,11 @@ class MultilinearMap:
         return sum(map(needs_join, self.products))
 
     def __eq__(self, other: object) -> bool:
-        return (self.operands, self.output) == (other.operands, other.output) if isinstance(other, MultilinearMap) else NotImplemented
+        return (
+            (self.operands, self.output) == (other.operands, other.output)
+            if isinstance(other, MultilinearMap)
+            else NotImplemented
+        )
 
     def __hash__(self) -> int:
         return hash((self.operands, self.output))
@@ -166,7 +196,9 @@ def is_entrywise(product: ProductText) -> bool:
         >>> is_entrywise(ProductText("i j, i -> i")), is_entrywise(ProductText("i j, j -> i"))
         (True, False)
     """
-    return all(sum(name in pattern.sorts for pattern in product.operands) < 2 for name in product.summed)
+    return all(
+        sum(name in pattern.sorts for pattern in product.operands) < 2 for name in product.summed
+    )
 
 
 _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
@@ -179,7 +211,9 @@ def _letter(number: int) -> str:
 def _parsed(text: str) -> tuple[tuple[Pattern, ...], Pattern]:
     """The operands and the output of a text, in which `*` or commas separate the operands."""
     if not isinstance(text, str):
-        raise PatternError("", 0, f"a multilinear map is written as text, not as {type(text).__name__}")
+        raise PatternError(
+            "", 0, f"a multilinear map is written as text, not as {type(text).__name__}"
+        )
     left = text.partition("->")[0]
     if "*" in left and "," in left:
         hint = "a comma makes a collection, of which there are linear maps; a product has `*` between all operands"
@@ -190,7 +224,9 @@ def _parsed(text: str) -> tuple[tuple[Pattern, ...], Pattern]:
         raise PatternError(text, error.position, error.problem, error.hint) from None
     if len(outputs) > 1:
         place = min(text.find(mark, len(left)) % (len(text) + 1) for mark in ",*")
-        raise PatternError(text, place, "a second output", "a multilinear map has one output: take one for each")
+        raise PatternError(
+            text, place, "a second output", "a multilinear map has one output: take one for each"
+        )
     return tuple(map(Pattern, operands)), Pattern(outputs[0])
 
 
@@ -198,7 +234,9 @@ def _assert_writable(pattern: Pattern, text: str) -> None:
     """Refuses faces in which products of Theorem 5 have letters that cannot be written."""
     for face in pattern.faces:
         if face.is_open:
-            raise IncidenceError(f"`{text}` has an open face, whose members are no letters: make it a sort of its own, as in `v e:edge`.")
+            raise IncidenceError(
+                f"`{text}` has an open face, whose members are no letters: make it a sort of its own, as in `v e:edge`."
+            )
         if not face.kind.is_distinct:
             raise IncidenceError(
                 f"`{text}` has a symmetric face, in which a node may stand twice, and a letter may not: write the faces by what they "

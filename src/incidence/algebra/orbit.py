@@ -135,7 +135,10 @@ class Orbit:
     def write(self, node_names: Sequence[Sequence[str]]) -> str:
         """The faces in the given names of nodes, which stand class by class; oriented faces in the orientation of these lists."""
         inside = self.names_by_face(node_names)
-        return write_faces((kind, names, is_open) for (kind, is_open), names in zip(self.kinds, inside, strict=True))
+        return write_faces(
+            (kind, names, is_open)
+            for (kind, is_open), names in zip(self.kinds, inside, strict=True)
+        )
 
     def names_by_face(self, node_names: Sequence[Sequence[str]]) -> list[list[str]]:
         """The names of the nodes of every face, in the order in which they are written."""
@@ -145,12 +148,21 @@ class Orbit:
         rank = {letter[0]: number for number, letter in enumerate(self.letters)}
         for i in self._reading_order():
             for (face, position), name in product(self.classes[i].faces, node_names[i]):
-                words[face].append((position, i if self.kinds[face][0].is_oriented else rank.get(name, len(rank)), name))
+                words[face].append(
+                    (
+                        position,
+                        i if self.kinds[face][0].is_oriented else rank.get(name, len(rank)),
+                        name,
+                    )
+                )
         return [[name for *_, name in sorted(w, key=lambda x: x[:2])] for w in words]
 
     def _reading_order(self) -> list[int]:
         """The classes in the order in which a reader of the faces meets them."""
-        return sorted(range(len(self.classes)), key=lambda i: (*self.classes[i].faces[:1], -len(self.classes[i].faces), i))
+        return sorted(
+            range(len(self.classes)),
+            key=lambda i: (*self.classes[i].faces[:1], -len(self.classes[i].faces), i),
+        )
 
     def __str__(self) -> str:
         return self._text
@@ -174,7 +186,11 @@ class Extent(NamedTuple):
 
     def without(self, nodes: int) -> Extent:
         """The class with some nodes less."""
-        return self if self.size is None else Extent(self.size - nodes, self.is_odd and self.size - nodes > 1)
+        return (
+            self
+            if self.size is None
+            else Extent(self.size - nodes, self.is_odd and self.size - nodes > 1)
+        )
 
 
 Profile = tuple[Extent, ...]  # of the classes of one sort, sorted, open ones last
@@ -188,7 +204,9 @@ def orbits(pattern: Pattern) -> tuple[Orbit, ...]:
     """
     states = _states(pattern, pattern.fixed_letters)
     opened = _open_signatures(pattern)
-    letters = tuple((name, pattern.signatures[name], pattern.sorts[name]) for name in pattern.letters)
+    letters = tuple(
+        (name, pattern.signatures[name], pattern.sorts[name]) for name in pattern.letters
+    )
     found = (Orbit(pattern.kinds, _classes(pattern, state, opened), letters) for state in states)
     return tuple(sorted(found, key=lambda orbit: orbit.order_key))
 
@@ -212,7 +230,9 @@ def profiles(pattern: Pattern) -> Counter[Profile]:
     free = {name for name in pattern.letters if all(alone[d] for d, _ in pattern.signatures[name])}
     letters = tuple(name for name in pattern.fixed_letters if name not in free)
     opened = _open_signatures(pattern)
-    counts = Counter(profile_of(_classes(pattern, state, opened)) for state in _states(pattern, letters))
+    counts = Counter(
+        profile_of(_classes(pattern, state, opened)) for state in _states(pattern, letters)
+    )
     for _ in free:
         step: Counter[Profile] = Counter()
         for profile, ways in counts.items():
@@ -237,7 +257,9 @@ def profile_of(classes: Iterable[Class]) -> Profile:
 
 def sorted_profile(extents: Iterable[Extent]) -> Profile:
     """Extents as a profile."""
-    return tuple(sorted(extents, key=lambda extent: (extent.size is None, extent.size or 0, extent.is_odd)))
+    return tuple(
+        sorted(extents, key=lambda extent: (extent.size is None, extent.size or 0, extent.is_odd))
+    )
 
 
 def _states(pattern: Pattern, letters: tuple[str, ...]) -> dict[State, int]:
@@ -250,12 +272,18 @@ def _states(pattern: Pattern, letters: tuple[str, ...]) -> dict[State, int]:
             (
                 (placed, ways * repeats)
                 for state, ways in states.items()
-                for placed, repeats in _place(state, pattern.signatures[name], pattern.sorts[name], distinct)
+                for placed, repeats in _place(
+                    state, pattern.signatures[name], pattern.sorts[name], distinct
+                )
             ),
         )
     for number, face in enumerate(pattern.faces):
         if face.is_open:
-            joined = ((s, ways) for state, ways in states.items() for s in _join_open(state, number, face.letters[0].sort))
+            joined = (
+                (s, ways)
+                for state, ways in states.items()
+                for s in _join_open(state, number, face.letters[0].sort)
+            )
             states = _merge(pattern, joined)
     return states
 
@@ -268,11 +296,15 @@ def _merge(pattern: Pattern, found: Iterable[tuple[State, int]]) -> dict[State, 
         work += len(state)
         if len(merged) > MAX_ORBITS or work > _MAX_WORK:
             text = f"`{pattern}` has too many orbits to list (more than {len(merged):,} at least)"
-            raise TooLargeError(f"{text}. Use a collection of smaller patterns, or faces in brackets.")
+            raise TooLargeError(
+                f"{text}. Use a collection of smaller patterns, or faces in brackets."
+            )
     return merged
 
 
-def _place(state: State, signature: Signature, sort: str, distinct: list[bool]) -> Iterator[tuple[State, int]]:
+def _place(
+    state: State, signature: Signature, sort: str, distinct: list[bool]
+) -> Iterator[tuple[State, int]]:
     """Puts one more letter on a node of its own, or on each kind of node it may share; with the number of such nodes."""
     yield tuple(sorted((*state, (signature, sort)))), 1
     faces = {d for d, _ in signature if distinct[d]}
@@ -288,10 +320,14 @@ def _join_open(state: State, face: int, sort: str) -> Iterator[State]:
     """Every way in which nodes of fixed faces also belong to an open face: any number of each kind may."""
     groups = [(node, len(list(group))) for node, group in groupby(state)]
     may = [its_sort == sort and all(d != face for d, _ in taken) for (taken, its_sort), _ in groups]
-    for chosen in product(*(range(n + 1) if free else (0,) for (_, n), free in zip(groups, may, strict=True))):
+    for chosen in product(
+        *(range(n + 1) if free else (0,) for (_, n), free in zip(groups, may, strict=True))
+    ):
         nodes: list[tuple[Signature, str]] = []
         for ((taken, its_sort), n), c in zip(groups, chosen, strict=True):
-            nodes += [(taken, its_sort)] * (n - c) + [(tuple(sorted((*taken, (face, -1)))), its_sort)] * c
+            nodes += [(taken, its_sort)] * (n - c) + [
+                (tuple(sorted((*taken, (face, -1)))), its_sort)
+            ] * c
         yield tuple(sorted(nodes))
 
 
@@ -302,7 +338,9 @@ def _open_signatures(pattern: Pattern) -> tuple[tuple[Signature, str], ...]:
         if face.is_open:
             by_sort.setdefault(face.letters[0].sort, []).append(number)
     if any(len(numbers) > 5 for numbers in by_sort.values()):
-        raise TooLargeError(f"`{pattern}` has more than five open faces of one sort: there would be too many classes.")
+        raise TooLargeError(
+            f"`{pattern}` has more than five open faces of one sort: there would be too many classes."
+        )
     return tuple(
         (tuple((number, -1) for i, number in enumerate(numbers) if subset >> i & 1), sort)
         for sort, numbers in by_sort.items()
@@ -310,9 +348,18 @@ def _open_signatures(pattern: Pattern) -> tuple[tuple[Signature, str], ...]:
     )
 
 
-def _classes(pattern: Pattern, state: State, opened: tuple[tuple[Signature, str], ...]) -> tuple[Class, ...]:
-    fixed = [Class(signature, sort, len(list(group)), is_odd(pattern.kinds, signature)) for (signature, sort), group in groupby(state)]
-    return tuple(sorted([*fixed, *(Class(s, sort, None) for s, sort in opened)], key=lambda c: (c.faces, c.sort)))
+def _classes(
+    pattern: Pattern, state: State, opened: tuple[tuple[Signature, str], ...]
+) -> tuple[Class, ...]:
+    fixed = [
+        Class(signature, sort, len(list(group)), is_odd(pattern.kinds, signature))
+        for (signature, sort), group in groupby(state)
+    ]
+    return tuple(
+        sorted(
+            [*fixed, *(Class(s, sort, None) for s, sort in opened)], key=lambda c: (c.faces, c.sort)
+        )
+    )
 
 
 def placement_sign(pattern: Pattern, placed: Sequence[int]) -> int:
@@ -332,9 +379,13 @@ def placements(pattern: Pattern, orbit: Orbit) -> Iterator[tuple[int, ...]]:
         [[(0, 0, 1), (0, 1, 0)], [(0, 1, 2), (0, 2, 1)]]
     """
     if orbit.is_open:
-        raise IncidenceError(f"`{pattern}` has open faces: its letters do not make up the whole entry.")
+        raise IncidenceError(
+            f"`{pattern}` has open faces: its letters do not make up the whole entry."
+        )
     nodes = [c for c in orbit.classes for _ in range(c.size or 0)]
-    stack: list[tuple[tuple[int, ...], tuple[Counter[tuple[int, int]], ...]]] = [((), tuple(Counter(c.faces) for c in nodes))]
+    stack: list[tuple[tuple[int, ...], tuple[Counter[tuple[int, int]], ...]]] = [
+        ((), tuple(Counter(c.faces) for c in nodes))
+    ]
     while stack:
         chosen, left = stack.pop()
         if len(chosen) == len(pattern.letters):
@@ -344,4 +395,6 @@ def placements(pattern: Pattern, orbit: Orbit) -> Iterator[tuple[int, ...]]:
         places = Counter(pattern.signatures[name])
         for node in reversed(range(len(nodes))):
             if nodes[node].sort == pattern.sorts[name] and places <= left[node]:
-                stack.append(((*chosen, node), (*left[:node], left[node] - places, *left[node + 1 :])))
+                stack.append(
+                    ((*chosen, node), (*left[:node], left[node] - places, *left[node + 1 :]))
+                )

@@ -42,7 +42,9 @@ Matrix = tuple[tuple[int, ...], ...]
 """An overlap matrix as a tuple of rows."""
 
 
-def overlaps(source: Sequence[Class], target: Sequence[Class], max_overlap: int = 1) -> Iterator[Matrix]:
+def overlaps(
+    source: Sequence[Class], target: Sequence[Class], max_overlap: int = 1
+) -> Iterator[Matrix]:
     """All overlap matrices of two orbits in row-major lexicographic order.
 
     Example:
@@ -65,7 +67,9 @@ def overlaps(source: Sequence[Class], target: Sequence[Class], max_overlap: int 
     return matrix(0, tuple(target), max_overlap)
 
 
-def _choices(row: Extent, cols: Sequence[Extent], budget: int) -> Iterator[tuple[tuple[int, ...], int]]:
+def _choices(
+    row: Extent, cols: Sequence[Extent], budget: int
+) -> Iterator[tuple[tuple[int, ...], int]]:
     """All rows of an overlap matrix in lexicographic order, from the extents of classes; and what is left of the bound on open classes."""
 
     def choose(j: int, left: int, budget: int) -> Iterator[tuple[tuple[int, ...], int]]:
@@ -75,7 +79,12 @@ def _choices(row: Extent, cols: Sequence[Extent], budget: int) -> Iterator[tuple
             return
         size, is_odd = cols[j]
         is_open = row.size is None or size is None
-        most = min(left, left if size is None else size, budget if is_open else left, 1 if is_odd != row.is_odd else left)
+        most = min(
+            left,
+            left if size is None else size,
+            budget if is_open else left,
+            1 if is_odd != row.is_odd else left,
+        )
         for a in range(most + 1):
             for rest, remaining in choose(j + 1, left - a, budget - a * is_open):
                 yield (a, *rest), remaining
@@ -83,15 +92,22 @@ def _choices(row: Extent, cols: Sequence[Extent], budget: int) -> Iterator[tuple
     return choose(0, budget if row.size is None else row.size, budget)
 
 
-def _rows(source: Class, target: tuple[Class, ...], budget: int) -> Iterator[tuple[tuple[int, ...], tuple[Class, ...], int]]:
+def _rows(
+    source: Class, target: tuple[Class, ...], budget: int
+) -> Iterator[tuple[tuple[int, ...], tuple[Class, ...], int]]:
     """All first rows in lexicographic order, each with what is left of the columns and of the bound on open classes."""
     cols = [Extent(c.size if c.sort == source.sort else 0, c.is_odd) for c in target]
     for row, remaining in _choices(Extent(source.size, source.is_odd), cols, budget):
-        after = tuple(c if c.size is None or not a else replace(c, size=c.size - a) for c, a in zip(target, row, strict=True))
+        after = tuple(
+            c if c.size is None or not a else replace(c, size=c.size - a)
+            for c, a in zip(target, row, strict=True)
+        )
         yield row, after, remaining
 
 
-def overlap_at(source: Sequence[Class], target: Sequence[Class], max_overlap: int, position: int) -> Matrix:
+def overlap_at(
+    source: Sequence[Class], target: Sequence[Class], max_overlap: int, position: int
+) -> Matrix:
     """The overlap matrix at a position of the list, found row by row by counting what lies before it."""
     rows: list[tuple[int, ...]] = []
     left, budget = tuple(target), max_overlap
@@ -114,7 +130,9 @@ def overlap_matrices(source: tuple[Class, ...], target: tuple[Class, ...]) -> tu
         TooLargeError: There are too many to list.
     """
     if num_overlaps(source, target) > MAX_LISTED:
-        raise TooLargeError(f"two orbits with more than {MAX_LISTED:,} operations: too many to list.")
+        raise TooLargeError(
+            f"two orbits with more than {MAX_LISTED:,} operations: too many to list."
+        )
     return tuple(overlaps(source, target))
 
 
@@ -127,8 +145,14 @@ def _count(rows: Profile, cols: Profile, max_overlap: int) -> Counts:
     """Counts the overlap matrices of two profiles of one sort."""
     if set(rows) | set(cols) <= {Extent(1)}:  # partial matchings; the paper's tau, by size
         m, n = len(rows), len(cols)
-        return Counter({(k, 0): comb(m, k) * comb(n, k) * factorial(k) for k in range(min(m, n) + 1)})
-    finished = (counts for left, counts in _states(rows, cols, max_overlap).items() if not any(c.is_odd for c in left))
+        return Counter(
+            {(k, 0): comb(m, k) * comb(n, k) * factorial(k) for k in range(min(m, n) + 1)}
+        )
+    finished = (
+        counts
+        for left, counts in _states(rows, cols, max_overlap).items()
+        if not any(c.is_odd for c in left)
+    )
     return sum(finished, Counter())
 
 
@@ -141,7 +165,11 @@ def _states(rows: Profile, cols: Profile, max_overlap: int) -> dict[Profile, Cou
     for left, counts in _states(rows[:-1], cols, max_overlap).items():
         for row, remaining in _choices(rows[-1], left, max_overlap):
             after = sorted_profile(map(Extent.without, left, row))
-            into, matched, opened = states.setdefault(after, Counter()), sum(row), max_overlap - remaining
+            into, matched, opened = (
+                states.setdefault(after, Counter()),
+                sum(row),
+                max_overlap - remaining,
+            )
             for (a, t), ways in counts.items():
                 if t + opened <= max_overlap:
                     into[a + matched, t + opened] += ways
@@ -157,7 +185,9 @@ def _spend(steps: int) -> None:
     if spent is not None:
         spent[0] += steps
         if spent[0] > _MAX_STEPS:
-            raise TooLargeError("there are too many operations to count in a few seconds: use smaller or fewer faces.")
+            raise TooLargeError(
+                "there are too many operations to count in a few seconds: use smaller or fewer faces."
+            )
 
 
 @contextmanager
@@ -177,7 +207,10 @@ def num_overlaps(source: Sequence[Class], target: Sequence[Class], max_overlap: 
     """The number of overlap matrices of two orbits, counted without listing them."""
     with bounded():
         by_sort = [
-            _count(*(profile_of(c for c in side if c.sort == sort) for side in (source, target)), max_overlap)
+            _count(
+                *(profile_of(c for c in side if c.sort == sort) for side in (source, target)),
+                max_overlap,
+            )
             for sort in sorted({c.sort for c in (*source, *target)})
         ]
     return num_within(by_sort, max_overlap)
@@ -196,7 +229,9 @@ def num_within(by_sort: Iterable[Counts], max_overlap: int) -> int:
     return sum(ways.values())
 
 
-def count_by_sort(source: Pattern, target: Pattern, max_overlap: int) -> dict[str, Counter[tuple[int, int]]]:
+def count_by_sort(
+    source: Pattern, target: Pattern, max_overlap: int
+) -> dict[str, Counter[tuple[int, int]]]:
     """For each sort, the number of operations by (number of nodes they need, matched nodes in open classes).
 
     The letters of different sorts do not meet, so the numbers of a map are products over the sorts of these.
@@ -219,4 +254,7 @@ def count_by_sort(source: Pattern, target: Pattern, max_overlap: int) -> dict[st
 
 def num_at(needs: dict[str, Counts], num_nodes: dict[str, int]) -> int:
     """The number of independent operations at given numbers of nodes, from `count_by_sort`."""
-    return prod(sum(n for (nodes, _), n in counts.items() if nodes <= num_nodes[s]) for s, counts in needs.items())
+    return prod(
+        sum(n for (nodes, _), n in counts.items() if nodes <= num_nodes[s])
+        for s, counts in needs.items()
+    )

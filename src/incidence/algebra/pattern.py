@@ -8,7 +8,18 @@ from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
 
-from incidence.algebra.grammar import KINDS, Face, Kind, Letter, Signature, TensorSyntax, make_face, parse, write_faces, write_letter
+from incidence.algebra.grammar import (
+    KINDS,
+    Face,
+    Kind,
+    Letter,
+    Signature,
+    TensorSyntax,
+    make_face,
+    parse,
+    write_faces,
+    write_letter,
+)
 from incidence.algebra.orbit import Orbit, orbits
 from incidence.algebra.signs import is_odd, orientation_sign
 from incidence.notebook import html_of
@@ -40,11 +51,15 @@ class Pattern:
     name: str | None
 
     def __init__(self, text: str | TensorSyntax | Pattern) -> None:
-        tensor = text if isinstance(text, (TensorSyntax, Pattern)) else parse(text, is_map=False)[0][0]
+        tensor = (
+            text if isinstance(text, (TensorSyntax, Pattern)) else parse(text, is_map=False)[0][0]
+        )
         self.__dict__.update(faces=tensor.faces, name=tensor.name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Pattern cannot be changed; make a new one instead of setting `{name}`")
+        raise AttributeError(
+            f"a Pattern cannot be changed; make a new one instead of setting `{name}`"
+        )
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a Pattern cannot be changed; `{name}` stays")
@@ -57,7 +72,9 @@ class Pattern:
     @cached_property
     def sorts(self) -> Mapping[str, str]:
         """The sort of every letter."""
-        return MappingProxyType({letter.name: letter.sort for face in self.faces for letter in face.letters})
+        return MappingProxyType(
+            {letter.name: letter.sort for face in self.faces for letter in face.letters}
+        )
 
     @cached_property
     def kinds(self) -> tuple[tuple[Kind, bool], ...]:
@@ -100,13 +117,19 @@ class Pattern:
             >>> Pattern("<i j k>").odd_pair, Pattern("i <i j>").odd_pair
             (('i', 'j'), None)
         """
-        ties = (pair for pair in pairwise(self._sorted_letters) if self._place(pair[0]) == self._place(pair[1]))
+        ties = (
+            pair
+            for pair in pairwise(self._sorted_letters)
+            if self._place(pair[0]) == self._place(pair[1])
+        )
         return next((pair for pair in ties if is_odd(self.kinds, self.signatures[pair[0]])), None)
 
     @cached_property
     def fixed_letters(self) -> tuple[str, ...]:
         """The letters that stand in some face of fixed size, in order of appearance."""
-        return tuple(n for n in self.letters if any(not self.faces[d].is_open for d, _ in self.signatures[n]))
+        return tuple(
+            n for n in self.letters if any(not self.faces[d].is_open for d, _ in self.signatures[n])
+        )
 
     @property
     def is_open(self) -> bool:
@@ -128,7 +151,11 @@ class Pattern:
             >>> [Pattern(text).sign for text in ("i <i j>", "i <j i>", "<i j>", "{i j}")]
             [1, -1, 0, 1]
         """
-        return orientation_sign(self.faces, _ranks(self._sorted_letters)) if self.odd_pair is None else 0
+        return (
+            orientation_sign(self.faces, _ranks(self._sorted_letters))
+            if self.odd_pair is None
+            else 0
+        )
 
     @property
     def order(self) -> int:
@@ -156,7 +183,9 @@ class Pattern:
             Pattern('flow={i j} {j k}')
         """
         undirected = KINDS["{"]
-        faces = (face._replace(kind=undirected) if face.kind.is_oriented else face for face in self.faces)
+        faces = (
+            face._replace(kind=undirected) if face.kind.is_oriented else face for face in self.faces
+        )
         return Pattern(TensorSyntax(self.name, tuple(faces))) if self.is_oriented else self
 
     def restrict(self, sort: str) -> Pattern:
@@ -166,18 +195,31 @@ class Pattern:
             >>> Pattern("{i:a j:a k:b} k:b").restrict("a")
             Pattern('{i:a j:a}')
         """
-        kept = (make_face(face.kind, tuple(x for x in face.letters if x.sort == sort), face.is_open) for face in self.faces)
+        kept = (
+            make_face(face.kind, tuple(x for x in face.letters if x.sort == sort), face.is_open)
+            for face in self.faces
+        )
         return Pattern(TensorSyntax(None, tuple(face for face in kept if face.letters)))
 
     def rename(self, names: dict[str, str]) -> Pattern:
         """The same pattern in other letters."""
-        faces = (face._replace(letters=tuple(Letter(names.get(x.name, x.name), x.sort) for x in face.letters)) for face in self.faces)
+        faces = (
+            face._replace(
+                letters=tuple(Letter(names.get(x.name, x.name), x.sort) for x in face.letters)
+            )
+            for face in self.faces
+        )
         return Pattern(TensorSyntax(self.name, tuple(faces)))
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
         letters = Counter((self.sorts[name], self.signatures[name]) for name in self.letters)
-        return self.name, tuple((kind.opening, is_open) for kind, is_open in self.kinds), frozenset(letters.items()), self.sign
+        return (
+            self.name,
+            tuple((kind.opening, is_open) for kind, is_open in self.kinds),
+            frozenset(letters.items()),
+            self.sign,
+        )
 
     def is_opposite(self, other: Pattern) -> bool:
         """Whether two patterns have the same entries and values of opposite signs, as `i <i j>` and `i <j i>`.
@@ -189,7 +231,9 @@ class Pattern:
         return self._key[:-1] == other._key[:-1] and self.sign == -other.sign != 0
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (self._key == other._key if isinstance(other, Pattern) else NotImplemented)
+        return self is other or (
+            self._key == other._key if isinstance(other, Pattern) else NotImplemented
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -204,7 +248,9 @@ class Pattern:
     @cached_property
     def _text(self) -> str:
         name = "" if self.name is None else f"{self.name}="
-        return name + write_faces((face.kind, map(write_letter, face.letters), face.is_open) for face in self.faces)
+        return name + write_faces(
+            (face.kind, map(write_letter, face.letters), face.is_open) for face in self.faces
+        )
 
     def __repr__(self) -> str:
         return f"Pattern({str(self)!r})"

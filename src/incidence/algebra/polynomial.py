@@ -42,13 +42,20 @@ class Polynomial:
         variable = tuple(int(s == sort) for s in sorts)
         result = cls.constant(sorts, Fraction(1, factorial(k)))
         for i in range(k):
-            factor = cls._clean(sorts, {variable: Fraction(1), (0,) * len(sorts): Fraction(shift - i)})
+            factor = cls._clean(
+                sorts, {variable: Fraction(1), (0,) * len(sorts): Fraction(shift - i)}
+            )
             result = result * factor
         return result
 
     @classmethod
-    def _clean(cls, sorts: tuple[str, ...], coefficients: Mapping[tuple[int, ...], Fraction]) -> Polynomial:
-        return cls(sorts, MappingProxyType({e: c for e, c in sorted(coefficients.items(), reverse=True) if c}))
+    def _clean(
+        cls, sorts: tuple[str, ...], coefficients: Mapping[tuple[int, ...], Fraction]
+    ) -> Polynomial:
+        return cls(
+            sorts,
+            MappingProxyType({e: c for e, c in sorted(coefficients.items(), reverse=True) if c}),
+        )
 
     def __bool__(self) -> bool:
         return bool(self.coefficients)
@@ -76,16 +83,22 @@ class Polynomial:
         counts = dict.fromkeys(self.sorts, num_nodes) if isinstance(num_nodes, int) else num_nodes
         missing = [sort for sort in self.sorts if sort not in counts]
         if missing:
-            raise IncidenceError(f"no number of nodes for the sort `{missing[0]}` of `{self}`: give one for each sort.")
+            raise IncidenceError(
+                f"no number of nodes for the sort `{missing[0]}` of `{self}`: give one for each sort."
+            )
         values = [counts[sort] for sort in self.sorts]
-        total = sum((c * prod(map(pow, values, e)) for e, c in self.coefficients.items()), Fraction(0))
+        total = sum(
+            (c * prod(map(pow, values, e)) for e, c in self.coefficients.items()), Fraction(0)
+        )
         return total.numerator if total.denominator == 1 else total
 
     def __str__(self) -> str:
         names = ["N"] if len(self.sorts) == 1 else [f"N_{sort}" for sort in self.sorts]
         text = ""
         for exponents, c in self.coefficients.items():
-            powers = [n if e == 1 else f"{n}^{e}" for n, e in zip(names, exponents, strict=True) if e]
+            powers = [
+                n if e == 1 else f"{n}^{e}" for n, e in zip(names, exponents, strict=True) if e
+            ]
             size = [] if abs(c) == 1 and powers else [str(abs(c))]
             sign = (" - " if c < 0 else " + ") if text else "-" * (c < 0)
             text += sign + " ".join(size + powers)

@@ -40,12 +40,16 @@ def read_product(product: ProductText) -> ProductReading:
         >>> print(read_product(ProductText("i j, j k -> i k")))
         y[i k] = sum_j x1[i j] x2[j k]: sum over j; by a join
     """
-    factors = " ".join(f"x{number}[{pattern.unnamed()}]" for number, pattern in enumerate(product.operands, 1))
+    factors = " ".join(
+        f"x{number}[{pattern.unnamed()}]" for number, pattern in enumerate(product.operands, 1)
+    )
     summed = f"sum_{','.join(product.summed)} " if product.summed else ""
     parts = [f"sum over {', '.join(product.summed)}"] if product.summed else []
     parts += [f"copy along {', '.join(product.copied)}"] if product.copied else []
     parts += ["by a join"] if needs_join(product) else []
-    return ProductReading(f"y[{product.output.unnamed()}] = {summed}{factors}", "; ".join(parts) or "entry by entry")
+    return ProductReading(
+        f"y[{product.output.unnamed()}] = {summed}{factors}", "; ".join(parts) or "entry by entry"
+    )
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,11 @@ class ProductExplanation:
         yield from lines(str(self.map), subsequent_indent="    ")
         if self.layer:
             yield from lines(self.layer)
-        bound = [f"{n} nodes" + f" of sort {sort}" * (sort != "node") for sort, n in self.map.enough_nodes.items() if n > 1]
+        bound = [
+            f"{n} nodes" + f" of sort {sort}" * (sort != "node")
+            for sort, n in self.map.enough_nodes.items()
+            if n > 1
+        ]
         many = f", for {' and '.join(bound)} or more" if bound else ""
         yield from lines(f"{self.map.dimension:,} product{'s' * (self.map.dimension != 1)}{many}.")
         beyond, joins = self.map.num_beyond_entrywise, self.map.num_joins
@@ -88,14 +96,18 @@ class ProductExplanation:
             f"by entry. {joins:,} need{'s' * (joins == 1)} a join."
         )
         if self.nodes:
-            yield from lines(f"Exact dimension: {'; '.join(f'{self.map.dimension_at(n):,} at {_told(n)}' for n in self.nodes)}.")
+            yield from lines(
+                f"Exact dimension: {'; '.join(f'{self.map.dimension_at(n):,} at {_told(n)}' for n in self.nodes)}."
+            )
 
     def _list(self, show_all: bool) -> Iterator[str]:
         shown = self._products if show_all else self._products[:_MAX_SHOWN]
         for number, reading in enumerate(map(read_product, shown)):
             together = f"{number:5,}  {reading.formula:38}  {reading.words}"
             yield from (
-                [together] if len(together) <= 80 else lines(str(reading), initial_indent=f"{number:5,}  ", subsequent_indent=" " * 9)
+                [together]
+                if len(together) <= 80
+                else lines(str(reading), initial_indent=f"{number:5,}  ", subsequent_indent=" " * 9)
             )
         left = len(self._products) - len(shown)
         if left:
@@ -104,7 +116,13 @@ class ProductExplanation:
     def data(self, show_all: bool = True) -> dict[str, Any]:
         """The explanation as plain data, for JSON."""
         shown = self._products if show_all else self._products[:_MAX_SHOWN]
-        told = [{"num_nodes": dict(n) if isinstance(n, Mapping) else n, "dimension": self.map.dimension_at(n)} for n in self.nodes]
+        told = [
+            {
+                "num_nodes": dict(n) if isinstance(n, Mapping) else n,
+                "dimension": self.map.dimension_at(n),
+            }
+            for n in self.nodes
+        ]
         return {
             "map": str(self.map),
             "operands": [str(pattern) for pattern in self.map.operands],
@@ -120,22 +138,39 @@ class ProductExplanation:
     def _repr_html_(self) -> str:
         head = "<br>".join(map(escape, self._head()))
         readings = enumerate(map(read_product, self._products[:_MAX_SHOWN]))
-        rows = "".join(f"<tr><td>{n}</td><td><code>{escape(r.formula)}</code></td><td>{escape(r.words)}</td></tr>" for n, r in readings)
+        rows = "".join(
+            f"<tr><td>{n}</td><td><code>{escape(r.formula)}</code></td><td>{escape(r.words)}</td></tr>"
+            for n, r in readings
+        )
         left = len(self._products) - _MAX_SHOWN
         rest = f"<p>... and {left:,} more.</p>" if left > 0 else ""
-        return f"<div><p>{head}</p><p>{escape(' '.join(_LEGEND))}</p><table>{rows}</table>{rest}</div>"
+        return (
+            f"<div><p>{head}</p><p>{escape(' '.join(_LEGEND))}</p><table>{rows}</table>{rest}</div>"
+        )
 
 
 def _told(num_nodes: int | Mapping[str, int]) -> str:
-    return ", ".join(f"{sort}={n}" for sort, n in num_nodes.items()) if isinstance(num_nodes, Mapping) else f"{num_nodes} nodes"
+    return (
+        ", ".join(f"{sort}={n}" for sort, n in num_nodes.items())
+        if isinstance(num_nodes, Mapping)
+        else f"{num_nodes} nodes"
+    )
 
 
 def _product_data(number: int, product: ProductText) -> dict[str, Any]:
     reading = read_product(product)
     kinds = {"is_entrywise": is_entrywise(product), "needs_join": needs_join(product)}
-    return {"number": number, "text": str(product), "formula": reading.formula, "words": reading.words, **kinds}
+    return {
+        "number": number,
+        "text": str(product),
+        "formula": reading.formula,
+        "words": reading.words,
+        **kinds,
+    }
 
 
 def explain_layer(layer: Any, nodes: tuple[int | Mapping[str, int], ...]) -> ProductExplanation:
     """The products of a layer in words."""
-    return ProductExplanation(layer.map, nodes, layer.products, f"{Layer(layer).kind}, {Layer(layer).sentence()}.")
+    return ProductExplanation(
+        layer.map, nodes, layer.products, f"{Layer(layer).kind}, {Layer(layer).sentence()}."
+    )

@@ -49,7 +49,9 @@ class ProductText:
     @cached_property
     def sorts(self) -> Mapping[str, str]:
         """The sort of every letter, in order of appearance."""
-        return MappingProxyType({name: sort for pattern in self.tensors for name, sort in pattern.sorts.items()})
+        return MappingProxyType(
+            {name: sort for pattern in self.tensors for name, sort in pattern.sorts.items()}
+        )
 
     @property
     def letters(self) -> tuple[str, ...]:
@@ -64,7 +66,11 @@ class ProductText:
     @property
     def copied(self) -> tuple[str, ...]:
         """The letters that only the output has: values are copied along them."""
-        return tuple(name for name in self.letters if not any(name in pattern.sorts for pattern in self.operands))
+        return tuple(
+            name
+            for name in self.letters
+            if not any(name in pattern.sorts for pattern in self.operands)
+        )
 
     @cached_property
     def exchangeable(self) -> tuple[tuple[str, ...], ...]:
@@ -136,7 +142,9 @@ def _parsed(text: str) -> tuple[tuple[Pattern, ...], Pattern]:
     sides = parse(text, is_map=True, may_repeat=True)
     if len(sides[1]) > 1:
         place = text.index(",", text.index("->"))
-        raise PatternError(text, place, "a second output", "a product has one output: take one product for each")
+        raise PatternError(
+            text, place, "a second output", "a product has one output: take one product for each"
+        )
     for face in (face for side in sides for tensor in side for face in tensor.faces):
         if face.is_open:
             hint = "its members are no letters; make the hyperedge a node of its own sort, as in `v e:edge`"
@@ -152,7 +160,9 @@ def fits(pattern: Pattern, stored: Pattern) -> bool:
         (True, False)
     """
     pairs = list(zip(pattern.faces, stored.faces, strict=False))
-    alike = len(pattern.faces) == len(stored.faces) and all(_meaning(one) == _meaning(other) for one, other in pairs)
+    alike = len(pattern.faces) == len(stored.faces) and all(
+        _meaning(one) == _meaning(other) for one, other in pairs
+    )
     return alike and _matches(pairs, {})
 
 
@@ -171,7 +181,9 @@ def _matches(faces: Sequence[tuple[Face, Face]], taken: Mapping[Letter, Letter])
     return any(_matches(rest, found) for found in _readings(face, stored, taken, later))
 
 
-def _readings(face: Face, stored: Face, taken: Mapping[Letter, Letter], later: set[Letter]) -> Iterator[Mapping[Letter, Letter]]:
+def _readings(
+    face: Face, stored: Face, taken: Mapping[Letter, Letter], later: set[Letter]
+) -> Iterator[Mapping[Letter, Letter]]:
     """The ways to read a stored face; of an unordered one only the letters that later faces have need a place."""
     if face.kind.is_ordered:
         pairs = list(zip(stored.letters, face.letters, strict=True))
@@ -182,6 +194,8 @@ def _readings(face: Face, stored: Face, taken: Mapping[Letter, Letter], later: s
     if len(set(placed)) < len(placed) or not set(placed) <= set(face.letters):
         return
     new = [letter for letter in stored.letters if letter in later and letter not in taken]
-    for chosen in permutations([letter for letter in face.letters if letter not in placed], len(new)):
+    for chosen in permutations(
+        [letter for letter in face.letters if letter not in placed], len(new)
+    ):
         if all(one.sort == other.sort for one, other in zip(new, chosen, strict=True)):
             yield {**taken, **dict(zip(new, chosen, strict=True))}

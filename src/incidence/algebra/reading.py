@@ -15,7 +15,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Reading", "read"]
 
-_NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBER_WORDS = (
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+)
 
 
 @dataclass(frozen=True)
@@ -51,19 +63,33 @@ def read(operation: Operation) -> Reading:
     """
     source, target = operation.source.orbit, operation.target.orbit
     matched, summed = _split_source(source, operation)
-    used = {name for names in source.node_names for name in names} | {n for row in matched for c in row for n in c}
+    used = {name for names in source.node_names for name in names} | {
+        n for row in matched for c in row for n in c
+    }
     into = [[n for row in matched for n in row[j]] for j in range(len(target.classes))]
     fresh = _names("abcdefgh", used)
-    copied = [[next(fresh) for _ in range((c.size or len(i)) - len(i))] for c, i in zip(target.classes, into, strict=True)]
+    copied = [
+        [next(fresh) for _ in range((c.size or len(i)) - len(i))]
+        for c, i in zip(target.classes, into, strict=True)
+    ]
     # With unmatched nodes first and the cells in order, values of oriented faces need no sign.
-    ys = [new + kept if c.is_odd else kept + new for c, kept, new in zip(target.classes, into, copied, strict=True)]
+    ys = [
+        new + kept if c.is_odd else kept + new
+        for c, kept, new in zip(target.classes, into, copied, strict=True)
+    ]
     rows = [[n for c in row for n in c] for row in matched]
-    xs = [left + row if c.is_odd else row + left for c, row, left in zip(source.classes, rows, summed, strict=True)]
+    xs = [
+        left + row if c.is_odd else row + left
+        for c, row, left in zip(source.classes, rows, summed, strict=True)
+    ]
     over = [name for names in summed for name in names]
     is_pooled = bool(over) or any(c.is_open for c in source.classes)
     sign = f"sum_{','.join(over)} " if over else "sum " if is_pooled else ""
     formula = f"y[{target.write(ys)}] = {sign}x[{source.write(xs)}]"
-    x, y = (tuple(map(tuple, orbit.names_by_face(names))) for orbit, names in ((source, xs), (target, ys)))
+    x, y = (
+        tuple(map(tuple, orbit.names_by_face(names)))
+        for orbit, names in ((source, xs), (target, ys))
+    )
     return Reading(formula, _words(operation, over, into, copied), x, y)
 
 
@@ -71,7 +97,9 @@ def _names(letters: str, used: set[str]) -> Iterator[str]:
     return (name for n in count() for c in letters if (name := f"{c}{n or ''}") not in used)
 
 
-def _split_source(source: Orbit, operation: Operation) -> tuple[list[list[list[str]]], list[list[str]]]:
+def _split_source(
+    source: Orbit, operation: Operation
+) -> tuple[list[list[list[str]]], list[list[str]]]:
     """The names of the nodes of every input class, split into those matched with each output class and those summed over."""
     used = {name for names in source.node_names for name in names}
     fresh = _names("uvwpqrst", used)
@@ -84,10 +112,15 @@ def _split_source(source: Orbit, operation: Operation) -> tuple[list[list[list[s
     return matched, summed
 
 
-def _words(operation: Operation, over: list[str], into: list[list[str]], copied: list[list[str]]) -> str:
+def _words(
+    operation: Operation, over: list[str], into: list[list[str]], copied: list[list[str]]
+) -> str:
     kept = sorted(name for names in into for name in names)
     along = [name for names in copied for name in names]
-    from_open, to_open = (any(c.is_open for c in place.orbit.classes) for place in (operation.source, operation.target))
+    from_open, to_open = (
+        any(c.is_open for c in place.orbit.classes)
+        for place in (operation.source, operation.target)
+    )
     choices = _choices(operation, kept)
     parts = []
     if over or from_open:
@@ -119,10 +152,15 @@ _BY_KINDS = {  # brackets of edges, and the number of matched nodes
 def _familiar(operation: Operation) -> str:
     """The name of an operation between two faces, one of them oriented (docs/math.md section 16); empty where it has none."""
     source, target = operation.source.orbit, operation.target.orbit
-    if not (len(source.kinds) == len(target.kinds) == 1 and any(c.is_odd for c in source.classes + target.classes)):
+    if not (
+        len(source.kinds) == len(target.kinds) == 1
+        and any(c.is_odd for c in source.classes + target.classes)
+    ):
         return ""
     sizes, total = (source.size, target.size), sum(map(sum, operation.overlap))
-    if all(len(orbit.classes) == 1 and orbit.kinds[0][0].opening in "<" for orbit in (source, target)):  # a node counts as oriented
+    if all(
+        len(orbit.classes) == 1 and orbit.kinds[0][0].opening in "<" for orbit in (source, target)
+    ):  # a node counts as oriented
         if abs(sizes[0] - sizes[1]) == 1:
             return ("boundary" if sizes[0] > sizes[1] else "coboundary") + _BY_SIZES.get(sizes, "")
         return "down Laplacian" if total < sizes[0] else ""

@@ -34,4 +34,8 @@ def sorting_sign(items: Sequence[Any]) -> int:
 
 def orientation_sign(faces: Iterable[Face], rank: Mapping[str, int]) -> int:
     """The sign that brings the letters of all oriented faces into the order of their ranks."""
-    return prod(sorting_sign([rank[letter.name] for letter in face.letters]) for face in faces if face.kind.is_oriented)
+    return prod(
+        sorting_sign([rank[letter.name] for letter in face.letters])
+        for face in faces
+        if face.kind.is_oriented
+    )

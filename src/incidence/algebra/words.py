@@ -43,10 +43,17 @@ def levels(classes: tuple[Class, ...], max_overlap: int) -> tuple[Level, ...]:
         least[c.sort] += _least(c)
     opened = {c.sort for c in classes if c.is_open}
     found = set()
-    for counts in product(*(range(least[sort], n + (max_overlap if sort in opened else 0) + 1) for sort, n in fixed.items())):
+    for counts in product(
+        *(
+            range(least[sort], n + (max_overlap if sort in opened else 0) + 1)
+            for sort, n in fixed.items()
+        )
+    ):
         beyond = sum(max(0, k - n) for k, n in zip(counts, fixed.values(), strict=True))
         if beyond <= max_overlap:
-            found.add(tuple(sorted(sort for sort, k in zip(fixed, counts, strict=True) for _ in range(k))))
+            found.add(
+                tuple(sorted(sort for sort, k in zip(fixed, counts, strict=True) for _ in range(k)))
+            )
     return tuple(sorted(found, key=lambda level: (len(level), level)))
 
 
@@ -58,7 +65,10 @@ def words(classes: tuple[Class, ...], level: Level, max_overlap: int) -> tuple[W
         word
         for word in product(*choices)
         if num_open(classes, word) <= max_overlap
-        and all(_least(c) <= word.count(i) and (c.size is None or word.count(i) <= c.size) for i, c in enumerate(classes))
+        and all(
+            _least(c) <= word.count(i) and (c.size is None or word.count(i) <= c.size)
+            for i, c in enumerate(classes)
+        )
     )
 
 
@@ -83,7 +93,9 @@ def overlap_of(source: Word, target: Word, num_rows: int, num_cols: int) -> Matr
     return tuple(tuple(counts[i, j] for j in range(num_cols)) for i in range(num_rows))
 
 
-def sign_of(source_classes: Sequence[Class], target_classes: Sequence[Class], source: Word, target: Word) -> int:
+def sign_of(
+    source_classes: Sequence[Class], target_classes: Sequence[Class], source: Word, target: Word
+) -> int:
     r"""The sign $\tau(u, w)$ with which two words on one key determine their operation; 0 where they determine none.
 
     Nodes of one odd class stand in the order of the key; the operation wants them in the order of the other side's classes.
@@ -100,5 +112,7 @@ def sign_of(source_classes: Sequence[Class], target_classes: Sequence[Class], so
         alike, alike_too = source[q] == source[r], target[q] == target[r]
         if alike and alike_too and is_odd != is_odd_too:
             return 0
-        swaps += (alike and is_odd and target[q] > target[r]) + (alike_too and is_odd_too and source[q] > source[r])
+        swaps += (alike and is_odd and target[q] > target[r]) + (
+            alike_too and is_odd_too and source[q] > source[r]
+        )
     return -1 if swaps % 2 else 1

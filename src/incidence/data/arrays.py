@@ -64,13 +64,23 @@ def from_arrays(asked: Asked) -> DataSet:
         IncidenceError: The arrays do not fit together, or hold other than numbers.
     """
     path = asked.path
-    unused = next((name for name, value in (("--target", asked.target), ("--data-options", asked.options)) if value), None)
+    unused = next(
+        (
+            name
+            for name, value in (("--target", asked.target), ("--data-options", asked.options))
+            if value
+        ),
+        None,
+    )
     if unused is not None:
         raise IncidenceError(f"{path} has its own labels: leave out {unused}.")
     found = _read(path)
     labels = found["labels"]
     return labelled(
-        asked.name, with_degrees(_graph(path, found, len(labels))), *_task(labels, asked.task, path), _splits(path, found, len(labels))
+        asked.name,
+        with_degrees(_graph(path, found, len(labels))),
+        *_task(labels, asked.task, path),
+        _splits(path, found, len(labels)),
     )
 
 
@@ -78,7 +88,12 @@ def with_degrees(example: Example) -> Example:
     """A graph whose nodes have their degrees for features, if they have no others."""
     if example.features["i"].shape[1]:
         return example
-    return example.replace(features={**example.features, "i": node_features(example.structure.total_nodes, example.structure["{i j}"])})
+    return example.replace(
+        features={
+            **example.features,
+            "i": node_features(example.structure.total_nodes, example.structure["{i j}"]),
+        }
+    )
 
 
 def graph_of_arrays(path: Path) -> Example:
@@ -99,10 +114,15 @@ def graph_of_arrays(path: Path) -> Example:
 def _graph(path: Path, found: Mapping[str, Tensor], count: int) -> Example:
     features = found.get("features", torch.zeros(count, 0))
     if len(features) != count:
-        raise IncidenceError(f"{path}: there are {count} labels of nodes and {len(features)} rows of features.")
+        raise IncidenceError(
+            f"{path}: there are {count} labels of nodes and {len(features)} rows of features."
+        )
     features = features[:, None] if features.ndim == 1 else features.flatten(1)  # (nodes, channels)
     pairs = _pairs(path, found, count)
-    return Example(Structure(count, {"{i j}": pairs}), {"i": features.float(), "{i j}": torch.ones(pairs.shape[1], 1)})
+    return Example(
+        Structure(count, {"{i j}": pairs}),
+        {"i": features.float(), "{i j}": torch.ones(pairs.shape[1], 1)},
+    )
 
 
 def _pairs(path: Path, found: Mapping[str, Tensor], count: int) -> Tensor:
@@ -110,11 +130,17 @@ def _pairs(path: Path, found: Mapping[str, Tensor], count: int) -> Tensor:
     given = found["edges"] if "edges" in found else found["edge_index"].T
     given = given.T if given.ndim == 2 and given.shape[1] != 2 else given
     if given.ndim != 2 or given.shape[1] != 2:
-        raise IncidenceError(f"{path}: an edge has two nodes, as in an array of shape [edges, 2]; got {list(given.shape)}.")
+        raise IncidenceError(
+            f"{path}: an edge has two nodes, as in an array of shape [edges, 2]; got {list(given.shape)}."
+        )
     pairs = given.T
     if pairs.numel() and not 0 <= int(pairs.min()) <= int(pairs.max()) < count:
-        raise IncidenceError(f"{path}: edges join nodes 0 to {count - 1}, as there are {count} labels; got {_outside(pairs, count)}.")
-    return once(Pattern("{i j}"), pairs[:, pairs[0] != pairs[1]].contiguous(), count, {}, str(path))[0]
+        raise IncidenceError(
+            f"{path}: edges join nodes 0 to {count - 1}, as there are {count} labels; got {_outside(pairs, count)}."
+        )
+    return once(
+        Pattern("{i j}"), pairs[:, pairs[0] != pairs[1]].contiguous(), count, {}, str(path)
+    )[0]
 
 
 def _outside(pairs: Tensor, count: int) -> int:
@@ -132,8 +158,15 @@ def _read(path: Path) -> dict[str, Tensor]:
     """The arrays that are known, as bools, integers or floats."""
 
     def read(arrays: Mapping[str, Any]) -> dict[str, Tensor]:
-        names = {what: next((name for name in known if name in arrays), None) for what, known in _KNOWN.items()}
-        return {what: _numbers(arrays[name], what, name, path) for what, name in names.items() if name is not None}
+        names = {
+            what: next((name for name in known if name in arrays), None)
+            for what, known in _KNOWN.items()
+        }
+        return {
+            what: _numbers(arrays[name], what, name, path)
+            for what, name in names.items()
+            if name is not None
+        }
 
     return read_archive(path, "a graph in arrays of numbers", read)
 
@@ -145,7 +178,9 @@ def _numbers(array: Any, what: str, name: str, path: Path) -> Tensor:
     axes = _AXES.get(what, (1, 2))
     if array.ndim not in axes:
         wanted = " or ".join(map(str, axes))
-        raise IncidenceError(f"{path}: `{name}` has {wanted} axes, of which one is for nodes or edges; got the shape {list(array.shape)}.")
+        raise IncidenceError(
+            f"{path}: `{name}` has {wanted} axes, of which one is for nodes or edges; got the shape {list(array.shape)}."
+        )
     kind = np.dtype(np.float32 if array.dtype == np.float32 else _KINDS[array.dtype.kind])
     if array.size * kind.itemsize > path.stat().st_size:  # small integers take more room as tensors
         assert_size(array.size * kind.itemsize, f"{path}, unpacked,")
@@ -153,7 +188,9 @@ def _numbers(array: Any, what: str, name: str, path: Path) -> Tensor:
     if not what.startswith("edge"):
         return found
     if bool((found != found.long()).any()):
-        raise IncidenceError(f"{path}: `{name}` joins nodes by their numbers, 0, 1, ...; got some that are not whole.")
+        raise IncidenceError(
+            f"{path}: `{name}` joins nodes by their numbers, 0, 1, ...; got some that are not whole."
+        )
     return found.long()
 
 
@@ -164,5 +201,7 @@ def _splits(path: Path, found: Mapping[str, Tensor], count: int) -> list[Split]:
     masks = [found.get(part, nothing).bool() for part in Split._fields]
     tables = [mask[None] if mask.ndim == 1 else mask for mask in masks]  # (splits, nodes)
     if any(table.shape != (len(tables[0]), count) for table in tables):
-        raise IncidenceError(f"{path}: masks have a row for each split and a column for each of {count} nodes.")
+        raise IncidenceError(
+            f"{path}: masks have a row for each split and a column for each of {count} nodes."
+        )
     return [Split(*(table[k].nonzero()[:, 0] for table in tables)) for k in range(len(tables[0]))]

@@ -54,7 +54,9 @@ def data_set_of(
     """The data set of what was read: a row of targets for each, and its part (0, 1, 2, or -1 for none) if that is told."""
     assert_alike((read.name, read.example) for read in reads)
     examples = [read.example.replace(target=row) for read, row in zip(reads, targets, strict=True)]
-    own = dict.fromkeys(key for read in reads for key in read.properties if key not in (*task.names, task.target))
+    own = dict.fromkeys(
+        key for read in reads for key in read.properties if key not in (*task.names, task.target)
+    )
     left_out = f" {len(passed_over)} others could not be read." if passed_over else ""
     return DataSet(
         asked.name,
@@ -76,7 +78,9 @@ def splits_of(parts: Sequence[int] | None) -> tuple[Split, ...]:
     if parts is None:
         return ()
     if 0 not in parts:
-        raise IncidenceError("the data tells which examples are for testing, and none is left for training.")
+        raise IncidenceError(
+            "the data tells which examples are for testing, and none is left for training."
+        )
     numbers = torch.tensor(parts)
     return (Split(*((numbers == k).nonzero()[:, 0] for k in range(3))),)
 

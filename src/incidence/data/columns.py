@@ -28,7 +28,9 @@ def find_column(table: Table, known: Sequence[str], default: int | None = None) 
         found = next((column for column in table.columns if column.strip().lower() == name), None)
         if found is not None:
             return found
-    return None if default is None or default >= len(table.columns) else list(table.columns)[default]
+    return (
+        None if default is None or default >= len(table.columns) else list(table.columns)[default]
+    )
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,20 @@ class Column:
         if all(is_missing(text) or as_float(text) is not None for text in texts):
             return Column(name, mean=float(_numbers(table, name).nanmean().nan_to_num()))
         different = sorted({word for words in map(_words, texts) for word in words})
-        return None if len(different) > min(_MOST_WORDS, len(texts) // 2) else Column(name, tuple(different))
+        return (
+            None
+            if len(different) > min(_MOST_WORDS, len(texts) // 2)
+            else Column(name, tuple(different))
+        )
 
     @staticmethod
     def from_plain(told: Mapping[str, Any]) -> Column:
         """What a file has kept of a column, as `dataclasses.asdict` gives it."""
-        return Column(str(told["name"]), None if told["words"] is None else tuple(told["words"]), float(told["mean"]))
+        return Column(
+            str(told["name"]),
+            None if told["words"] is None else tuple(told["words"]),
+            float(told["mean"]),
+        )
 
     def features(self, table: Table) -> Tensor:
         """The features that a table has here, [rows, channels]; words that were not there before count for nothing.
@@ -72,9 +82,13 @@ class Column:
         if self.words is None:
             return _numbers(table, self.name).nan_to_num(self.mean)[:, None]
         number = {word: k for k, word in enumerate(self.words)}
-        lists = [[number[word] for word in _words(text) if word in number] for text in table[self.name]]
+        lists = [
+            [number[word] for word in _words(text) if word in number] for text in table[self.name]
+        ]
         made = torch.zeros(len(lists), len(self.words))
-        rows = torch.tensor([k for k, numbers in enumerate(lists) for _ in numbers], dtype=torch.long)
+        rows = torch.tensor(
+            [k for k, numbers in enumerate(lists) for _ in numbers], dtype=torch.long
+        )
         made[rows, torch.tensor([k for numbers in lists for k in numbers], dtype=torch.long)] = 1
         return made
 
@@ -86,9 +100,15 @@ def columns_of(table: Table, names: Sequence[str]) -> list[Column]:
     `Action|Comedy`, count each.
     """
     found = {name: Column.of(table, name) for name in names}
-    left = [name for name, column in found.items() if column is None and name.strip().lower() not in _NAMES]
+    left = [
+        name
+        for name, column in found.items()
+        if column is None and name.strip().lower() not in _NAMES
+    ]
     if left:
-        example = next(text for text in table[left[0]] if as_float(text) is None and not is_missing(text))
+        example = next(
+            text for text in table[left[0]] if as_float(text) is None and not is_missing(text)
+        )
         warnings.warn(
             f"{table.source}: no features are {listed([f'`{name}`' for name in left])}, whose words differ in almost every row, as "
             f"{shown(example)} does in `{left[0]}`.",
@@ -99,7 +119,9 @@ def columns_of(table: Table, names: Sequence[str]) -> list[Column]:
 
 def as_features(table: Table, columns: Sequence[Column]) -> Tensor:
     """The features of some columns side by side, [rows, channels]."""
-    return torch.cat([torch.zeros(len(table), 0), *(column.features(table) for column in columns)], dim=1)
+    return torch.cat(
+        [torch.zeros(len(table), 0), *(column.features(table) for column in columns)], dim=1
+    )
 
 
 def _numbers(table: Table, name: str) -> Tensor:
@@ -107,7 +129,12 @@ def _numbers(table: Table, name: str) -> Tensor:
     values = [math.nan if is_missing(text) else as_float(text) for text in table[name]]
     wrong = next((k for k, value in enumerate(values) if value is None or math.isinf(value)), None)
     if wrong is not None:
-        must, place = "a value that is not finite" if values[wrong] is not None else "a value that is no number", table.places[wrong]
+        must, place = (
+            "a value that is not finite"
+            if values[wrong] is not None
+            else "a value that is no number",
+            table.places[wrong],
+        )
         raise IncidenceError(f"{table.source}, {place}: the column `{name}` has {must}.")
     return torch.tensor(values)
 

@@ -58,7 +58,9 @@ class Completion(ABC):
     def __repr__(self) -> str:
         """A line, however much is known."""
         nodes = ", ".join(f"{len(own):,} of sort {sort}" for sort, own in self.names.items())
-        return f"{type(self).__name__}({len(self.target):,} rows of `{self.pattern}`; nodes: {nodes})"
+        return (
+            f"{type(self).__name__}({len(self.target):,} rows of `{self.pattern}`; nodes: {nodes})"
+        )
 
     @property
     def pattern(self) -> str:
@@ -93,13 +95,25 @@ class Completion(ABC):
         """What a network sees that knows some rows and is asked for others, in their order; facts alone are known."""
         known = known[self.is_fact[known]]
         pattern, context = self.pattern, self.context
-        index = {name: self.rows.select(ROWS, rows)[ROWS] for name, rows in ((KNOWN, known), (QUERY, asked))}
-        structure = context.structure.with_index({f"{name}={pattern}": own for name, own in index.items()})
-        features, spelt = context.features, {context.structure.resolve(key): key for key in context.features}
+        index = {
+            name: self.rows.select(ROWS, rows)[ROWS]
+            for name, rows in ((KNOWN, known), (QUERY, asked))
+        }
+        structure = context.structure.with_index(
+            {f"{name}={pattern}": own for name, own in index.items()}
+        )
+        features, spelt = (
+            context.features,
+            {context.structure.resolve(key): key for key in context.features},
+        )
         for key, x in self.features(structure, known).items():
             own = spelt.get(structure.resolve(key), key)
             features[own] = torch.cat([features[own], x], dim=1) if own in features else x
-        return Example(structure, {key: x for key, x in features.items() if x.shape[1]}, {self.query: self.target[asked]})
+        return Example(
+            structure,
+            {key: x for key, x in features.items() if x.shape[1]},
+            {self.query: self.target[asked]},
+        )
 
     def whole(self) -> Example:
         """The example in which everything is known and everything asked for: good for shapes and targets, and not to learn from."""
@@ -108,12 +122,18 @@ class Completion(ABC):
 
     def order(self, split: Split) -> Split:
         """The rows of every part as its examples have them."""
-        return Split(torch.cat(self._folds(split.train)), *(part.sort().values for part in split[1:]))
+        return Split(
+            torch.cat(self._folds(split.train)), *(part.sort().values for part in split[1:])
+        )
 
     def _folds(self, rows: Tensor) -> list[Tensor]:
         """Rows in folds of about one size, each in ascending order."""
-        drawn = rows.sort().values[torch.randperm(len(rows), generator=torch.Generator().manual_seed(self.seed))]
-        return [fold.sort().values for fold in drawn.tensor_split(max(1, min(self.folds, len(rows))))]
+        drawn = rows.sort().values[
+            torch.randperm(len(rows), generator=torch.Generator().manual_seed(self.seed))
+        ]
+        return [
+            fold.sort().values for fold in drawn.tensor_split(max(1, min(self.folds, len(rows))))
+        ]
 
     def parts(self, split: Split) -> Parts:
         """The examples of every part: a fold each for training, one for validation and one for testing, if there are such parts."""
@@ -163,17 +183,28 @@ class Completion(ABC):
         """The same with all nodes and rows that entries have, and the row of each."""
         one = self._with_nodes(self.new_names(entries))
         number = {sort: {name: k for k, name in enumerate(own)} for sort, own in one.names.items()}
-        nodes = [[number[sort][name] for sort, name in zip(one.sorts_of(len(entry)), entry, strict=True)] for entry in entries]
+        nodes = [
+            [number[sort][name] for sort, name in zip(one.sorts_of(len(entry)), entry, strict=True)]
+            for entry in entries
+        ]
         is_set = one.rows.resolve(ROWS).faces[0].kind.opening in ("{", "[")
-        rows, new = one.rows.locate(ROWS, _index(one.pattern, nodes)).tolist(), dict[tuple[int, ...], int]()
+        rows, new = (
+            one.rows.locate(ROWS, _index(one.pattern, nodes)).tolist(),
+            dict[tuple[int, ...], int](),
+        )
         for k, entry in enumerate(nodes):
             if rows[k] < 0:
-                rows[k] = new.setdefault(tuple(sorted(entry) if is_set else entry), len(one.target) + len(new))
+                rows[k] = new.setdefault(
+                    tuple(sorted(entry) if is_set else entry), len(one.target) + len(new)
+                )
         return one.with_rows(list(new)), rows
 
     def new_names(self, entries: Sequence[Sequence[str]]) -> dict[str, list[str]]:
         """The names in entries that no node has, by sort."""
-        known, found = {sort: set(own) for sort, own in self.names.items()}, {sort: dict[str, None]() for sort in self.names}
+        known, found = (
+            {sort: set(own) for sort, own in self.names.items()},
+            {sort: dict[str, None]() for sort in self.names},
+        )
         for entry in entries:
             for sort, name in zip(self.sorts_of(len(entry)), entry, strict=True):
                 if name not in known[sort]:
@@ -182,16 +213,24 @@ class Completion(ABC):
 
     def _with_nodes(self, names: Mapping[str, Sequence[str]]) -> Self:
         """The same with further nodes, about which nothing is known: their features are the means of the others."""
-        context, counts = self.context.structure, {sort: n + len(names[sort]) for sort, n in self.context.structure.counts.items()}
+        context, counts = (
+            self.context.structure,
+            {sort: n + len(names[sort]) for sort, n in self.context.structure.counts.items()},
+        )
         features = self.context.features
         for key, x in features.items():
             pattern = context.resolve(key)
             if pattern not in context.patterns and pattern.faces:  # the nodes of a sort
                 added = names[next(iter(pattern.sorts.values()))]
                 features[key] = torch.cat([x, x.mean(0, keepdim=True).expand(len(added), -1)])
-        wider, rows = (Structure(counts, {str(p): s[p] for p in s.patterns}) for s in (context, self.rows))
+        wider, rows = (
+            Structure(counts, {str(p): s[p] for p in s.patterns}) for s in (context, self.rows)
+        )
         return replace(
-            self, context=Example(wider, features), rows=rows, names={sort: [*own, *names[sort]] for sort, own in self.names.items()}
+            self,
+            context=Example(wider, features),
+            rows=rows,
+            names={sort: [*own, *names[sort]] for sort, own in self.names.items()},
         )
 
     def with_rows(self, nodes: Sequence[Sequence[int]]) -> Self:
@@ -205,7 +244,9 @@ class Completion(ABC):
             self,
             rows=self.store(self.rows, self.pattern, torch.cat([old, new], dim=1)),
             values=torch.cat([self.values, self.values.new_zeros(count, self.values.shape[1])]),
-            target=torch.cat([self.target, self.target.new_full((count, *self.target.shape[1:]), missing)]),
+            target=torch.cat(
+                [self.target, self.target.new_full((count, *self.target.shape[1:]), missing)]
+            ),
             is_fact=torch.cat([self.is_fact, self.is_fact.new_zeros(count)]),
         )
 
@@ -213,7 +254,13 @@ class Completion(ABC):
         """The same without rows that cannot be known."""
         kept = self.is_fact.nonzero()[:, 0]
         rows = self.rows.select(ROWS, kept)
-        return replace(self, rows=rows, values=self.values[kept], target=self.target[kept], is_fact=self.is_fact[kept])
+        return replace(
+            self,
+            rows=rows,
+            values=self.values[kept],
+            target=self.target[kept],
+            is_fact=self.is_fact[kept],
+        )
 
 
 def _index(pattern: str, nodes: Sequence[Sequence[int]]) -> Tensor:
@@ -221,7 +268,11 @@ def _index(pattern: str, nodes: Sequence[Sequence[int]]) -> Tensor:
     if Pattern(pattern).is_open:
         pairs = [[node, number] for number, entry in enumerate(nodes) for node in entry]
         return torch.tensor(pairs, dtype=torch.long).view(-1, 2).T.contiguous()
-    return torch.tensor([list(entry) for entry in nodes], dtype=torch.long).view(-1, len(Pattern(pattern).letters)).T.contiguous()
+    return (
+        torch.tensor([list(entry) for entry in nodes], dtype=torch.long)
+        .view(-1, len(Pattern(pattern).letters))
+        .T.contiguous()
+    )
 
 
 def without(rows: Tensor, others: Tensor) -> Tensor:

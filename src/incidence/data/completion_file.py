@@ -14,7 +14,13 @@ from incidence.data.links import Links
 from incidence.data.ratings import Ratings
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
-from incidence.structure.storage import arrays_of, read_arrays, tensor_arrays, tensors_from, write_arrays
+from incidence.structure.storage import (
+    arrays_of,
+    read_arrays,
+    tensor_arrays,
+    tensors_from,
+    write_arrays,
+)
 from incidence.structure.structure import Structure
 
 __all__ = ["read_completion", "write_completion"]
@@ -27,10 +33,19 @@ def write_completion(completion: Completion, path: Path) -> None:
     """Writes all facts, with what belongs to them, at once or not at all."""
     known = completion.facts()
     whole = known.context.structure.with_index({f"{ROWS}={known.pattern}": known.rows[ROWS]})
-    arrays: dict[str, Any] = {"format": np.array(_FORMAT), "kind": np.array(next(k for k, v in _KINDS.items() if type(known) is v))}
-    arrays |= {"keys": np.array(known.keys, dtype=str), "seed": np.array([known.seed, known.folds]), **arrays_of(whole)}
+    arrays: dict[str, Any] = {
+        "format": np.array(_FORMAT),
+        "kind": np.array(next(k for k, v in _KINDS.items() if type(known) is v)),
+    }
+    arrays |= {
+        "keys": np.array(known.keys, dtype=str),
+        "seed": np.array([known.seed, known.folds]),
+        **arrays_of(whole),
+    }
     arrays |= {f"names/{sort}": np.array(list(own), dtype=str) for sort, own in known.names.items()}
-    for number, (key, x) in enumerate({**known.context.features, ":values": known.values, ":target": known.target}.items()):
+    for number, (key, x) in enumerate(
+        {**known.context.features, ":values": known.values, ":target": known.target}.items()
+    ):
         arrays |= tensor_arrays(f"feature/{number}", key, x)
     write_arrays(path, arrays)
 
@@ -47,9 +62,15 @@ def read_completion(path: Path) -> Completion:
 def _from_arrays(arrays: Mapping[str, Any]) -> Completion:
     whole, tensors = Structure._from_arrays(arrays), tensors_from(arrays, "feature/")
     values, target = tensors.pop(":values"), tensors.pop(":target")
-    names = {key.removeprefix("names/"): [str(name) for name in arrays[key]] for key in arrays if key.startswith("names/")}
+    names = {
+        key.removeprefix("names/"): [str(name) for name in arrays[key]]
+        for key in arrays
+        if key.startswith("names/")
+    }
     rows = whole.num_entries(ROWS)
-    if {sort: len(own) for sort, own in names.items()} != whole.counts or not rows == len(values) == len(target):
+    if {sort: len(own) for sort, own in names.items()} != whole.counts or not rows == len(
+        values
+    ) == len(target):
         raise IncidenceError("its names or rows do not add up.")
     others = {str(p): whole[p] for p in whole.patterns if p.name != ROWS}
     seed, folds = arrays["seed"].tolist()

@@ -13,7 +13,14 @@ import torch
 from torch import Tensor
 
 from incidence.data.readers import assert_alike
-from incidence.data.splitting import TENTH, Split, cross_validation, held_out, random_split, sizes_of
+from incidence.data.splitting import (
+    TENTH,
+    Split,
+    cross_validation,
+    held_out,
+    random_split,
+    sizes_of,
+)
 from incidence.errors import IncidenceError, shown
 from incidence.structure.example import Example
 from incidence.structure.examples import pack
@@ -132,11 +139,21 @@ class DataSet:
     def __repr__(self) -> str:
         """A line, however large the data is."""
         kind, sizes, count = self.task.kind, "", len(self.splits)
-        what = f"{len(self.task.names)} classes" if kind == "classification" else ", ".join(self.task.names)
+        what = (
+            f"{len(self.task.names)} classes"
+            if kind == "classification"
+            else ", ".join(self.task.names)
+        )
         if self.splits:
             sizes = sizes_of(self.splits[0])
-        parts = sizes if count == 1 else f"{count} splits, the first {sizes}" if count else "no splits"
-        told = {key: list(x.shape[1:]) for key, x in self.examples[0].features.items()} if self.examples else {}
+        parts = (
+            sizes if count == 1 else f"{count} splits, the first {sizes}" if count else "no splits"
+        )
+        told = (
+            {key: list(x.shape[1:]) for key, x in self.examples[0].features.items()}
+            if self.examples
+            else {}
+        )
         task = f"{kind} of {shorten(what, 60)}" + (f" at `{self.task.at}`" if self.task.at else "")
         features = shorten(", ".join(f"{key}: {shape}" for key, shape in told.items()), 80)
         return f"DataSet({self.name!r}: {len(self.examples)} examples; {parts}; {task}; features {features or 'none'})"
@@ -148,11 +165,17 @@ class DataSet:
             IncidenceError: There is no such split.
         """
         if not 0 <= number < len(self.splits):
-            raise IncidenceError(f"the data set {self.name!r} has splits 0 to {len(self.splits) - 1}; got {number}.")
+            raise IncidenceError(
+                f"the data set {self.name!r} has splits 0 to {len(self.splits) - 1}; got {number}."
+            )
         return self.splits[number]
 
     def with_parts(
-        self, validation: float | None = None, seed: int = 0, cv: int | None = None, groups: Sequence[object] | Tensor | None = None
+        self,
+        validation: float | None = None,
+        seed: int = 0,
+        cv: int | None = None,
+        groups: Sequence[object] | Tensor | None = None,
     ) -> DataSet:
         """The same with every part that the data does not tell drawn by chance; nothing else draws any.
 
@@ -169,12 +192,19 @@ class DataSet:
         Raises:
             IncidenceError: A split has a validation part already, or splits are told, and others asked for; or the share is none.
         """
-        asked = next((word for word, value in (("cv", cv), ("groups", groups)) if value is not None), None)
+        asked = next(
+            (word for word, value in (("cv", cv), ("groups", groups)) if value is not None), None
+        )
         if self.splits and asked is not None:
-            raise IncidenceError(f"{self.name!r} tells its parts, so none are drawn: leave out --{asked}.")
+            raise IncidenceError(
+                f"{self.name!r} tells its parts, so none are drawn: leave out --{asked}."
+            )
         is_drawn = self.has_drawn_parts or not self.splits
         together = None if groups is None else _numbered(groups, self.num_rows)
-        rows, classes = self._rows_with_target() if not self.splits else torch.zeros(0), self._classes()
+        rows, classes = (
+            self._rows_with_target() if not self.splits else torch.zeros(0),
+            self._classes(),
+        )
         if cv is not None:
             splits = cross_validation(rows, cv, classes, seed, together)
         else:
@@ -185,10 +215,17 @@ class DataSet:
                 return replace(self, splits=splits, has_drawn_parts=is_drawn)
             validation = TENTH  # ratings are learned by heart soon, and what is kept apart is known again for testing
         if not 0 <= validation < 1:
-            raise IncidenceError(f"the part for validation is a number from 0 up to 1; got {validation}.")
+            raise IncidenceError(
+                f"the part for validation is a number from 0 up to 1; got {validation}."
+            )
         if any(len(split.validation) for split in splits):
-            raise IncidenceError(f"{self.name!r} has a validation part of its own, so none is drawn: leave out --validation.")
-        held = tuple(held_out(split, classes, validation, seed, together) if validation else split for split in splits)
+            raise IncidenceError(
+                f"{self.name!r} has a validation part of its own, so none is drawn: leave out --validation."
+            )
+        held = tuple(
+            held_out(split, classes, validation, seed, together) if validation else split
+            for split in splits
+        )
         return replace(self, splits=held, has_drawn_parts=is_drawn)
 
     def _classes(self) -> Tensor:
@@ -199,7 +236,11 @@ class DataSet:
 
     def _rows_with_target(self) -> Tensor:
         known = [self.task.is_known(self.task.rows(example)) for example in self.examples]
-        rows = known[0].reshape(self.num_rows, -1).any(1) if self.is_transductive else torch.stack([one.any() for one in known])
+        rows = (
+            known[0].reshape(self.num_rows, -1).any(1)
+            if self.is_transductive
+            else torch.stack([one.any() for one in known])
+        )
         return rows.nonzero()[:, 0]
 
     def parts(self, split: Split | int = 0) -> Parts:
@@ -243,7 +284,11 @@ class DataSet:
         if self.completion is not None:
             return list(self.columns)
         is_entry = bool(self.task.at) and not (self.is_transductive and self.names)
-        return [*(["name"] if self.names else ["example"]), *(["entry"] if is_entry else []), *self.columns]
+        return [
+            *(["name"] if self.names else ["example"]),
+            *(["entry"] if is_entry else []),
+            *self.columns,
+        ]
 
     def label(self, example: int, entry: int = 0) -> list[object]:
         """What a prediction for an example, or for an entry of it, is called by: its name or number, and what else the data tells."""
@@ -252,7 +297,11 @@ class DataSet:
             return [texts[row] for texts in self.columns.values()]
         is_entry = bool(self.task.at) and not (self.is_transductive and self.names)
         name = self.names[row] if self.names else example
-        return [name, *([entry] if is_entry else []), *(texts[row] for texts in self.columns.values())]
+        return [
+            name,
+            *([entry] if is_entry else []),
+            *(texts[row] for texts in self.columns.values()),
+        ]
 
 
 def _numbered(groups: Sequence[object] | Tensor, count: int) -> Tensor:
@@ -278,36 +327,61 @@ def sound(data: DataSet) -> DataSet:
         raise IncidenceError(f"the data set {data.name!r} needs examples.")
     _assert_names(data.task)
     if data.is_transductive and (len(examples) > 1 or not data.task.at):
-        raise IncidenceError(f"the data set {data.name!r} is learned within, so it has one example, with targets of its entries.")
+        raise IncidenceError(
+            f"the data set {data.name!r} is learned within, so it has one example, with targets of its entries."
+        )
     _assert_features(examples)
     targets = _targets(examples, data.task)
     (_assert_classes if data.task.kind == "classification" else _assert_numbers)(targets, data.task)
     if data.task.kind != "classification" and not all(y.is_floating_point() for y in targets):
         targets = [y.float() for y in targets]
-        examples = [e.replace(target={data.task.at: y} if data.task.at else y) for e, y in zip(examples, targets, strict=True)]
+        examples = [
+            e.replace(target={data.task.at: y} if data.task.at else y)
+            for e, y in zip(examples, targets, strict=True)
+        ]
     count = len(targets[0]) if data.is_transductive else len(examples)
-    return replace(data, examples=examples, splits=tuple(_split(split, number, count) for number, split in enumerate(data.splits)))
+    return replace(
+        data,
+        examples=examples,
+        splits=tuple(_split(split, number, count) for number, split in enumerate(data.splits)),
+    )
 
 
 def _assert_names(task: Task) -> None:
     """Refuses names that no table and no picture could show, before anything is trained for them."""
-    bad = next((name for name in task.names if any(category(letter) in ("Cc", "Cs") for letter in name)), None)
+    bad = next(
+        (name for name in task.names if any(category(letter) in ("Cc", "Cs") for letter in name)),
+        None,
+    )
     if bad is not None:
         what = "class" if task.kind == "classification" else "target"
-        raise IncidenceError(f"the name of a {what} is text without control characters, in UTF-8; got {shown(bad)}. Correct the data.")
+        raise IncidenceError(
+            f"the name of a {what} is text without control characters, in UTF-8; got {shown(bad)}. Correct the data."
+        )
 
 
 def _assert_features(examples: Sequence[Example]) -> None:
     features = [example.features for example in examples]
-    kinds = {(e.structure.patterns, tuple((key, x.shape[1], x.dtype) for key, x in e.features.items())) for e in examples}
-    whole = [{key: torch.cat([f[key] for f in features]) for key in features[0]}] if len(kinds) == 1 else features  # one look, if alike
+    kinds = {
+        (e.structure.patterns, tuple((key, x.shape[1], x.dtype) for key, x in e.features.items()))
+        for e in examples
+    }
+    whole = (
+        [{key: torch.cat([f[key] for f in features]) for key in features[0]}]
+        if len(kinds) == 1
+        else features
+    )  # one look, if alike
     if len(kinds) > 1 or not all(bool(x.isfinite().all()) for x in whole[0].values()):
-        assert_alike((f"example {number}", example) for number, example in enumerate(examples))  # says which, and what
+        assert_alike(
+            (f"example {number}", example) for number, example in enumerate(examples)
+        )  # says which, and what
     for number, table in enumerate(whole):
         key = next((key for key, x in table.items() if not x.is_floating_point()), None)
         if key is not None:
             kind = table[key].dtype
-            raise IncidenceError(f"example {number}: the features of `{key}` are {kind}, and a network takes floats: use .float().")
+            raise IncidenceError(
+                f"example {number}: the features of `{key}` are {kind}, and a network takes floats: use .float()."
+            )
 
 
 def _targets(examples: Sequence[Example], task: Task) -> list[Tensor]:
@@ -317,8 +391,14 @@ def _targets(examples: Sequence[Example], task: Task) -> list[Tensor]:
         if task.at:
             target = target.get(task.at) if isinstance(target, dict) else None
         if not isinstance(target, Tensor):
-            place = f"a dict with the key {task.at!r}" if task.at else "a tensor for the whole structure"
-            raise IncidenceError(f"example {number}: the target of this task is {place}; got {example.target!r}.")
+            place = (
+                f"a dict with the key {task.at!r}"
+                if task.at
+                else "a tensor for the whole structure"
+            )
+            raise IncidenceError(
+                f"example {number}: the target of this task is {place}; got {example.target!r}."
+            )
         found.append(target)
     return found
 
@@ -327,26 +407,49 @@ def _assert_numbers(targets: Sequence[Tensor], task: Task) -> None:
     for number, y in enumerate(targets):
         if y.ndim != 1 + bool(task.at) or y.shape[-1] != len(task.names):
             form = f"[entries, {len(task.names)}]" if task.at else f"[{len(task.names)}]"
-            raise IncidenceError(f"example {number}: the target has the shape {form}, for {', '.join(task.names)}; got {list(y.shape)}.")
+            raise IncidenceError(
+                f"example {number}: the target has the shape {form}, for {', '.join(task.names)}; got {list(y.shape)}."
+            )
     flat = torch.cat([y.reshape(-1) for y in targets])
-    is_wrong = flat.isinf() if task.kind == "regression" else (flat != 0) & (flat != 1) & ~flat.isnan()
+    is_wrong = (
+        flat.isinf() if task.kind == "regression" else (flat != 0) & (flat != 1) & ~flat.isnan()
+    )
     if bool(is_wrong.any()):
         first = int(is_wrong.nonzero()[0, 0])
-        number = next(number for number, end in enumerate(accumulate(y.numel() for y in targets)) if first < end)
-        must = "is infinite" if task.kind == "regression" else f"is {float(flat[first]):g}, and a label is 0 or 1"
-        raise IncidenceError(f"example {number}: the target {must}. A value that is missing is NaN.")
+        number = next(
+            number
+            for number, end in enumerate(accumulate(y.numel() for y in targets))
+            if first < end
+        )
+        must = (
+            "is infinite"
+            if task.kind == "regression"
+            else f"is {float(flat[first]):g}, and a label is 0 or 1"
+        )
+        raise IncidenceError(
+            f"example {number}: the target {must}. A value that is missing is NaN."
+        )
 
 
 def _assert_classes(targets: Sequence[Tensor], task: Task) -> None:
     for number, y in enumerate(targets):
         if y.is_floating_point() or y.dtype == torch.bool or y.ndim != bool(task.at):
             form = "integers, one for each entry" if task.at else "an integer"
-            raise IncidenceError(f"example {number}: a class is {form}; got {y.dtype} of shape {list(y.shape)}.")
+            raise IncidenceError(
+                f"example {number}: a class is {form}; got {y.dtype} of shape {list(y.shape)}."
+            )
     flat = torch.cat([y.reshape(-1) for y in targets])
     wrong = ((flat < -1) | (flat >= len(task.names))).nonzero()[:, 0]
     if len(wrong):
-        number = next(number for number, end in enumerate(accumulate(y.numel() for y in targets)) if wrong[0] < end)
-        known, bad = f"the numbers 0 to {len(task.names) - 1}, or -1 where there is none", int(flat[wrong[0]])
+        number = next(
+            number
+            for number, end in enumerate(accumulate(y.numel() for y in targets))
+            if wrong[0] < end
+        )
+        known, bad = (
+            f"the numbers 0 to {len(task.names) - 1}, or -1 where there is none",
+            int(flat[wrong[0]]),
+        )
         raise IncidenceError(f"example {number}: classes are {known}; got {bad}.")
 
 
@@ -356,9 +459,13 @@ def _split(split: Split, number: int, count: int) -> Split:
         part = torch.as_tensor(rows)
         part = part.long() if not part.numel() else part
         if part.dtype == torch.bool or part.is_floating_point() or part.ndim != 1:
-            raise IncidenceError(f"split {number}: the part {name} has numbers of rows; got {part.dtype} of shape {list(part.shape)}.")
+            raise IncidenceError(
+                f"split {number}: the part {name} has numbers of rows; got {part.dtype} of shape {list(part.shape)}."
+            )
         if len(part) and not 0 <= int(part.min()) <= int(part.max()) < count:
             bad = int(part[(part < 0) | (part >= count)][0])
-            raise IncidenceError(f"split {number}: the part {name} has the row {bad}, and rows are numbered from 0 to {count - 1}.")
+            raise IncidenceError(
+                f"split {number}: the part {name} has the row {bad}, and rows are numbered from 0 to {count - 1}."
+            )
         parts.append(part)
     return Split(*parts)

@@ -37,14 +37,20 @@ def with_floats(example: Example) -> Example:
     """The same example with features that a network can take."""
     strange = next((key for key, x in example.features.items() if x.is_complex()), None)
     if strange is not None:
-        raise IncidenceError(f"the features of `{strange}` are complex: give their real and imaginary parts as two columns.")
+        raise IncidenceError(
+            f"the features of `{strange}` are complex: give their real and imaginary parts as two columns."
+        )
     return example.replace(features={key: x.float() for key, x in example.features.items()})
 
 
 def with_ones(example: Example, patterns: Sequence[str]) -> Example:
     """The same example with a column of ones for entries of patterns that it has no features of."""
     has = {example.structure.resolve(key) for key in example.features}
-    lacking = [text for text in patterns if Pattern(text) not in has and Pattern(text) in example.structure.patterns]
+    lacking = [
+        text
+        for text in patterns
+        if Pattern(text) not in has and Pattern(text) in example.structure.patterns
+    ]
     ones = {text: torch.ones(example.structure.num_entries(text), 1) for text in lacking}
     return example.replace(features={**example.features, **ones}) if ones else example
 
@@ -52,12 +58,19 @@ def with_ones(example: Example, patterns: Sequence[str]) -> Example:
 def _bare(example: Example) -> list[str]:
     """What joins nodes, if nothing that does has features, and nodes have some: networks would not see it."""
     joining = [p for p in example.structure.patterns if p.is_open or len(p.letters) > 1]
-    has_some = not example.features or any(example.structure.resolve(key) in joining for key in example.features)
+    has_some = not example.features or any(
+        example.structure.resolve(key) in joining for key in example.features
+    )
     return [] if has_some else list(map(str, joining))
 
 
 def from_examples(
-    examples: Sequence[Example], *, name: str = "examples", source: str = "", task: str | None = None, splits: Sequence[Split] = ()
+    examples: Sequence[Example],
+    *,
+    name: str = "examples",
+    source: str = "",
+    task: str | None = None,
+    splits: Sequence[Split] = (),
 ) -> DataSet:
     """A data set from examples with targets of one kind, for the whole structure or for the entries of one pattern.
 
@@ -72,7 +85,10 @@ def from_examples(
     at, rows = _targets(examples, source)
     form, rows = task_of(rows, at, task, source)
     bare = _bare(examples[0])
-    made = [with_ones(example, bare).replace(target={at: row} if at else row) for example, row in zip(examples, rows, strict=True)]
+    made = [
+        with_ones(example, bare).replace(target={at: row} if at else row)
+        for example, row in zip(examples, rows, strict=True)
+    ]
     return DataSet(
         name,
         made,
@@ -86,10 +102,16 @@ def from_examples(
     )
 
 
-def task_of(rows: Sequence[Tensor], at: str, task: str | None, source: str) -> tuple[Task, list[Tensor]]:
+def task_of(
+    rows: Sequence[Tensor], at: str, task: str | None, source: str
+) -> tuple[Task, list[Tensor]]:
     """The task that targets are for, unless it is given, and the targets in the form it needs."""
     kind = _kind(rows, at, as_kind(task))
-    return _as_classes(rows, at, source) if kind == "classification" else _as_numbers(rows, at, kind, source)
+    return (
+        _as_classes(rows, at, source)
+        if kind == "classification"
+        else _as_numbers(rows, at, kind, source)
+    )
 
 
 def _kind(rows: Sequence[Tensor], at: str, task: Kind | None) -> Kind:
@@ -100,18 +122,27 @@ def _kind(rows: Sequence[Tensor], at: str, task: Kind | None) -> Kind:
     is_yes_or_no = set(flat[~is_missing].unique().tolist()) == {0, 1}
     if width > 1 and is_yes_or_no and task in (None, "classification"):
         return "multilabel"
-    return task or ("regression" if flat.is_floating_point() and not is_yes_or_no else "classification")
+    return task or (
+        "regression" if flat.is_floating_point() and not is_yes_or_no else "classification"
+    )
 
 
-def _as_numbers(rows: Sequence[Tensor], at: str, kind: Kind, source: str) -> tuple[Task, list[Tensor]]:
+def _as_numbers(
+    rows: Sequence[Tensor], at: str, kind: Kind, source: str
+) -> tuple[Task, list[Tensor]]:
     """Numbers or labels: [columns] of each example, or [entries, columns]."""
     if all(bool(row.isnan().all()) for row in rows):
         raise IncidenceError(f"{source}: all targets are missing.")
     found = [row.float() if row.ndim > bool(at) else row.float()[..., None] for row in rows]
     if kind == "multilabel":
-        found = [row if told.is_floating_point() else row.masked_fill(row == -1, torch.nan) for row, told in zip(found, rows, strict=True)]
+        found = [
+            row if told.is_floating_point() else row.masked_fill(row == -1, torch.nan)
+            for row, told in zip(found, rows, strict=True)
+        ]
     word, width = "label" if kind == "multilabel" else "target", found[0].shape[-1]
-    return Task(kind, (word,) if width == 1 else tuple(f"{word} {k}" for k in range(width)), at=at), found
+    return Task(
+        kind, (word,) if width == 1 else tuple(f"{word} {k}" for k in range(width)), at=at
+    ), found
 
 
 def _as_classes(rows: Sequence[Tensor], at: str, source: str) -> tuple[Task, list[Tensor]]:
@@ -120,12 +151,20 @@ def _as_classes(rows: Sequence[Tensor], at: str, source: str) -> tuple[Task, lis
     if not len(flat):
         raise IncidenceError(f"{source}: all targets are missing.")
     if bool((flat != flat.round()).any()) or int(flat.max()) < 0:
-        raise IncidenceError(f"{source}: classes are the integers 0, 1, ..., with -1 where one is missing.")
+        raise IncidenceError(
+            f"{source}: classes are the integers 0, 1, ..., with -1 where one is missing."
+        )
     if flat.max() >= _MOST_CLASSES:
-        raise IncidenceError(f"{source}: classes are the integers 0, 1, ... below {_MOST_CLASSES:,}; got {float(flat.max()):.6g}.")
+        raise IncidenceError(
+            f"{source}: classes are the integers 0, 1, ... below {_MOST_CLASSES:,}; got {float(flat.max()):.6g}."
+        )
     found = [row.nan_to_num(-1).long() if row.is_floating_point() else row.long() for row in rows]
-    found = [row[..., 0] if row.ndim == bool(at) + 1 and row.shape[-1] == 1 else row for row in found]
-    return Task("classification", tuple(f"class {k}" for k in range(int(flat.max()) + 1)), at=at), found
+    found = [
+        row[..., 0] if row.ndim == bool(at) + 1 and row.shape[-1] == 1 else row for row in found
+    ]
+    return Task(
+        "classification", tuple(f"class {k}" for k in range(int(flat.max()) + 1)), at=at
+    ), found
 
 
 def _targets(examples: Sequence[Example], source: str) -> tuple[str, list[Tensor]]:
@@ -138,6 +177,12 @@ def _targets(examples: Sequence[Example], source: str) -> tuple[str, list[Tensor
         )
     keys = {key for target in found for key in (target if isinstance(target, dict) else ("",))}
     if len(keys) != 1:
-        raise IncidenceError(f"{source}: targets belong to one pattern; these belong to {', '.join(sorted(map(repr, keys)))}.")
+        raise IncidenceError(
+            f"{source}: targets belong to one pattern; these belong to {', '.join(sorted(map(repr, keys)))}."
+        )
     [key] = keys
-    return key, [target[key] if isinstance(target, dict) else target for target in found if target is not None]
+    return key, [
+        target[key] if isinstance(target, dict) else target
+        for target in found
+        if target is not None
+    ]

@@ -28,7 +28,11 @@ _MOST_LABELS = 1 << 16  # each is a column of features
 
 
 def graphs(
-    sizes: Tensor, edges: Tensor, features: Tensor, targets: Tensor | None = None, edge_features: Tensor | None = None
+    sizes: Tensor,
+    edges: Tensor,
+    features: Tensor,
+    targets: Tensor | None = None,
+    edge_features: Tensor | None = None,
 ) -> list[Example]:
     """An example for every graph, edges in canonical order, with a column of ones unless they have features.
 
@@ -51,12 +55,18 @@ def graphs(
     parts = zip(sizes.tolist(), counts.tolist(), local.split(counts.tolist(), dim=1), strict=True)
     # From edges in canonical order; many are made faster so than by taking a batch apart.
     structures = [
-        Structure._of({"node": torch.tensor([0, n])}, {_PATTERN: (part,)}, {_PATTERN: torch.tensor([0, m])}) for n, m, part in parts
+        Structure._of(
+            {"node": torch.tensor([0, n])}, {_PATTERN: (part,)}, {_PATTERN: torch.tensor([0, m])}
+        )
+        for n, m, part in parts
     ]
     nodes, rows = features.split(sizes.tolist()), of_edges.split(counts.tolist())
     values = [None] * len(sizes) if targets is None else targets.unbind()
     every = zip(structures, nodes, rows, values, strict=True)
-    return [Example._of(structure, {"i": x, EDGES: e}, target, False) for structure, x, e, target in every]
+    return [
+        Example._of(structure, {"i": x, EDGES: e}, target, False)
+        for structure, x, e, target in every
+    ]
 
 
 def label_numbers(labels: Tensor, symbols: Sequence[int]) -> Tensor:
@@ -66,11 +76,19 @@ def label_numbers(labels: Tensor, symbols: Sequence[int]) -> Tensor:
     wrong = known[place] != labels if len(symbols) else torch.ones_like(labels, dtype=torch.bool)
     if bool(wrong.any()):
         bad = int(labels[wrong][0])
-        raise IncidenceError(f"the node label {bad} is not one of {', '.join(map(str, symbols))}, the labels that this data has.")
+        raise IncidenceError(
+            f"the node label {bad} is not one of {', '.join(map(str, symbols))}, the labels that this data has."
+        )
     return place
 
 
-def node_features(num_nodes: int, edges: Tensor, labels: Tensor | None = None, num_labels: int = 0, degrees: bool = True) -> Tensor:
+def node_features(
+    num_nodes: int,
+    edges: Tensor,
+    labels: Tensor | None = None,
+    num_labels: int = 0,
+    degrees: bool = True,
+) -> Tensor:
     """Features of nodes, [nodes, channels]: labels one-hot, log(1 + degree), 1 / (degree + 1); a column of ones if there is nothing.
 
     Labels are numbers from 0; edges are listed once, [2, edges].
@@ -89,7 +107,11 @@ class _Line(NamedTuple):
 
 
 def read_graphs(
-    path: Path, errors: list[IncidenceError] | None = None, *, labels: int | Sequence[int] = 0, degrees: bool = True
+    path: Path,
+    errors: list[IncidenceError] | None = None,
+    *,
+    labels: int | Sequence[int] = 0,
+    degrees: bool = True,
 ) -> Iterator[Read]:
     """The graphs of a file: one of a list of edges, one of each line of graph6.
 
@@ -101,13 +123,17 @@ def read_graphs(
     """
     path = Path(path)
     if isinstance(labels, int) and not 0 <= labels <= _MOST_LABELS:
-        raise IncidenceError(f"labels is the number of node labels, from 0 to {_MOST_LABELS:,}; got {shown(labels)}.")
+        raise IncidenceError(
+            f"labels is the number of node labels, from 0 to {_MOST_LABELS:,}; got {shown(labels)}."
+        )
     symbols = list(range(labels)) if isinstance(labels, int) else sorted(labels)
     if path.suffix != ".g6":
         yield _read_edges(path, symbols, degrees)
         return
     if symbols:
-        raise IncidenceError(f"{path}: graph6 has no node labels, which the network needs; give lists of edges with files of nodes.")
+        raise IncidenceError(
+            f"{path}: graph6 has no node labels, which the network needs; give lists of edges with files of nodes."
+        )
     for number, words in _lines(path):
         try:
             count, edges = read_graph6(words[0])
@@ -117,7 +143,9 @@ def read_graphs(
                 raise problem from None
             errors.append(problem)
             continue
-        [example] = graphs(torch.tensor([count]), edges, node_features(count, edges, degrees=degrees))
+        [example] = graphs(
+            torch.tensor([count]), edges, node_features(count, edges, degrees=degrees)
+        )
         yield Read(f"{path.name} {number}", example)
 
 
@@ -142,7 +170,9 @@ def read_graph6(line: str | bytes) -> tuple[int, Tensor]:
             raise ValueError
         graph = networkx.from_graph6_bytes(raw)
     except (networkx.NetworkXError, ValueError, IndexError):
-        raise IncidenceError(f"graph6 is a line of characters ? to ~, as many as its number of nodes takes; got {raw[:40]!r}.") from None
+        raise IncidenceError(
+            f"graph6 is a line of characters ? to ~, as many as its number of nodes takes; got {raw[:40]!r}."
+        ) from None
     edges = torch.tensor([sorted(edge) for edge in graph.edges], dtype=torch.long).view(-1, 2)
     return len(graph), edges.T.contiguous()
 
@@ -159,17 +189,29 @@ def _read_edges(path: Path, symbols: list[int], degrees: bool) -> Read:
         lines = lines[1:]  # below a line of names
     for number, words in lines:
         if len(words) < 2:
-            raise IncidenceError(f"{path}, line {number}: an edge has two nodes; a node without edges is a line of {path.stem}.nodes.")
+            raise IncidenceError(
+                f"{path}, line {number}: an edge has two nodes; a node without edges is a line of {path.stem}.nodes."
+            )
         if words[0] == words[1]:
-            raise IncidenceError(f"{path}, line {number}: the edge joins {words[0]} to itself. Remove the loop: a graph here has none.")
+            raise IncidenceError(
+                f"{path}, line {number}: the edge joins {words[0]} to itself. Remove the loop: a graph here has none."
+            )
     of_nodes = beside(path)
     nodes = _lines(of_nodes) if of_nodes.is_file() else None
     if symbols and nodes is None:
-        raise IncidenceError(f"{path}: nodes have labels in this data, so a file {of_nodes.name} beside it must have a line for each node.")
+        raise IncidenceError(
+            f"{path}: nodes have labels in this data, so a file {of_nodes.name} beside it must have a line for each node."
+        )
     place = _places(path, of_nodes, lines, nodes)
-    pairs = torch.tensor([[place[word] for word in line.words[:2]] for line in lines], dtype=torch.long).view(-1, 2).T
+    pairs = (
+        torch.tensor([[place[word] for word in line.words[:2]] for line in lines], dtype=torch.long)
+        .view(-1, 2)
+        .T
+    )
     # An edge may be listed in both directions, if its features agree.
-    edges, values = once(_PATTERN, pairs, len(place), {"a feature": _values(path, lines, 2)}, str(path))
+    edges, values = once(
+        _PATTERN, pairs, len(place), {"a feature": _values(path, lines, 2)}, str(path)
+    )
     features = _node_features(of_nodes, nodes or [], len(place), edges, symbols, degrees)
     of_edges = values["a feature"] if values["a feature"].shape[1] else None
     [example] = graphs(torch.tensor([len(place)]), edges, features, edge_features=of_edges)
@@ -183,8 +225,13 @@ def _lines(path: Path) -> list[_Line]:
     except OSError as error:
         raise IncidenceError(f"{path} cannot be read as text: {error}.") from None
     if "\0" in text:
-        raise IncidenceError(f"{path} cannot be read as text: it has bytes that are 0. Save it as UTF-8.")
-    split = ((number, line.partition("#")[0].replace(",", " ").split()) for number, line in enumerate(text.splitlines(), 1))
+        raise IncidenceError(
+            f"{path} cannot be read as text: it has bytes that are 0. Save it as UTF-8."
+        )
+    split = (
+        (number, line.partition("#")[0].replace(",", " ").split())
+        for number, line in enumerate(text.splitlines(), 1)
+    )
     return [_Line(number, words) for number, words in split if words]
 
 
@@ -192,7 +239,9 @@ def _is_integer(word: str) -> bool:
     return len(word) < _LONGEST and word.removeprefix("-").isdecimal()
 
 
-def _places(path: Path, beside: Path, edges: list[_Line], nodes: list[_Line] | None) -> dict[str, int]:
+def _places(
+    path: Path, beside: Path, edges: list[_Line], nodes: list[_Line] | None
+) -> dict[str, int]:
     """The number of every node: in the order of the file of nodes; else by number, if they are numbered; else as they come."""
     used = dict.fromkeys(word for line in edges for word in line.words[:2])
     if nodes is None:
@@ -201,11 +250,15 @@ def _places(path: Path, beside: Path, edges: list[_Line], nodes: list[_Line] | N
     known: dict[str, int] = {}
     for line in nodes:
         if line.words[0] in known:
-            raise IncidenceError(f"{beside}, line {line.number}: the node {line.words[0]} has a line already.")
+            raise IncidenceError(
+                f"{beside}, line {line.number}: the node {line.words[0]} has a line already."
+            )
         known[line.words[0]] = len(known)
     missing = next((word for word in used if word not in known), None)
     if missing is not None:
-        raise IncidenceError(f"{path}: the node {missing} has no line in {beside.name}, which must have one for each node.")
+        raise IncidenceError(
+            f"{path}: the node {missing} has no line in {beside.name}, which must have one for each node."
+        )
     return known
 
 
@@ -215,15 +268,28 @@ def _values(path: Path, lines: list[_Line], first: int) -> Tensor:
     rows = []
     for number, words in lines:
         if len(words) - first != width:
-            raise IncidenceError(f"{path}, line {number}: there are {len(words) - first} features, and the first line has {width}.")
+            raise IncidenceError(
+                f"{path}, line {number}: there are {len(words) - first} features, and the first line has {width}."
+            )
         rows.append([as_float(word) for word in words[first:]])
-        wrong = next((word for word, value in zip(words[first:], rows[-1], strict=True) if value is None or not math.isfinite(value)), None)
+        wrong = next(
+            (
+                word
+                for word, value in zip(words[first:], rows[-1], strict=True)
+                if value is None or not math.isfinite(value)
+            ),
+            None,
+        )
         if wrong is not None:
-            raise IncidenceError(f"{path}, line {number}: a feature is a finite number; got {wrong!r}.")
+            raise IncidenceError(
+                f"{path}, line {number}: a feature is a finite number; got {wrong!r}."
+            )
     return torch.tensor(rows, dtype=torch.float32).view(len(lines), width)
 
 
-def _node_features(path: Path, nodes: list[_Line], count: int, edges: Tensor, symbols: list[int], degrees: bool) -> Tensor:
+def _node_features(
+    path: Path, nodes: list[_Line], count: int, edges: Tensor, symbols: list[int], degrees: bool
+) -> Tensor:
     """Labels one-hot, if there are any; then the other numbers of the file; then degrees. A column of ones if there is nothing."""
     values = _values(path, nodes, 1) if nodes else torch.zeros(count, 0)
     if not symbols and not values.shape[1]:

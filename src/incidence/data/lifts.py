@@ -31,16 +31,25 @@ _TOGETHER = 2**22  # triples of nodes that are lifted at once: more takes memory
 def rings(example: Example, *, max_size: int = 6) -> Example:
     """Adds cycles without chords, `ring={i ...}`, with their size one-hot: a column for each from 3 to `max_size`."""
     structure = lifting.rings(example.structure, max_length=max_size)
-    assert_size(4 * structure.num_entries("ring") * max_size, f"a column for every size of rings up to max_size={shown(max_size)}")
+    assert_size(
+        4 * structure.num_entries("ring") * max_size,
+        f"a column for every size of rings up to max_size={shown(max_size)}",
+    )
     sizes = torch.bincount(structure.index("ring")[1][1], minlength=structure.num_entries("ring"))
-    return _with(example, structure, {"ring={i ...}": torch.nn.functional.one_hot(sizes - 3, max_size - 2).float()})
+    return _with(
+        example,
+        structure,
+        {"ring={i ...}": torch.nn.functional.one_hot(sizes - 3, max_size - 2).float()},
+    )
 
 
 def cliques(example: Example, *, max_size: int = 3) -> Example:
     """Adds cliques of 3 to `max_size` nodes, `{i j k}`, ..., with a column of ones."""
     structure = lifting.cliques(example.structure, max_size=max_size)
     texts = [face_text(size) for size in range(3, max_size + 1)]
-    return _with(example, structure, {text: torch.ones(structure.num_entries(text), 1) for text in texts})
+    return _with(
+        example, structure, {text: torch.ones(structure.num_entries(text), 1) for text in texts}
+    )
 
 
 def matrix(example: Example) -> Example:
@@ -50,14 +59,27 @@ def matrix(example: Example) -> Example:
     """
     edges = _edges(example, "matrix")
     nodes = torch.arange(example.structure.total_nodes)
-    structure = attach(example.structure, {"i j": (torch.cat([torch.stack([nodes, nodes]), edges, edges.flip(0)], dim=1),)})
+    structure = attach(
+        example.structure,
+        {"i j": (torch.cat([torch.stack([nodes, nodes]), edges, edges.flip(0)], dim=1),)},
+    )
     first, second = structure["i j"]
     is_diagonal = (first == second)[:, None]
     row = edge_rows(example.structure, first, second)
     of_nodes = _features(example, "i")[first] * is_diagonal
     of_edges = _features(example, _EDGES)
-    of_edges = torch.cat([of_edges, of_edges.new_zeros(1, of_edges.shape[1])])[row]  # the last row, -1, is of no edge
-    return _with(example, structure, {"i j": torch.cat([is_diagonal.float(), (~is_diagonal).float(), of_nodes, of_edges], dim=1)})
+    of_edges = torch.cat([of_edges, of_edges.new_zeros(1, of_edges.shape[1])])[
+        row
+    ]  # the last row, -1, is of no edge
+    return _with(
+        example,
+        structure,
+        {
+            "i j": torch.cat(
+                [is_diagonal.float(), (~is_diagonal).float(), of_nodes, of_edges], dim=1
+            )
+        },
+    )
 
 
 def pairs(example: Example, *, limit: int = lifting.LIMIT) -> Example:
@@ -77,15 +99,27 @@ def hops(example: Example, *, k: int = 2, limit: int = lifting.LIMIT) -> Example
     k = as_integer("the lift 'hops'", "k", k, 1)
     steps = range(1, k + 1)
     nodes = torch.arange(example.structure.total_nodes)
-    shells = [lifting.khop(example.structure, n, exact=True, name="shell", edges=_EDGES, limit=limit)["shell"] for n in steps]
-    found = [torch.stack([nodes, nodes]), *(torch.cat([shell, shell.flip(0)], dim=1) for shell in shells)]
+    shells = [
+        lifting.khop(example.structure, n, exact=True, name="shell", edges=_EDGES, limit=limit)[
+            "shell"
+        ]
+        for n in steps
+    ]
+    found = [
+        torch.stack([nodes, nodes]),
+        *(torch.cat([shell, shell.flip(0)], dim=1) for shell in shells),
+    ]
     structure = attach(example.structure, {"near=i j": (torch.cat(found, dim=1),)})
     total = max(example.structure.total_nodes, 1)
     known, order = torch.cat([first * total + second for first, second in found]).sort()
-    distance = torch.repeat_interleave(torch.arange(k + 1), torch.tensor([pairs.shape[1] for pairs in found]))[order]
+    distance = torch.repeat_interleave(
+        torch.arange(k + 1), torch.tensor([pairs.shape[1] for pairs in found])
+    )[order]
     first, second = structure["near"]
     distance = distance[torch.searchsorted(known, first * total + second)]
-    return _with(example, structure, {"near=i j": torch.nn.functional.one_hot(distance, k + 1).float()})
+    return _with(
+        example, structure, {"near=i j": torch.nn.functional.one_hot(distance, k + 1).float()}
+    )
 
 
 def triples(example: Example, *, features: bool = False) -> Example:
@@ -96,7 +130,11 @@ def triples(example: Example, *, features: bool = False) -> Example:
     lifted = pairs(example)
     structure = lifting.tuples(lifted.structure, 3)
     i, j, k = structure["i j k"]
-    columns = torch.cat(_flags(example, [(i, j), (j, k), (i, k)])[::-1], dim=1) if features else torch.ones(len(i), 1)
+    columns = (
+        torch.cat(_flags(example, [(i, j), (j, k), (i, k)])[::-1], dim=1)
+        if features
+        else torch.ones(len(i), 1)
+    )
     return _with(lifted, structure, {"i j k": columns})
 
 
@@ -118,12 +156,16 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
     if "pos=i" not in features:
         raise IncidenceError("the lift 'space' needs coordinates: features of `pos=i`.")
     if Pattern(_EDGES) not in example.structure.patterns:
-        raise IncidenceError("the lift 'space' reads edges `{i j}`, and there are none: give bonds, or find them by distance.")
+        raise IncidenceError(
+            "the lift 'space' reads edges `{i j}`, and there are none: give bonds, or find them by distance."
+        )
     points, edges = features["pos=i"].double(), example.structure[_EDGES]
     _assert_in_space(points, example.structure)
     lengths = _lengths(points, edges)[:, None]
     contacts, angles = _contacts(points, example.structure, cutoff), _angles(edges)
-    structure = attach(example.structure, {"contact={i j}": (contacts,), "angle=i {j k}": (angles,)})
+    structure = attach(
+        example.structure, {"contact={i j}": (contacts,), "angle=i {j k}": (angles,)}
+    )
     contacts, angles = structure["contact={i j}"], structure["angle=i {j k}"]
     near, far = (points[angles[k]] - points[angles[0]] for k in (1, 2))
     sides = near.norm(dim=1) * far.norm(dim=1)
@@ -133,7 +175,9 @@ def space(example: Example, *, cutoff: float = 5.0) -> Example:
         "contact={i j}": _waves(_lengths(points, contacts), cutoff),
         "angle=i {j k}": torch.stack([cosines, sides], dim=1),
     }
-    return example.replace(structure=structure, features={**features, **{key: x.float() for key, x in new.items()}})
+    return example.replace(
+        structure=structure, features={**features, **{key: x.float() for key, x in new.items()}}
+    )
 
 
 def _assert_in_space(points: Tensor, structure: Structure) -> None:
@@ -148,7 +192,10 @@ def _assert_in_space(points: Tensor, structure: Structure) -> None:
         )
     is_drawing = points.shape[1] == 2 or not bool(points[:, 2:].any())
     if is_drawing and len(sizes) > 1 and int(sizes.max()) > 3:  # one alone may well be flat
-        warnings.warn("all coordinates lie in the plane z = 0: drawings of molecules say nothing about distances in space.", stacklevel=3)
+        warnings.warn(
+            "all coordinates lie in the plane z = 0: drawings of molecules say nothing about distances in space.",
+            stacklevel=3,
+        )
 
 
 def _lengths(points: Tensor, pairs: Tensor) -> Tensor:
@@ -216,7 +263,9 @@ def lift_all(examples: Sequence[Example], name: str, **options: Any) -> list[Exa
     """
     names = name.split("+")
     options_of = {one: list(signature(_lift(one)).parameters)[1:] for one in names}
-    unknown = next((key for key in options if not any(key in known for known in options_of.values())), None)
+    unknown = next(
+        (key for key in options if not any(key in known for known in options_of.values())), None
+    )
     if unknown is not None:
         known = [key for keys in options_of.values() for key in keys]
         takes = f"takes {', '.join(known)}" if known else "takes no options"
@@ -224,13 +273,21 @@ def lift_all(examples: Sequence[Example], name: str, **options: Any) -> list[Exa
     lifted = list(examples)
     for one in names:
         own = {key: value for key, value in options.items() if key in options_of[one]}
-        lifted = lifted if one == "none" else [e for part in _chunks(lifted) for e in uncollate(LIFTS[one](collate(part), **own))]
+        lifted = (
+            lifted
+            if one == "none"
+            else [
+                e for part in _chunks(lifted) for e in uncollate(LIFTS[one](collate(part), **own))
+            ]
+        )
     return lifted
 
 
 def _lift(name: str) -> Callable[..., Example]:
     if name not in LIFTS:
-        raise IncidenceError(f"no lift {name!r}; there are: {', '.join(LIFTS)}, or several, one after the other, as in 'rings+pairs'.")
+        raise IncidenceError(
+            f"no lift {name!r}; there are: {', '.join(LIFTS)}, or several, one after the other, as in 'rings+pairs'."
+        )
     return LIFTS[name]
 
 
@@ -255,7 +312,9 @@ def _with(example: Example, structure: Structure, features: dict[str, Tensor]) -
 def _edges(example: Example, who: str) -> Tensor:
     if Pattern(_EDGES) not in example.structure.patterns:
         have = ", ".join(f"`{p}`" for p in example.structure.patterns) or "none"
-        raise IncidenceError(f"the lift {who!r} reads edges `{_EDGES}`; the example has the tensors: {have}.")
+        raise IncidenceError(
+            f"the lift {who!r} reads edges `{_EDGES}`; the example has the tensors: {have}."
+        )
     edges: Tensor = example.structure[_EDGES]
     return edges
 
@@ -263,7 +322,10 @@ def _edges(example: Example, who: str) -> Tensor:
 def edge_rows(structure: Structure, first: Tensor, second: Tensor) -> Tensor:
     """The rows of `{i j}` between nodes, -1 where there is none; unlike `Structure.locate` it may be asked about a node and itself."""
     edges, total = structure[_EDGES], max(structure.total_nodes, 1)
-    known, asked = (torch.minimum(*ends) * total + torch.maximum(*ends) for ends in ((edges[0], edges[1]), (first, second)))
+    known, asked = (
+        torch.minimum(*ends) * total + torch.maximum(*ends)
+        for ends in ((edges[0], edges[1]), (first, second))
+    )
     if not len(known):
         return torch.full_like(asked, -1)
     order = None
@@ -277,10 +339,16 @@ def _features(example: Example, text: str) -> Tensor:
     """The features of a tensor under any spelling; without channels if it has none."""
     wanted = example.structure.resolve(text)
     empty = torch.zeros(example.structure.num_entries(text), 0)
-    return next((x for key, x in example.features.items() if example.structure.resolve(key) == wanted), empty)
+    return next(
+        (x for key, x in example.features.items() if example.structure.resolve(key) == wanted),
+        empty,
+    )
 
 
 def _flags(example: Example, sides: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     """Columns of 0 and 1 for pairs of nodes: whether they are equal, and whether an edge joins them."""
-    equal, joined = ([u == v for u, v in sides], [edge_rows(example.structure, u, v) >= 0 for u, v in sides])
+    equal, joined = (
+        [u == v for u, v in sides],
+        [edge_rows(example.structure, u, v) >= 0 for u, v in sides],
+    )
     return torch.stack(equal, dim=1).float(), torch.stack(joined, dim=1).float()

@@ -17,7 +17,15 @@ from incidence.data.dataset import DataSet, Task
 from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.incidences import incidences
-from incidence.structure.ragged import MAX_ENTRIES, assert_few, code, distinct, expand, is_among, ranges
+from incidence.structure.ragged import (
+    MAX_ENTRIES,
+    assert_few,
+    code,
+    distinct,
+    expand,
+    is_among,
+    ranges,
+)
 from incidence.structure.structure import Structure
 
 __all__ = ["RANKS", "Links", "Neighbours", "absent_entries", "links_of", "neighbour_scores"]
@@ -51,7 +59,9 @@ class Neighbours(NamedTuple):
         both = torch.cat([pairs, pairs.flip(0)], dim=1)
         keys = code(both.unbind(0), [count, count])[0]
         kept = distinct(keys)  # ascending, hence by the first node
-        return Neighbours(keys[kept], both[1, kept], ranges(torch.bincount(both[0, kept], minlength=count)))
+        return Neighbours(
+            keys[kept], both[1, kept], ranges(torch.bincount(both[0, kept], minlength=count))
+        )
 
 
 def neighbour_scores(pairs: Tensor, around: Neighbours) -> Tensor:
@@ -68,10 +78,14 @@ def neighbour_scores(pairs: Tensor, around: Neighbours) -> Tensor:
     middle = around.nodes[spot]
     is_common = is_among(code([many[which], middle], [count, count])[0], around.keys)
     which, middle = which[is_common], middle[is_common]
-    weight = 1 / degrees[middle].float().log().clamp(min=1e-3)  # a common neighbour has at least two
+    weight = 1 / degrees[middle].float().log().clamp(
+        min=1e-3
+    )  # a common neighbour has at least two
     common = torch.zeros(pairs.shape[1]).index_add_(0, which, torch.ones(len(which)))
     adamic = torch.zeros(pairs.shape[1]).index_add_(0, which, weight)
-    return torch.stack([common.log1p(), adamic, (degrees[few] * degrees[many]).float().log1p()], dim=1)
+    return torch.stack(
+        [common.log1p(), adamic, (degrees[few] * degrees[many]).float().log1p()], dim=1
+    )
 
 
 def _pairs(structure: Structure, text: str) -> tuple[Tensor, Tensor]:
@@ -98,7 +112,13 @@ class Links(Completion):
         """How many known entries a node is in; what is told about known entries; scores of asked ones, and how many nodes they have."""
         lists = incidences(structure, [structure.resolve(KNOWN)])
         sorts = sorted(structure.counts)
-        degrees = dict(zip(sorts, lists.node_ptr.diff().split([structure.counts[sort] for sort in sorts]), strict=True))
+        degrees = dict(
+            zip(
+                sorts,
+                lists.node_ptr.diff().split([structure.counts[sort] for sort in sorts]),
+                strict=True,
+            )
+        )
         pairs, owner = _pairs(structure, QUERY)
         around = Neighbours.of(_pairs(structure, KNOWN)[0], structure.total_nodes)
         count = structure.num_entries(QUERY)
@@ -107,7 +127,10 @@ class Links(Completion):
         nodes = incidences(structure, [structure.resolve(QUERY)]).entry_ptr.diff()[:, None].float()
         ones = torch.ones(len(known), 1)
         return {
-            **{node_text(sort, structure.resolve(KNOWN)): degree.float().log1p()[:, None] for sort, degree in degrees.items()},
+            **{
+                node_text(sort, structure.resolve(KNOWN)): degree.float().log1p()[:, None]
+                for sort, degree in degrees.items()
+            },
             f"{KNOWN}={self.pattern}": torch.cat([ones, self.values[known]], dim=1),
             self.query: torch.cat([scores, nodes.log()], dim=1),
         }
@@ -125,10 +148,15 @@ class Links(Completion):
                 [name for sort in sorted(self.names) for name in self.names[sort]],
             )
             parts = lists.nodes.split(lists.entry_ptr.diff().tolist())
-            return {self.keys[0]: [" ".join(names[node] for node in part.tolist()) for part in parts]}
+            return {
+                self.keys[0]: [" ".join(names[node] for node in part.tolist()) for part in parts]
+            }
         fixed = self.rows[ROWS].tolist()
         sorts = self.sorts_of(len(fixed))
-        return {key: [self.names[sort][node] for node in nodes] for key, sort, nodes in zip(self.keys, sorts, fixed, strict=True)}
+        return {
+            key: [self.names[sort][node] for node in nodes]
+            for key, sort, nodes in zip(self.keys, sorts, fixed, strict=True)
+        }
 
 
 def node_text(sort: str, pattern: Pattern) -> str:
@@ -148,21 +176,35 @@ def absent_entries(rows: Structure, count: int, generator: torch.Generator) -> l
     pattern = rows.resolve(ROWS)
     sizes = incidences(rows, [pattern]).entry_ptr.diff()
     found: list[list[int]] = []
-    for size, entries in zip(*(part.tolist() for part in sizes.unique(return_counts=True)), strict=True):
+    for size, entries in zip(
+        *(part.tolist() for part in sizes.unique(return_counts=True)), strict=True
+    ):
         found += _absent_of_size(rows, pattern, size, count * entries, generator)
     return found
 
 
-def _absent_of_size(rows: Structure, pattern: Pattern, size: int, wanted: int, generator: torch.Generator) -> list[list[int]]:
+def _absent_of_size(
+    rows: Structure, pattern: Pattern, size: int, wanted: int, generator: torch.Generator
+) -> list[list[int]]:
     sorts = list(pattern.sorts.values())
     counts = [rows.counts[sorts[min(k, len(sorts) - 1)]] for k in range(size)]
     is_set, is_one_sort = pattern.faces[0].kind.opening != "(", len(set(sorts)) == 1
     found = torch.zeros(0, size, dtype=torch.long)
     for _ in range(_TRIES):
-        drawn = torch.stack([torch.randint(n, (2 * wanted + 10,), generator=generator) for n in counts], dim=1)  # (drawn, size)
+        drawn = torch.stack(
+            [torch.randint(n, (2 * wanted + 10,), generator=generator) for n in counts], dim=1
+        )  # (drawn, size)
         ordered = drawn.sort(1).values
-        drawn = (ordered if is_set else drawn)[(ordered.diff(dim=1) > 0).all(1)] if is_one_sort else drawn
-        members = torch.stack([drawn.reshape(-1), torch.arange(len(drawn)).repeat_interleave(size)]) if pattern.is_open else drawn.T
+        drawn = (
+            (ordered if is_set else drawn)[(ordered.diff(dim=1) > 0).all(1)]
+            if is_one_sort
+            else drawn
+        )
+        members = (
+            torch.stack([drawn.reshape(-1), torch.arange(len(drawn)).repeat_interleave(size)])
+            if pattern.is_open
+            else drawn.T
+        )
         drawn = torch.cat([found, drawn[rows.locate(ROWS, members.contiguous()) < 0]])
         found = drawn[distinct(code(drawn.unbind(1), counts)[0]).sort().values]
         if len(found) >= wanted:
@@ -203,7 +245,9 @@ def links_of(
     """
     structure, pattern = example.structure, _tensor(example, links)
     if not structure.num_entries(pattern):
-        raise IncidenceError(f"{name}: there are no links to learn from, as `{pattern}` has no entries.")
+        raise IncidenceError(
+            f"{name}: there are no links to learn from, as `{pattern}` has no entries."
+        )
     text, sorts = str(pattern.unnamed()), list(structure.counts)
     others = {str(p): structure[p] for p in structure.patterns if p != pattern}
     features = {key: x for key, x in example.features.items() if structure.resolve(key) != pattern}
@@ -213,11 +257,18 @@ def links_of(
         if Pattern(nodes) not in have:
             features[nodes] = torch.zeros(structure.counts[sort], 0)
     own = next(
-        (x for key, x in example.features.items() if structure.resolve(key) == pattern), torch.zeros(structure.num_entries(pattern), 0)
+        (x for key, x in example.features.items() if structure.resolve(key) == pattern),
+        torch.zeros(structure.num_entries(pattern), 0),
     )
     own = own[:, (own != own[:1]).any(0)]  # a column of ones tells nothing
     numbers = {sort: [str(k) for k in range(n)] for sort, n in structure.counts.items()}
-    called = names if isinstance(names, Mapping) else numbers if names is None or len(sorts) > 1 else {sorts[0]: list(names)}
+    called = (
+        names
+        if isinstance(names, Mapping)
+        else numbers
+        if names is None or len(sorts) > 1
+        else {sorts[0]: list(names)}
+    )
     completion = Links(
         context=Example(Structure(structure.counts, others), features),
         rows=Completion.store(structure, text, structure[pattern]),
@@ -231,13 +282,20 @@ def links_of(
     )
     absent = absent_entries(completion.rows, negatives, torch.Generator().manual_seed(seed))
     if not absent:
-        raise IncidenceError(f"{name}: all entries of `{text}` that there can be are there, so that nothing tells a link from none.")
+        raise IncidenceError(
+            f"{name}: all entries of `{text}` that there can be are there, so that nothing tells a link from none."
+        )
     if len(absent) < negatives * len(own):
         warnings.warn(
-            f"{name}: {len(absent)} entries of `{text}` are not there, and {negatives * len(own)} were to be drawn.", stacklevel=2
+            f"{name}: {len(absent)} entries of `{text}` are not there, and {negatives * len(own)} were to be drawn.",
+            stacklevel=2,
         )
     completion = completion.with_absent(absent)
-    told = None if parts is None else splits_of([*parts, *(parts[k % len(parts)] for k in range(len(absent)))])
+    told = (
+        None
+        if parts is None
+        else splits_of([*parts, *(parts[k % len(parts)] for k in range(len(absent)))])
+    )
     return DataSet(
         name, [completion.whole()], Task("classification", _CLASSES, at=completion.query, ranks=RANKS), told or (), reader="links",
         about=about or f"Your own data: {len(own):,} entries of {text}, and {len(absent):,} that are not there.", is_transductive=True,
@@ -257,14 +315,22 @@ def _tensor(example: Example, asked: str | None) -> Pattern:
         return found
     between = [p for p in structure.patterns if _is_link(p)]
     if len(between) != 1:
-        raise IncidenceError(f"which tensor has the links is not clear: say one of {_listed(structure)} with --data-options 'links=...'.")
+        raise IncidenceError(
+            f"which tensor has the links is not clear: say one of {_listed(structure)} with --data-options 'links=...'."
+        )
     return between[0]
 
 
 def _is_link(pattern: Pattern) -> bool:
     """Whether entries are sets or tuples of different nodes: one face without a sign, or nodes of different sorts."""
-    is_face = pattern.order == 1 and (pattern.is_open or len(pattern.letters) > 1) and not pattern.is_oriented
-    return is_face or (len(pattern.letters) == pattern.order == len(set(pattern.sorts.values())) > 1)
+    is_face = (
+        pattern.order == 1
+        and (pattern.is_open or len(pattern.letters) > 1)
+        and not pattern.is_oriented
+    )
+    return is_face or (
+        len(pattern.letters) == pattern.order == len(set(pattern.sorts.values())) > 1
+    )
 
 
 def _listed(structure: Structure) -> str:

@@ -39,14 +39,33 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         [[0, 1], [2, 3], [4]]
     """
 
-    def __init__(self, examples: Any, batch_size: int = 1, shuffle: bool = False, **options: Any) -> None:
+    def __init__(
+        self, examples: Any, batch_size: int = 1, shuffle: bool = False, **options: Any
+    ) -> None:
         examples = unpacked(examples)
-        items = graphs_of(examples, stacklevel=3) if is_pyg(examples) else examples.examples if isinstance(examples, DataSet) else examples
+        items = (
+            graphs_of(examples, stacklevel=3)
+            if is_pyg(examples)
+            else examples.examples
+            if isinstance(examples, DataSet)
+            else examples
+        )
         items = [items] if isinstance(items, (Example, Structure)) else list(items)
         if not items or not all(isinstance(item, (Example, Structure)) for item in items):
-            came = next((type(item).__name__ for item in items if not isinstance(item, (Example, Structure))), "nothing")
+            came = next(
+                (
+                    type(item).__name__
+                    for item in items
+                    if not isinstance(item, (Example, Structure))
+                ),
+                "nothing",
+            )
             raise IncidenceError(
                 f"a loader takes examples, structures or graphs of PyG; got {came}. `inc.data.load(what)` reads other data."
             )
-        apart = [one for item in items for one in (uncollate(item) if item.num_structures > 1 else [item])]
+        apart = [
+            one
+            for item in items
+            for one in (uncollate(item) if item.num_structures > 1 else [item])
+        ]
         super().__init__(pack(apart), batch_size, shuffle, **{"collate_fn": collate, **options})  # type: ignore[arg-type]

@@ -49,13 +49,19 @@ class Source:
 
 DATA_SETS: dict[str, Source] = {
     "solubility": Source(
-        "incidence.data.molecules.solubility.load_solubility", "aqueous solubility of 1,282 molecules; part of the package"
+        "incidence.data.molecules.solubility.load_solubility",
+        "aqueous solubility of 1,282 molecules; part of the package",
     )
 }
 """The data sets that have a name, and how each is loaded; `register` adds others."""
 
 
-def register(name: str, loader: str | Callable[..., DataSet], about: str = "", recipe: Mapping[str, Any] | None = None) -> None:
+def register(
+    name: str,
+    loader: str | Callable[..., DataSet],
+    about: str = "",
+    recipe: Mapping[str, Any] | None = None,
+) -> None:
     """Gives a data set a name, by which `load`, `incidence train --data NAME` and its kin find it; see `Source` for the arguments.
 
     Example:
@@ -110,7 +116,9 @@ def load(
         (('solubility',), [923, 102, 257])
     """
     data = load_whole(what, target, folder=folder, task=task, reader=reader, seed=seed, **options)
-    return data.with_parts(validation, seed, cv, _groups(data, groups) if isinstance(groups, str) else groups)
+    return data.with_parts(
+        validation, seed, cv, _groups(data, groups) if isinstance(groups, str) else groups
+    )
 
 
 def _groups(data: DataSet, name: str) -> Sequence[object]:
@@ -118,11 +126,17 @@ def _groups(data: DataSet, name: str) -> Sequence[object]:
     if name in data.columns:
         return data.columns[name]
     if name != "scaffold" or data.reader != "molecule":
-        own = " It is no column beside the target" + (f"; there are: {listed(data.columns)}." if data.columns else ", as there is none.")
-        raise IncidenceError(f"groups={name!r}: rows are kept together by a column, or by the scaffold of molecules.{own}")
+        own = " It is no column beside the target" + (
+            f"; there are: {listed(data.columns)}." if data.columns else ", as there is none."
+        )
+        raise IncidenceError(
+            f"groups={name!r}: rows are kept together by a column, or by the scaffold of molecules.{own}"
+        )
     smiles = smiles_of(data)
     if not smiles:
-        raise IncidenceError(f"{data.name}: scaffolds are told by SMILES, and the data has no column of them.")
+        raise IncidenceError(
+            f"{data.name}: scaffolds are told by SMILES, and the data has no column of them."
+        )
     return scaffolds(smiles)
 
 
@@ -149,12 +163,22 @@ def load_whole(
         if reader is not None:
             raise IncidenceError(f"{who} has a reader of its own: leave out --reader.")
         known = {"seed": seed, "task": task, "target": target}
-        given = {**{key: value for key, value in known.items() if key in taken and value is not None}, **options}
+        given = {
+            **{key: value for key, value in known.items() if key in taken and value is not None},
+            **options,
+        }
         assert_options(function, who, given, len(arguments))
         return function(*arguments, **given)
 
     if task == "links":
-        unused = next((flag for flag, value in (("--target", target), ("--reader", reader)) if value is not None), None)
+        unused = next(
+            (
+                flag
+                for flag, value in (("--target", target), ("--reader", reader))
+                if value is not None
+            ),
+            None,
+        )
         if unused is not None:
             raise IncidenceError(f"links are asked for, and nothing else: leave out {unused}.")
         data = load_links(what, lambda one: load_whole(one, folder=folder), seed, **options)
@@ -174,17 +198,27 @@ def load_whole(
             have = f"{', '.join(sorted(DATA_SETS))}, and `{PREFIX}CLASS/NAME` for those of PyG"
             close = get_close_matches(fspath(what), DATA_SETS, n=1)
             guess = f" Did you mean {close[0]}?" if close else ""
-            raise IncidenceError(f"{shown(fspath(what))} is no data set and no file or folder. Data sets: {have}.{guess}")
+            raise IncidenceError(
+                f"{shown(fspath(what))} is no data set and no file or folder. Data sets: {have}.{guess}"
+            )
         data = read_folder(Path(place), target, reader=reader, task=task, **options)
     elif are_frames(what):
         data = from_frames(what, target, reader=reader, task=task, **options)
     elif is_pyg(what):
         data = call(from_pyg_data, "data of PyG", what)
-    elif isinstance(what, Example) or (isinstance(what, (list, tuple)) and all(isinstance(one, Example) for one in what)):
+    elif isinstance(what, Example) or (
+        isinstance(what, (list, tuple)) and all(isinstance(one, Example) for one in what)
+    ):
         parts = [what] if isinstance(what, Example) else what
-        data = call(from_examples, "a list of examples", [one for part in parts for one in (uncollate(part) if part.is_batch else [part])])
+        data = call(
+            from_examples,
+            "a list of examples",
+            [one for part in parts for one in (uncollate(part) if part.is_batch else [part])],
+        )
     else:
-        raise IncidenceError(f"data is a name, a path, a data frame, examples, graphs of PyG, or a DataSet; got {type(what)!r}.")
+        raise IncidenceError(
+            f"data is a name, a path, a data frame, examples, graphs of PyG, or a DataSet; got {type(what)!r}."
+        )
     if data.passed_over and data is not what:
         warnings.warn(_told(data), stacklevel=3)
     return sound(data)

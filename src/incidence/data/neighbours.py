@@ -59,7 +59,9 @@ class NeighbourLoader(torch.utils.data.DataLoader[Any]):
     ) -> None:
         if (sizes is None) == (num_neighbors is None):
             came = "neither" if sizes is None else "both"
-            raise IncidenceError(f"a NeighbourLoader takes sizes, or num_neighbors, which is the same, as in sizes=[10, 10]; got {came}.")
+            raise IncidenceError(
+                f"a NeighbourLoader takes sizes, or num_neighbors, which is the same, as in sizes=[10, 10]; got {came}."
+            )
         one = _one_example(example)
         steps = as_sizes(None, num_neighbors if sizes is None else sizes)
         counts = one.structure.counts
@@ -69,7 +71,9 @@ class NeighbourLoader(torch.utils.data.DataLoader[Any]):
             nodes = nodes["node"] if set(counts) == {"node"} else nodes
         found = as_nodes(one.structure, nodes, "NeighbourLoader")
         if len(found) != 1:
-            raise IncidenceError(f"the seeds of a loader are of one sort, as in nodes={{'user': mask}}; got {', '.join(found) or 'none'}.")
+            raise IncidenceError(
+                f"the seeds of a loader are of one sort, as in nodes={{'user': mask}}; got {', '.join(found) or 'none'}."
+            )
         [(sort, seeds)] = found.items()
         prepare_samples(one.structure)  # once, before processes share it
         made = _Surroundings(one, steps, sort if isinstance(nodes, Mapping) else None)
@@ -83,13 +87,27 @@ class _Surroundings:
         self.example, self.sizes, self.sort = example, sizes, sort
 
     def __call__(self, numbers: list[int]) -> SampledExample:
-        return self.example.sample(numbers if self.sort is None else {self.sort: numbers}, sizes=self.sizes)
+        return self.example.sample(
+            numbers if self.sort is None else {self.sort: numbers}, sizes=self.sizes
+        )
 
 
 def _one_example(what: Any) -> Example:
     what = unpacked(what)
-    items = graphs_of(what, MASKS, stacklevel=4) if is_pyg(what) else what.examples if isinstance(what, DataSet) else what
-    items = [items] if isinstance(items, Example) else list(items) if isinstance(items, (list, tuple)) else []
+    items = (
+        graphs_of(what, MASKS, stacklevel=4)
+        if is_pyg(what)
+        else what.examples
+        if isinstance(what, DataSet)
+        else what
+    )
+    items = (
+        [items]
+        if isinstance(items, Example)
+        else list(items)
+        if isinstance(items, (list, tuple))
+        else []
+    )
     if len(items) != 1 or not isinstance(items[0], Example) or items[0].num_structures != 1:
         came = type(what).__name__ if len(items) < 2 else f"{len(items)} examples"
         raise IncidenceError(

@@ -24,7 +24,16 @@ from incidence.errors import IncidenceError
 from incidence.structure.example import Example
 from incidence.structure.structure import Structure
 
-__all__ = ["Pairs", "are_measured", "called_keys", "find_keys", "find_rating", "from_rating_tables", "of_nodes", "read_pairs"]
+__all__ = [
+    "Pairs",
+    "are_measured",
+    "called_keys",
+    "find_keys",
+    "find_rating",
+    "from_rating_tables",
+    "of_nodes",
+    "read_pairs",
+]
 
 _RATINGS = ("rating", "ratings", "score", "stars", "value", "target", "y")
 """What people call a rating."""
@@ -57,7 +66,11 @@ def find_keys(table: Table, rating: str, asked: Sequence[str] = ()) -> tuple[str
     """
     if asked:
         return tuple(table.named(name) for name in asked)
-    free = [name for name in table.columns if name != rating and not is_split(name) and not are_measured(table[name])]
+    free = [
+        name
+        for name in table.columns
+        if name != rating and not is_split(name) and not are_measured(table[name])
+    ]
     called = called_keys(free)
     if called is not None:
         return called
@@ -77,7 +90,9 @@ def called_keys(columns: Sequence[str]) -> tuple[str, ...] | None:
 
 def are_measured(texts: Sequence[str]) -> bool:
     """Whether texts are numbers that name nothing, as some are not whole."""
-    return _are_numbers(texts) and any(not is_missing(text) and isfinite(float(text)) and float(text) % 1 for text in texts)
+    return _are_numbers(texts) and any(
+        not is_missing(text) and isfinite(float(text)) and float(text) % 1 for text in texts
+    )
 
 
 def from_rating_tables(table: Table, others: Mapping[str, Table], asked: Asked) -> DataSet:
@@ -88,7 +103,9 @@ def from_rating_tables(table: Table, others: Mapping[str, Table], asked: Asked) 
     """
     unknown = next((key for key in asked.options if key not in _OPTIONS), None)
     if unknown is not None:
-        raise IncidenceError(f"a table of ratings has no option `{unknown}`: it takes {', '.join(_OPTIONS)}.")
+        raise IncidenceError(
+            f"a table of ratings has no option `{unknown}`: it takes {', '.join(_OPTIONS)}."
+        )
     rating, keys = _columns(table, asked)
     if asked.task == "classification":
         raise IncidenceError(
@@ -101,8 +118,14 @@ def from_rating_tables(table: Table, others: Mapping[str, Table], asked: Asked) 
         context=found.context, rows=Completion.store(found.context.structure, found.pattern, found.places), values=target[:, :0],
         target=target, is_fact=~target[:, 0].isnan(), names=names, keys=keys, folds=int(asked.options.get("folds", FOLDS)),
     )  # fmt: skip
-    own = {name: list(texts) for name, texts in kept.columns.items() if name != rating and not is_split(name)}
-    counts = " and ".join(f"{len(own_names):,} of {key}" for key, own_names in zip(keys, names.values(), strict=True))
+    own = {
+        name: list(texts)
+        for name, texts in kept.columns.items()
+        if name != rating and not is_split(name)
+    }
+    counts = " and ".join(
+        f"{len(own_names):,} of {key}" for key, own_names in zip(keys, names.values(), strict=True)
+    )
     return DataSet(
         asked.name, [completion.whole()], type(task)(task.kind, task.names, at=f"{QUERY}={found.pattern}"), splits_of(read_parts(kept)),
         reader="ratings", about=f"Your own data: {len(kept):,} rows, {counts}.", is_transductive=True, metric="rmse",
@@ -139,17 +162,35 @@ def read_pairs(table: Table, keys: Sequence[str], others: Mapping[str, Table]) -
     kept, passed_over = _once(table, keys)
     sorts = dict(zip(_sorts(keys), keys, strict=True))
     names = {sort: numbered(kept[key]) for sort, key in sorts.items()}
-    of_pairs = [name for name, other in others.items() if sum(bool(_called(other, key)) for key in keys) > 1]
-    passed_over += [f"{others[name].source}: it tells about pairs, and neither about {' nor '.join(keys)} alone." for name in of_pairs]
-    beside = [(sort_of(name, other, names, sorts), other) for name, other in others.items() if name not in of_pairs]
+    of_pairs = [
+        name for name, other in others.items() if sum(bool(_called(other, key)) for key in keys) > 1
+    ]
+    passed_over += [
+        f"{others[name].source}: it tells about pairs, and neither about {' nor '.join(keys)} alone."
+        for name in of_pairs
+    ]
+    beside = [
+        (sort_of(name, other, names, sorts), other)
+        for name, other in others.items()
+        if name not in of_pairs
+    ]
     for (sort, columns), other in beside:
         _tell_unknown(other, columns, names[sort], sorts[sort])
     for (sort, columns), other in beside:
-        names[sort] = numbered([*names[sort], *(text for column in columns for text in other[column])])
+        names[sort] = numbered(
+            [*names[sort], *(text for column in columns for text in other[column])]
+        )
     index = places(kept, sorts, names)
     order = torch.tensor(_sorted(index), dtype=torch.long)
     pattern = " ".join(f"{letter}:{sort}" for letter, sort in zip(_LETTERS, sorts, strict=False))
-    return Pairs(kept.only(order.tolist()), pattern, index[:, order], names, _context(names, beside), passed_over)
+    return Pairs(
+        kept.only(order.tolist()),
+        pattern,
+        index[:, order],
+        names,
+        _context(names, beside),
+        passed_over,
+    )
 
 
 def _tell_unknown(table: Table, columns: Sequence[str], names: Sequence[str], key: str) -> None:
@@ -177,7 +218,9 @@ def _columns(table: Table, asked: Asked) -> tuple[str, tuple[str, ...]]:
     wanted = [given] if isinstance(given, str) else list(given)
     rating = find_rating(table, asked.target)
     if rating is None or len(asked.target) > 1:
-        raise IncidenceError(f"{table.source}: which of {listed(table.columns)} has the number to predict is not clear: say --target.")
+        raise IncidenceError(
+            f"{table.source}: which of {listed(table.columns)} has the number to predict is not clear: say --target."
+        )
     keys = find_keys(table, rating, wanted)
     if keys is None or len(keys) < 2 or rating in keys or len(set(keys)) < len(keys):
         raise IncidenceError(
@@ -194,10 +237,16 @@ def _once(table: Table, keys: Sequence[str]) -> tuple[Table, list[str]]:
     for row, pair in enumerate(zip(*(table[key] for key in keys), strict=True)):
         lacking = next((key for key, text in zip(keys, pair, strict=True) if not text), None)
         if lacking is not None or first.setdefault(pair, row) != row:
-            why = f"has no `{lacking}`" if lacking else f"is there already, in {table.places[first[pair]]}"
+            why = (
+                f"has no `{lacking}`"
+                if lacking
+                else f"is there already, in {table.places[first[pair]]}"
+            )
             wrong.append(f"{table.source}, {table.places[row]}: the row {why}.")
     if len(wrong) > len(first):
-        raise IncidenceError(f"{len(wrong)} of {len(table)} rows cannot be used, so columns are hardly what they seem. {wrong[0]}")
+        raise IncidenceError(
+            f"{len(wrong)} of {len(table)} rows cannot be used, so columns are hardly what they seem. {wrong[0]}"
+        )
     return table.only(sorted(first.values())), wrong
 
 
@@ -205,7 +254,10 @@ def _sorts(keys: Sequence[str]) -> list[str]:
     """A sort for each column, which must be an identifier."""
     names = [re.sub(r"\W", "_", key.strip(), flags=re.ASCII) for key in keys]
     good = [re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.strip("_") for name in names]
-    return [name if ok and names.index(name) == k else f"key{k + 1}" for k, (name, ok) in enumerate(zip(names, good, strict=True))]
+    return [
+        name if ok and names.index(name) == k else f"key{k + 1}"
+        for k, (name, ok) in enumerate(zip(names, good, strict=True))
+    ]
 
 
 def places(table: Table, sorts: Mapping[str, str], names: Mapping[str, Sequence[str]]) -> Tensor:
@@ -226,10 +278,16 @@ def _sorted(index: Tensor) -> list[int]:
 def _called(table: Table, key: str) -> list[str]:
     """The columns that are called after a key: `user`, `user_id`, `user1`, ..."""
     meant = _plain(key).removesuffix("id")
-    return [column for column in table.columns if _plain(column).rstrip("0123456789ab").removesuffix("id") == meant]
+    return [
+        column
+        for column in table.columns
+        if _plain(column).rstrip("0123456789ab").removesuffix("id") == meant
+    ]
 
 
-def sort_of(name: str, table: Table, names: Mapping[str, Sequence[str]], sorts: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+def sort_of(
+    name: str, table: Table, names: Mapping[str, Sequence[str]], sorts: Mapping[str, str]
+) -> tuple[str, tuple[str, ...]]:
     """What a further table belongs to: a sort, and the column that names its nodes, or the two that do if it has edges.
 
     By the names of its columns, then by its own name, then by what is in it.
@@ -245,11 +303,19 @@ def sort_of(name: str, table: Table, names: Mapping[str, Sequence[str]], sorts: 
             return sort, (called[0],)
         if len(called) == 2:
             return sort, (called[0], called[1])
-    of_name = [sort for sort, key in sorts.items() if _plain(key).removesuffix("id") in _plain(name)]
+    of_name = [
+        sort for sort, key in sorts.items() if _plain(key).removesuffix("id") in _plain(name)
+    ]
     known = {sort: set(names[sort]) for sort in of_name or sorts}
-    fits = [sort for sort, own in known.items() if ids is not None and 2 * sum(text in own for text in table[ids]) >= len(table)]
+    fits = [
+        sort
+        for sort, own in known.items()
+        if ids is not None and 2 * sum(text in own for text in table[ids]) >= len(table)
+    ]
     if len(fits) == 1 and ids is not None:
-        is_graph = ends is not None or (len(table.columns) == 2 and len(set(table[ids])) < len(table))
+        is_graph = ends is not None or (
+            len(table.columns) == 2 and len(set(table[ids])) < len(table)
+        )
         return fits[0], (ends or tuple(list(table.columns)[:2])) if is_graph else (ids,)
     raise IncidenceError(
         f"{table.source}: what the table tells about is not clear: name a column as the ratings do ({', '.join(sorts.values())}); it has "
@@ -257,19 +323,30 @@ def sort_of(name: str, table: Table, names: Mapping[str, Sequence[str]], sorts: 
     )
 
 
-def _context(names: Mapping[str, Sequence[str]], beside: Sequence[tuple[tuple[str, tuple[str, ...]], Table]]) -> Example:
+def _context(
+    names: Mapping[str, Sequence[str]], beside: Sequence[tuple[tuple[str, tuple[str, ...]], Table]]
+) -> Example:
     """Nodes with the features that tables give, and edges that tables have."""
     index: dict[str, Tensor] = {}
-    letters, others = dict(zip(names, _LETTERS, strict=False)), dict(zip(names, _LETTERS[len(names) :], strict=False))
-    features = {f"{letters[sort]}:{sort}": torch.zeros(len(found), 0) for sort, found in names.items()}
+    letters, others = (
+        dict(zip(names, _LETTERS, strict=False)),
+        dict(zip(names, _LETTERS[len(names) :], strict=False)),
+    )
+    features = {
+        f"{letters[sort]}:{sort}": torch.zeros(len(found), 0) for sort, found in names.items()
+    }
     for (sort, columns), table in beside:
         if len(columns) == 1:
             key = f"{letters[sort]}:{sort}"
-            features[key] = torch.cat([features[key], of_nodes(table, columns[0], names[sort])], dim=1)
+            features[key] = torch.cat(
+                [features[key], of_nodes(table, columns[0], names[sort])], dim=1
+            )
         else:
             text = f"{{{letters[sort]}:{sort} {others[sort]}:{sort}}}"
             if text in index:
-                raise IncidenceError(f"{table.source}: there is another table of edges between `{sort}` already: join them.")
+                raise IncidenceError(
+                    f"{table.source}: there is another table of edges between `{sort}` already: join them."
+                )
             index[text] = _edges(table, columns, names[sort])
             features[text] = torch.ones(index[text].shape[1], 1)
     counts = {sort: len(found) for sort, found in names.items()}
@@ -281,8 +358,13 @@ def of_nodes(table: Table, key: str, names: Sequence[str]) -> Tensor:
     row: dict[str, int] = {}
     again = next((k for k, name in enumerate(table[key]) if row.setdefault(name, k) != k), None)
     if again is not None:
-        raise IncidenceError(f"{table.source}, {table.places[again]}: `{key}` {table[key][again]!r} has a row already.")
-    x = as_features(table, columns_of(table, [name for name in table.columns if name != key and not is_split(name)]))
+        raise IncidenceError(
+            f"{table.source}, {table.places[again]}: `{key}` {table[key][again]!r} has a row already."
+        )
+    x = as_features(
+        table,
+        columns_of(table, [name for name in table.columns if name != key and not is_split(name)]),
+    )
     made = x.mean(0, keepdim=True).repeat(len(names), 1)
     known = [k for k, name in enumerate(names) if name in row]
     made[known] = x[[row[names[k]] for k in known]]

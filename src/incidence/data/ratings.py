@@ -37,10 +37,18 @@ class Means(NamedTuple):
     def told(self, index: Tensor) -> Tensor:
         """The biases of the nodes of every entry, and the logarithms of their counts; shape (entries, 2 letters)."""
         columns = [bias[nodes] for bias, nodes in zip(self.biases, index, strict=True)]
-        return torch.stack([*columns, *(count.log1p()[nodes] for count, nodes in zip(self.counts, index, strict=True))], dim=1)
+        return torch.stack(
+            [
+                *columns,
+                *(count.log1p()[nodes] for count, nodes in zip(self.counts, index, strict=True)),
+            ],
+            dim=1,
+        )
 
 
-def damped_means(index: Tensor, values: Tensor, sizes: Sequence[int], damping: float = DAMPING) -> Means:
+def damped_means(
+    index: Tensor, values: Tensor, sizes: Sequence[int], damping: float = DAMPING
+) -> Means:
     r"""A mean and a bias for every node, each in turn the damped mean of what all others leave: $b_u = \frac{\sum r}{n_u + \lambda}$.
 
     Args:
@@ -55,12 +63,21 @@ def damped_means(index: Tensor, values: Tensor, sizes: Sequence[int], damping: f
         tensor([3.0156])
     """
     mean = values.mean() if len(values) else values.new_zeros(())
-    counts = [torch.bincount(nodes, minlength=size).to(values) for nodes, size in zip(index, sizes, strict=True)]
+    counts = [
+        torch.bincount(nodes, minlength=size).to(values)
+        for nodes, size in zip(index, sizes, strict=True)
+    ]
     biases = [torch.zeros_like(count) for count in counts]
     for _ in range(_SWEEPS):
         for k in reversed(range(len(sizes))):
-            others = sum(bias[nodes] for j, (bias, nodes) in enumerate(zip(biases, index, strict=True)) if j != k)
-            biases[k] = torch.zeros_like(counts[k]).index_add_(0, index[k], values - mean - others) / (counts[k] + damping).clamp(min=1e-9)
+            others = sum(
+                bias[nodes]
+                for j, (bias, nodes) in enumerate(zip(biases, index, strict=True))
+                if j != k
+            )
+            biases[k] = torch.zeros_like(counts[k]).index_add_(
+                0, index[k], values - mean - others
+            ) / (counts[k] + damping).clamp(min=1e-9)
     return Means(mean, biases, counts)
 
 
@@ -83,7 +100,13 @@ class Ratings(Completion):
         means = damped_means(pairs, values, [structure.counts[sort] for sort in sorts.values()])
         nodes = zip(sorts.items(), means.biases, means.counts, strict=True)
         return {
-            **{f"{x}:{sort}": torch.stack([bias, count.log1p()], dim=1) for (x, sort), bias, count in nodes},
-            f"{KNOWN}={self.pattern}": torch.cat([values[:, None], (values - means.expected(pairs))[:, None], means.told(pairs)], dim=1),
+            **{
+                f"{x}:{sort}": torch.stack([bias, count.log1p()], dim=1)
+                for (x, sort), bias, count in nodes
+            },
+            f"{KNOWN}={self.pattern}": torch.cat(
+                [values[:, None], (values - means.expected(pairs))[:, None], means.told(pairs)],
+                dim=1,
+            ),
             self.query: torch.cat([means.expected(asked)[:, None], means.told(asked)], dim=1),
         }

@@ -83,15 +83,23 @@ def reader_for(paths: Sequence[Path], name: str | None = None) -> str:
     unread = next((path for path, fit in fitting.items() if not fit), None)
     if unread is not None:
         known = ", ".join(f"{key} ({' '.join(reader(key).suffixes)})" for key in READERS)
-        raise IncidenceError(f"no reader reads {unread}; by suffix there are: {known}. Give --reader for another suffix.")
+        raise IncidenceError(
+            f"no reader reads {unread}; by suffix there are: {known}. Give --reader for another suffix."
+        )
     fit = [key for key in READERS if all(key in some for some in fitting.values())]
     if len(fit) != 1:
-        said = f"the readers {', '.join(fit)} would all do" if fit else "they need different readers"
-        raise IncidenceError(f"which reader is to read {paths[0].name} and the other files is not clear, as {said}: give --reader.")
+        said = (
+            f"the readers {', '.join(fit)} would all do" if fit else "they need different readers"
+        )
+        raise IncidenceError(
+            f"which reader is to read {paths[0].name} and the other files is not clear, as {said}: give --reader."
+        )
     return fit[0]
 
 
-def read_file(name: str, path: Path, options: Mapping[str, Any], errors: list[IncidenceError] | None = None) -> list[Read]:
+def read_file(
+    name: str, path: Path, options: Mapping[str, Any], errors: list[IncidenceError] | None = None
+) -> list[Read]:
     """The examples of a file, all of which must be read without an error unless there is a list that takes those of single records."""
     if not path.is_file():
         raise IncidenceError(f"there is no file {path}.")
@@ -115,17 +123,33 @@ _KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true o
 """What messages call the types of options."""
 
 
-def assert_options(function: Callable[..., Any], who: str, options: Mapping[str, Any], after: int = 2) -> None:
+def assert_options(
+    function: Callable[..., Any], who: str, options: Mapping[str, Any], after: int = 2
+) -> None:
     """Refuses options that a function does not take, and values of another type."""
     taken = options_of(function, after)
     for key, value in options.items():
         if key not in taken:
-            raise IncidenceError(f"{who} has no option `{key}`: it takes {', '.join(taken) or 'none'}.")
+            raise IncidenceError(
+                f"{who} has no option `{key}`: it takes {', '.join(taken) or 'none'}."
+            )
         hint = taken[key]
         kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-        plain = [(list, tuple) if get_origin(kind) is Sequence else (int, float) if kind is float else kind for kind in kinds]
-        if not any(isinstance(value, kind) and (kind is bool or not isinstance(value, bool)) for kind in plain):
-            words = [_KINDS[kind] for kind in kinds if kind in _KINDS] + ["a list"] * any(get_origin(kind) is Sequence for kind in kinds)
+        plain = [
+            (list, tuple)
+            if get_origin(kind) is Sequence
+            else (int, float)
+            if kind is float
+            else kind
+            for kind in kinds
+        ]
+        if not any(
+            isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+            for kind in plain
+        ):
+            words = [_KINDS[kind] for kind in kinds if kind in _KINDS] + ["a list"] * any(
+                get_origin(kind) is Sequence for kind in kinds
+            )
             must = f"is {' or '.join(words)}" if words else "is something else"
             raise IncidenceError(f"the option `{key}` of {who} {must}, and cannot be {value!r}.")
 
@@ -151,18 +175,34 @@ def assert_alike(examples: Iterable[tuple[str, Example]]) -> None:
     first, wanted = "", dict[str, int]()
     for number, (name, example) in enumerate(examples):
         structure = example.structure
-        has = {str(pattern): -1 for pattern in structure.patterns}  # the channels of every tensor, -1 without features
+        has = {
+            str(pattern): -1 for pattern in structure.patterns
+        }  # the channels of every tensor, -1 without features
         has |= {str(structure.resolve(key)): x.shape[1] for key, x in example.features.items()}
         if not number:
             first, wanted = name, has
         if has != wanted:
-            key = next(key for key in sorted(wanted.keys() | has.keys()) if wanted.get(key) != has.get(key))
+            key = next(
+                key for key in sorted(wanted.keys() | has.keys()) if wanted.get(key) != has.get(key)
+            )
             said = f"{first} has {_said(wanted.get(key))} and {name} has {_said(has.get(key))}"
-            raise IncidenceError(f"examples of a data set have the same tensors and features; for `{key}`, {said}.")
-        bad = next((key for key, x in example.features.items() if not bool(torch.isfinite(x).all())), None)
+            raise IncidenceError(
+                f"examples of a data set have the same tensors and features; for `{key}`, {said}."
+            )
+        bad = next(
+            (key for key, x in example.features.items() if not bool(torch.isfinite(x).all())), None
+        )
         if bad is not None:
-            raise IncidenceError(f"{name}: the features of `{bad}` have values that are no finite numbers.")
+            raise IncidenceError(
+                f"{name}: the features of `{bad}` have values that are no finite numbers."
+            )
 
 
 def _said(channels: int | None) -> str:
-    return "no such tensor" if channels is None else "no features" if channels < 0 else f"{channels} features"
+    return (
+        "no such tensor"
+        if channels is None
+        else "no features"
+        if channels < 0
+        else f"{channels} features"
+    )

@@ -10,7 +10,15 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 
-__all__ = ["TENTH", "Split", "assert_apart", "cross_validation", "held_out", "random_split", "sizes_of"]
+__all__ = [
+    "TENTH",
+    "Split",
+    "assert_apart",
+    "cross_validation",
+    "held_out",
+    "random_split",
+    "sizes_of",
+]
 
 TENTH = 0.1
 
@@ -46,10 +54,14 @@ def assert_apart(split: Split, name: str) -> None:
     for part, rows in (("validation", split.validation), ("testing", split.test)):
         both = int(torch.isin(rows, split.train).sum())
         if both:
-            raise IncidenceError(f"{name}: {both} rows are for training and for {part}: what is measured must not be learned from.")
+            raise IncidenceError(
+                f"{name}: {both} rows are for training and for {part}: what is measured must not be learned from."
+            )
 
 
-def random_split(rows: Tensor, seed: int, has_validation: bool, groups: Tensor | None = None) -> Split:
+def random_split(
+    rows: Tensor, seed: int, has_validation: bool, groups: Tensor | None = None
+) -> Split:
     """A tenth of the rows for testing, and a tenth for validation unless that is drawn later; at least one if there are three.
 
     Args:
@@ -64,10 +76,16 @@ def random_split(rows: Tensor, seed: int, has_validation: bool, groups: Tensor |
         train, test, validation = _by_group(rows, groups, [tenth, held], seed)
         return Split(train, validation, test)
     order = rows[_shuffled(len(rows), seed)]
-    return Split(order[held + tenth :].sort().values, order[:held].sort().values, order[held : held + tenth].sort().values)
+    return Split(
+        order[held + tenth :].sort().values,
+        order[:held].sort().values,
+        order[held : held + tenth].sort().values,
+    )
 
 
-def held_out(split: Split, classes: Tensor, fraction: float, seed: int, groups: Tensor | None = None) -> Split:
+def held_out(
+    split: Split, classes: Tensor, fraction: float, seed: int, groups: Tensor | None = None
+) -> Split:
     """A split with the given fraction of every class of its training part for validation, at least one row in all."""
     rows = split.train
     count = max(1, round(fraction * len(rows)))
@@ -81,7 +99,9 @@ def held_out(split: Split, classes: Tensor, fraction: float, seed: int, groups: 
     return Split(rows[~held], rows[held], split.test)
 
 
-def cross_validation(rows: Tensor, count: int, classes: Tensor, seed: int, groups: Tensor | None = None) -> tuple[Split, ...]:
+def cross_validation(
+    rows: Tensor, count: int, classes: Tensor, seed: int, groups: Tensor | None = None
+) -> tuple[Split, ...]:
     """A split for every fold, which is tested after training on the others; each class, or whole groups, are spread over the folds.
 
     Raises:
@@ -94,7 +114,9 @@ def cross_validation(rows: Tensor, count: int, classes: Tensor, seed: int, group
         units = sorted(_members(order, groups), key=len, reverse=True)
     if not 2 <= count <= len(units):
         what = "rows" if groups is None else "groups of rows"
-        raise IncidenceError(f"a cross validation of {len(units)} {what} has 2 to {len(units)} folds; got {count}.")
+        raise IncidenceError(
+            f"a cross validation of {len(units)} {what} has 2 to {len(units)} folds; got {count}."
+        )
     folds: list[list[Tensor]] = [[] for _ in range(count)]
     sizes = [0] * count
     for unit in units:
@@ -103,7 +125,10 @@ def cross_validation(rows: Tensor, count: int, classes: Tensor, seed: int, group
         sizes[smallest] += len(unit)
     tested = [torch.cat(fold).sort().values for fold in folds]
     nothing = rows[:0]
-    return tuple(Split(torch.cat([*tested[:k], *tested[k + 1 :]]).sort().values, nothing, test) for k, test in enumerate(tested))
+    return tuple(
+        Split(torch.cat([*tested[:k], *tested[k + 1 :]]).sort().values, nothing, test)
+        for k, test in enumerate(tested)
+    )
 
 
 def _shuffled(count: int, seed: int) -> Tensor:
@@ -130,7 +155,11 @@ def _by_group(rows: Tensor, groups: Tensor, sizes: Sequence[int], seed: int) -> 
     parts: list[Tensor] = []
     for size in sizes:
         taken: list[Tensor] = []
-        while size and len(ordered) > 1 and (not taken or sum(map(len, taken)) + len(ordered[0]) <= size):
+        while (
+            size
+            and len(ordered) > 1
+            and (not taken or sum(map(len, taken)) + len(ordered[0]) <= size)
+        ):
             taken.append(ordered.pop(0))
         parts.append(torch.cat([rows[:0], *taken]).sort().values)
     return [torch.cat(ordered).sort().values, *parts]

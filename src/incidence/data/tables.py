@@ -88,7 +88,9 @@ class Table:
             return f"column {name}"
         close = get_close_matches(name, self.columns, n=1)
         guess = f" Did you mean `{close[0]}`?" if close else ""
-        raise IncidenceError(f"{self.source} has no {self.word} `{name}`; it has: {listed(self.columns)}.{guess}")
+        raise IncidenceError(
+            f"{self.source} has no {self.word} `{name}`; it has: {listed(self.columns)}.{guess}"
+        )
 
     def row(self, number: int) -> dict[str, str]:
         """One row, by the names of the columns."""
@@ -119,7 +121,9 @@ def is_table(path: Path) -> bool:
 
 
 def read_table(
-    path: Path, has_names: Callable[[list[str], list[list[str]]], bool] = lambda first, others: True, by_blanks: bool = True
+    path: Path,
+    has_names: Callable[[list[str], list[list[str]]], bool] = lambda first, others: True,
+    by_blanks: bool = True,
 ) -> Table:
     """A table from a file, plain or compressed with gzip, divided by `::`, or else commas, tabs or semicolons, by its first line.
 
@@ -137,19 +141,31 @@ def read_table(
     """
     with open_text(path) as file:
         is_smiles = ".smi" in path.suffixes
-        mark, lines = _lines(file, is_smiles, by_blanks, has_comments=not (is_smiles or is_table(path)))
+        mark, lines = _lines(
+            file, is_smiles, by_blanks, has_comments=not (is_smiles or is_table(path))
+        )
     if not lines:
-        raise IncidenceError(f"{path} has no rows: its first line names the columns, and every other one is a row.")
+        raise IncidenceError(
+            f"{path} has no rows: its first line names the columns, and every other one is a row."
+        )
     is_named = has_names(lines[0][1], [words for _, words in islice(lines, 1, 30)])
     names = _names(path, lines[0][1] if is_named else [""] * len(lines[0][1]))
     rows = lines[1:] if is_named else lines
     if not rows:
-        raise IncidenceError(f"{path} has no rows: its first line names the columns, and every other one is a row.")
+        raise IncidenceError(
+            f"{path} has no rows: its first line names the columns, and every other one is a row."
+        )
     for number, words in rows:
         if len(words) != len(names):
-            raise IncidenceError(f"{path}, line {number}: there are {len(words)} values for {len(names)} columns.")
-    columns = {name: _with_points([words[k] for _, words in rows], mark) for k, name in enumerate(names)}
-    if is_named and not lines[0][1][0] and len(names) > 1 and counts_rows(columns[names[0]]):  # as pandas writes the index of a frame
+            raise IncidenceError(
+                f"{path}, line {number}: there are {len(words)} values for {len(names)} columns."
+            )
+    columns = {
+        name: _with_points([words[k] for _, words in rows], mark) for k, name in enumerate(names)
+    }
+    if (
+        is_named and not lines[0][1][0] and len(names) > 1 and counts_rows(columns[names[0]])
+    ):  # as pandas writes the index of a frame
         del columns[names[0]]
     return Table(str(path), columns, [f"line {number}" for number, _ in rows], is_named)
 
@@ -160,9 +176,17 @@ def _with_points(texts: list[str], mark: str) -> list[str]:
     As in `1,200`, a comma makes thousands where commas divide the columns, too, or where a number has several, or a point besides; else it
     is a decimal comma, as tables divided by semicolons have it.
     """
-    with_comma, others = [text for text in texts if "," in text], [text for text in texts if text and "," not in text]
+    with_comma, others = (
+        [text for text in texts if "," in text],
+        [text for text in texts if text and "," not in text],
+    )
     is_clear = mark == "," or any(text.count(",") > 1 or "." in text for text in with_comma)
-    if with_comma and is_clear and all(map(_THOUSANDS.fullmatch, with_comma)) and all(as_float(text) is not None for text in others):
+    if (
+        with_comma
+        and is_clear
+        and all(map(_THOUSANDS.fullmatch, with_comma))
+        and all(as_float(text) is not None for text in others)
+    ):
         return [text.replace(",", "") for text in texts]
     is_so = bool(with_comma) and all(map(_COMMA.fullmatch, (*with_comma, *others)))
     return [text.replace(",", ".") for text in texts] if is_so else texts
@@ -186,7 +210,11 @@ def counts_rows(texts: Sequence[str]) -> bool:
     if not all(text.isdecimal() and len(text) < 10 for text in texts):
         return False
     numbers = [int(text) for text in texts]
-    return numbers[0] in (0, 1) and all(a < b for a, b in pairwise(numbers)) and numbers[-1] - numbers[0] <= 1.1 * (len(numbers) - 1)
+    return (
+        numbers[0] in (0, 1)
+        and all(a < b for a, b in pairwise(numbers))
+        and numbers[-1] - numbers[0] <= 1.1 * (len(numbers) - 1)
+    )
 
 
 def join_parts(tables: Mapping[str, Table]) -> Table:
@@ -199,8 +227,12 @@ def join_parts(tables: Mapping[str, Table]) -> Table:
     for name, table in tables.items():
         if set(table.columns) != set(first.columns):
             one, other = ", ".join(first.columns), ", ".join(table.columns)
-            raise IncidenceError(f"the parts of a table have the same columns; `{names[0]}` has {one} and `{name}` has {other}.")
-    columns = {key: [text for table in tables.values() for text in table[key]] for key in first.columns}
+            raise IncidenceError(
+                f"the parts of a table have the same columns; `{names[0]}` has {one} and `{name}` has {other}."
+            )
+    columns = {
+        key: [text for table in tables.values() for text in table[key]] for key in first.columns
+    }
     columns["split"] = [name for name, table in tables.items() for _ in table.places]
     places = [f"{place} of {table.source}" for table in tables.values() for place in table.places]
     return Table(first.source, columns, places, first.has_names)
@@ -222,7 +254,9 @@ def readable(path: Path) -> Iterator[None]:
     except IncidenceError:
         raise
     except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
-        raise IncidenceError(f"{path} cannot be read ({error}): get the file again, or save it as text in UTF-8.") from error
+        raise IncidenceError(
+            f"{path} cannot be read ({error}): get the file again, or save it as text in UTF-8."
+        ) from error
 
 
 @contextmanager
@@ -236,7 +270,9 @@ def open_text(path: Path) -> Iterator[IO[str]]:
             yield file
 
 
-def _lines(file: IO[str], is_smiles: bool, by_blanks: bool, has_comments: bool) -> tuple[str, list[Line]]:
+def _lines(
+    file: IO[str], is_smiles: bool, by_blanks: bool, has_comments: bool
+) -> tuple[str, list[Line]]:
     """What divides the lines, and the words of every line that has some."""
     start = file.read(1 << 16)
     file.seek(0)
@@ -247,7 +283,10 @@ def _lines(file: IO[str], is_smiles: bool, by_blanks: bool, has_comments: bool) 
     first = next((line.strip() for line in shown if line.strip()), "")
     if "::" in first and not is_smiles:
         return "::", list(_divided((line.replace("::", "\t") for line in texts), "\t", False))
-    if by_blanks and ((is_smiles and "\t" not in first and " " in first) or not any(mark in first for mark in _DELIMITERS)):
+    if by_blanks and (
+        (is_smiles and "\t" not in first and " " in first)
+        or not any(mark in first for mark in _DELIMITERS)
+    ):
         return " ", list(_blank_lines(texts))
     mark = "\t" if is_smiles and "\t" in first else max(_DELIMITERS, key=first.count)
     return mark, list(_divided(texts, mark, is_smiles))
@@ -263,12 +302,17 @@ def _divided(texts: Iterable[str], mark: str, is_smiles: bool) -> Iterator[Line]
     for words in reader:
         if any(word.strip() for word in words):
             width = width or len(words) * is_smiles  # a molecule there may do without a name
-            yield reader.line_num, [legible(word).strip() for word in words] + [""] * (width - len(words))
+            yield (
+                reader.line_num,
+                [legible(word).strip() for word in words] + [""] * (width - len(words)),
+            )
 
 
 def _blank_lines(texts: Iterable[str]) -> Iterator[Line]:
     """Lines that are divided by blanks: if they do not all have as many words, into a SMILES and a name, which may be none."""
-    lines = [(number, legible(line).split()) for number, line in enumerate(texts, 1) if line.strip()]
+    lines = [
+        (number, legible(line).split()) for number, line in enumerate(texts, 1) if line.strip()
+    ]
     widths = {len(words) for _, words in lines}
     for number, words in lines:
         yield number, words if len(widths) == 1 else [words[0], " ".join(words[1:])]
@@ -276,12 +320,16 @@ def _blank_lines(texts: Iterable[str]) -> Iterator[Line]:
 
 def is_frame(what: Any) -> bool:
     """Whether something is a data frame, of pandas or polars: who has one has imported its library."""
-    return all(hasattr(what, name) for name in ("columns", "to_dict", "__len__", "__getitem__")) and not isinstance(what, type)
+    return all(
+        hasattr(what, name) for name in ("columns", "to_dict", "__len__", "__getitem__")
+    ) and not isinstance(what, type)
 
 
 def are_frames(what: Any) -> bool:
     """Whether something is a data frame, or several by name."""
-    return is_frame(what) or (isinstance(what, Mapping) and bool(what) and all(map(is_frame, what.values())))
+    return is_frame(what) or (
+        isinstance(what, Mapping) and bool(what) and all(map(is_frame, what.values()))
+    )
 
 
 def has_tables(what: Any) -> bool:
@@ -303,8 +351,12 @@ def table_of(frame: Any, source: str = "the DataFrame") -> Table:
     if twice is not None or not len(frame):
         what = "has no rows" if twice is None else f"has two columns `{twice}`: rename one of them"
         raise IncidenceError(f"{source} {what}.")
-    columns = {str(name): [_text(value) for value in frame[name].to_list()] for name in frame.columns}
-    return Table(source, columns, [f"row {label}" for label in getattr(frame, "index", range(len(frame)))])
+    columns = {
+        str(name): [_text(value) for value in frame[name].to_list()] for name in frame.columns
+    }
+    return Table(
+        source, columns, [f"row {label}" for label in getattr(frame, "index", range(len(frame)))]
+    )
 
 
 def _text(value: Any) -> str:
@@ -312,6 +364,8 @@ def _text(value: Any) -> str:
         is_missing = value is None or bool(value != value)  # None, NaN, NaT
     except TypeError:  # pandas does not know whether NA is NA
         is_missing = True
-    if isinstance(value, float) and not is_missing and value.is_integer():  # whole numbers are floats in pandas as soon as one is missing
+    if (
+        isinstance(value, float) and not is_missing and value.is_integer()
+    ):  # whole numbers are floats in pandas as soon as one is missing
         return str(int(value))
     return "" if is_missing else str(value).strip()

@@ -19,7 +19,16 @@ from incidence.data.tables import Table, is_frame, listed, read_table, table_of
 from incidence.data.targets import wanted_names
 from incidence.errors import IncidenceError
 
-__all__ = ["NODES", "beside", "from_frames", "from_tables", "read_any", "read_rows", "tables_of", "with_nodes"]
+__all__ = [
+    "NODES",
+    "beside",
+    "from_frames",
+    "from_tables",
+    "read_any",
+    "read_rows",
+    "tables_of",
+    "with_nodes",
+]
 
 
 NODES, _EDGES = ("nodes", "node", "vertices"), ("edges", "edge", "links", "graph")
@@ -39,7 +48,11 @@ def read_any(path: Path, smiles: str | None = None) -> Table:
     def has_names(first: list[str], others: list[list[str]]) -> bool:
         are_numbers = all(as_float(word) is not None for word in first if word)
         comes_again = any(word in row[:2] for word in first[:2] for row in others)
-        return smiles in first or is_known(first) or not (are_numbers or comes_again or is_molecule(first, others))
+        return (
+            smiles in first
+            or is_known(first)
+            or not (are_numbers or comes_again or is_molecule(first, others))
+        )
 
     return read_table(path, has_names)
 
@@ -47,10 +60,20 @@ def read_any(path: Path, smiles: str | None = None) -> Table:
 def tables_of(what: Any) -> dict[str, Table]:
     """The tables of a data frame, or of several by name."""
     frames = what if isinstance(what, Mapping) else {"": what}
-    return {str(name): table_of(frame, f"the DataFrame {name!r}" if name else "the DataFrame") for name, frame in frames.items()}
+    return {
+        str(name): table_of(frame, f"the DataFrame {name!r}" if name else "the DataFrame")
+        for name, frame in frames.items()
+    }
 
 
-def from_frames(what: Any, target: object = None, *, reader: str | None = None, task: str | None = None, **options: Any) -> DataSet:
+def from_frames(
+    what: Any,
+    target: object = None,
+    *,
+    reader: str | None = None,
+    task: str | None = None,
+    **options: Any,
+) -> DataSet:
     """A data set from a data frame, or several by name."""
     tables = tables_of(what)
     source = next(iter(tables.values())).source if len(tables) == 1 else "the DataFrames"
@@ -74,26 +97,49 @@ def from_tables(tables: Mapping[str, Table], asked: Asked) -> DataSet:
     if main is None:
         raise IncidenceError(_unclear(tables, asked))
     others = {name: table for name, table in tables.items() if table is not main}
-    return from_rating_tables(main, {**others, **beside(asked.options.get("tables"), "tables")}, asked)
+    return from_rating_tables(
+        main, {**others, **beside(asked.options.get("tables"), "tables")}, asked
+    )
 
 
-def with_nodes(tables: Mapping[str, Table], given: Any) -> tuple[Mapping[str, Table], Table | None, Table | None]:
+def with_nodes(
+    tables: Mapping[str, Table], given: Any
+) -> tuple[Mapping[str, Table], Table | None, Table | None]:
     """The tables with those of nodes that stand beside them, and the table of edges and that of nodes, if they are there."""
-    tables = {**tables, **{f"nodes {k}": table for k, table in enumerate(beside(given, "nodes").values())}}
-    nodes = next((table for name, table in tables.items() if name.lower() in NODES or name == "nodes 0"), None)
-    edges = next((table for name, table in tables.items() if name.lower() in _EDGES or (given is not None and table is not nodes)), None)
+    tables = {
+        **tables,
+        **{f"nodes {k}": table for k, table in enumerate(beside(given, "nodes").values())},
+    }
+    nodes = next(
+        (table for name, table in tables.items() if name.lower() in NODES or name == "nodes 0"),
+        None,
+    )
+    edges = next(
+        (
+            table
+            for name, table in tables.items()
+            if name.lower() in _EDGES or (given is not None and table is not nodes)
+        ),
+        None,
+    )
     return tables, edges, nodes
 
 
 def _ratings(tables: Mapping[str, Table], asked: Asked) -> Table | None:
     """The table of ratings: the only one, or the one that is called so, if its columns are clear or others say that it is one."""
-    found = list(tables.values()) if len(tables) == 1 else [table for name, table in tables.items() if name.lower() in _MAIN]
+    found = (
+        list(tables.values())
+        if len(tables) == 1
+        else [table for name, table in tables.items() if name.lower() in _MAIN]
+    )
     if len(found) != 1:
         return None
     [table] = found
     if len(tables) > 1 or _TOLD & asked.options.keys():
         return table
-    if edge_columns(table) is not None and not set(asked.target) & set(table.columns):  # the target is somewhere else
+    if edge_columns(table) is not None and not set(asked.target) & set(
+        table.columns
+    ):  # the target is somewhere else
         return None
     rating = find_rating(table, asked.target) if len(asked.target) < 2 else None
     return None if rating is None or find_keys(table, rating) is None else table
@@ -103,11 +149,13 @@ def _unclear(tables: Mapping[str, Table], asked: Asked) -> str:
     """What to say where tables are nothing that is known."""
     if len(tables) > 1:
         have = ", ".join(tables)
-        return (
-            f"{asked.source}: what the tables {have} have is not clear: a graph is `edges` and `nodes`; ratings are `ratings` and others."
-        )
+        return f"{asked.source}: what the tables {have} have is not clear: a graph is `edges` and `nodes`; ratings are `ratings` and others."
     [table] = tables.values()
-    edges = " It may be a list of edges: give --nodes nodes.csv for labels of nodes, or --task links." if len(table.columns) > 1 else ""
+    edges = (
+        " It may be a list of edges: give --nodes nodes.csv for labels of nodes, or --task links."
+        if len(table.columns) > 1
+        else ""
+    )
     return (
         f"{asked.source}: what the columns {listed(table.columns)} have is not clear. Looked for were molecules (a column of SMILES), and "
         f"ratings (two columns of names and a number: say --target, and --keys if need be).{edges}"
@@ -120,10 +168,19 @@ def beside(what: Any, word: str) -> dict[str, Table]:
         return {}
     if isinstance(what, Mapping):
         return {str(name): _one_beside(one, str(name)) for name, one in what.items()}
-    several: list[Any] = list(what) if isinstance(what, Iterable) and not (isinstance(what, (str, PathLike)) or is_frame(what)) else [what]
+    several: list[Any] = (
+        list(what)
+        if isinstance(what, Iterable) and not (isinstance(what, (str, PathLike)) or is_frame(what))
+        else [what]
+    )
     if not all(isinstance(one, (str, PathLike)) or is_frame(one) for one in several):
-        raise IncidenceError(f"`{word}` are paths of tables or data frames, one or several, or a dict of them; got {what!r}.")
-    return {f"{word} {k}" if is_frame(one) else Path(one).name.partition(".")[0]: _one_beside(one, word) for k, one in enumerate(several)}
+        raise IncidenceError(
+            f"`{word}` are paths of tables or data frames, one or several, or a dict of them; got {what!r}."
+        )
+    return {
+        f"{word} {k}" if is_frame(one) else Path(one).name.partition(".")[0]: _one_beside(one, word)
+        for k, one in enumerate(several)
+    }
 
 
 def _one_beside(what: Any, word: str) -> Table:
@@ -143,7 +200,13 @@ def _molecules(table: Table, asked: Asked) -> DataSet:
     return from_properties(asked, reads, "molecule", lambda _: [column], errors=errors)
 
 
-def read_rows(table: Table, reader: str, options: Mapping[str, Any], errors: list[IncidenceError], name: str = "row") -> Iterator[Read]:
+def read_rows(
+    table: Table,
+    reader: str,
+    options: Mapping[str, Any],
+    errors: list[IncidenceError],
+    name: str = "row",
+) -> Iterator[Read]:
     """The rows of a table as examples, with features but without targets.
 
     Args:
@@ -157,9 +220,13 @@ def read_rows(table: Table, reader: str, options: Mapping[str, Any], errors: lis
         IncidenceError: The reader reads no tables, or the column of the SMILES is not clear.
     """
     if reader != "molecule":
-        raise IncidenceError(f"{table.source} is a table, and this model reads files of kind {reader!r}: give it those, or examples.")
+        raise IncidenceError(
+            f"{table.source} is a table, and this model reads files of kind {reader!r}: give it those, or examples."
+        )
     asked = options.get("smiles")  # a new table may call it otherwise, or have no names
-    is_there = asked in table.columns or (not table.has_names and f"column {asked}" in table.columns)
+    is_there = asked in table.columns or (
+        not table.has_names and f"column {asked}" in table.columns
+    )
     column = smiles_column(table, asked if is_there else None)
     own = {key: value for key, value in options.items() if key in ("hydrogens", "lengths")}
     return read_records(smiles_records(table, column), name, table.source, errors, **own)

@@ -14,7 +14,16 @@ from incidence.data.readers import as_float
 from incidence.data.tables import Table, counts_rows, listed
 from incidence.errors import IncidenceError
 
-__all__ = ["PARTS", "as_classes", "choose_targets", "is_missing", "is_split", "read_parts", "read_targets", "wanted_names"]
+__all__ = [
+    "PARTS",
+    "as_classes",
+    "choose_targets",
+    "is_missing",
+    "is_split",
+    "read_parts",
+    "read_targets",
+    "wanted_names",
+]
 
 PARTS = {"train": 0, "training": 0, "validation": 1, "valid": 1, "val": 1, "dev": 1, "test": 2}
 """What people call the parts."""
@@ -41,14 +50,18 @@ def wanted_names(target: object) -> tuple[str, ...]:
     if target is None:
         return ()
     names = [target] if isinstance(target, (str, int)) else target
-    if not isinstance(names, Sequence) or not all(isinstance(name, (str, int)) and not isinstance(name, bool) for name in names):
+    if not isinstance(names, Sequence) or not all(
+        isinstance(name, (str, int)) and not isinstance(name, bool) for name in names
+    ):
         raise IncidenceError(
             f"the target of files is the name of a column or property, or a list of names; got {target!r}. Write it as in target='SOL'."
         )
     return tuple(map(str, names))
 
 
-def choose_targets(table: Table, asked: Sequence[str], used: Collection[str] = (), prefers_numbers: bool = True) -> tuple[str, ...]:
+def choose_targets(
+    table: Table, asked: Sequence[str], used: Collection[str] = (), prefers_numbers: bool = True
+) -> tuple[str, ...]:
     """The columns that are to be predicted: those asked for, or the one that is clear.
 
     A lone text may name several, divided by commas. Without any, it is the only column that is not used otherwise; else the only one
@@ -59,24 +72,53 @@ def choose_targets(table: Table, asked: Sequence[str], used: Collection[str] = (
         IncidenceError: A column is not there, or none is clear.
     """
     if asked:
-        [*names] = asked if len(asked) > 1 or asked[0] in table.columns else (name.strip() for name in asked[0].split(","))
+        [*names] = (
+            asked
+            if len(asked) > 1 or asked[0] in table.columns
+            else (name.strip() for name in asked[0].split(","))
+        )
         chosen = tuple(table.named(name) for name in names)
         taken = next((name for name in chosen if name in used), None)
         if taken is not None:
-            raise IncidenceError(f"{table.source}: the {table.word} `{taken}` is no target, as it has another use.")
+            raise IncidenceError(
+                f"{table.source}: the {table.word} `{taken}` is no target, as it has another use."
+            )
         return chosen
-    told = [name for name in table.columns if name not in used and not is_split(name) and _tells(table[name])]
-    free = [name for name in told if not counts_rows(table[name]) and len({*table[name]} - {""}) > 1]
-    numbers = [name for name in free if all(as_float(text) is not None for text in table[name] if not is_missing(text))]
-    for some in (free, [name for name in free if name.lower() in _USUAL], numbers if prefers_numbers else [], told):
+    told = [
+        name
+        for name in table.columns
+        if name not in used and not is_split(name) and _tells(table[name])
+    ]
+    free = [
+        name for name in told if not counts_rows(table[name]) and len({*table[name]} - {""}) > 1
+    ]
+    numbers = [
+        name
+        for name in free
+        if all(as_float(text) is not None for text in table[name] if not is_missing(text))
+    ]
+    for some in (
+        free,
+        [name for name in free if name.lower() in _USUAL],
+        numbers if prefers_numbers else [],
+        told,
+    ):
         if len(some) == 1:
             return (some[0],)
     if free and all(_are_yes_or_no(table[name]) for name in free):
         return tuple(free)
-    nothing = f"is none of: {listed(table.columns)}, which are empty, names, or used otherwise" if table.columns else f"is no {table.word}"
+    nothing = (
+        f"is none of: {listed(table.columns)}, which are empty, names, or used otherwise"
+        if table.columns
+        else f"is no {table.word}"
+    )
     could = f"could be any of: {listed(free)}" if free else nothing + _nearly(table, used)
-    several = f", or several: --target {shlex.quote(','.join(free[:3]))}" if len(numbers) > 1 else ""
-    raise IncidenceError(f"{table.source}: what is to be predicted {could}. Say which {table.word} with --target{several}.")
+    several = (
+        f", or several: --target {shlex.quote(','.join(free[:3]))}" if len(numbers) > 1 else ""
+    )
+    raise IncidenceError(
+        f"{table.source}: what is to be predicted {could}. Say which {table.word} with --target{several}."
+    )
 
 
 def _nearly(table: Table, used: Collection[str]) -> str:
@@ -92,7 +134,9 @@ def _nearly(table: Table, used: Collection[str]) -> str:
 def _tells(texts: Sequence[str]) -> bool:
     """Whether a column tells something: it is not empty, and has not a name of its own for each row, or nearly each."""
     present = [text for text in texts if not is_missing(text)]
-    are_names = (len(set(present)) == len(present) > 2 or _are_too_many(present)) and any(as_float(text) is None for text in present)
+    are_names = (len(set(present)) == len(present) > 2 or _are_too_many(present)) and any(
+        as_float(text) is None for text in present
+    )
     return bool(present) and not are_names
 
 
@@ -108,15 +152,23 @@ def is_split(name: str) -> bool:
 
 def read_parts(table: Table) -> list[int] | None:
     """The part (0, 1, 2) of every row by the column `split`, or by columns such as `train_mask`; -1 where none is told."""
-    masks = {name: _MASKS[name.strip().lower()] for name in table.columns if name.strip().lower() in _MASKS}
+    masks = {
+        name: _MASKS[name.strip().lower()]
+        for name in table.columns
+        if name.strip().lower() in _MASKS
+    }
     column = next((name for name in table.columns if is_split(name) and name not in masks), None)
     if column is None:
         return _parts_of_masks(table, masks) if masks else None
     told = [text.lower() for text in table[column]]
-    wrong = next((k for k, part in enumerate(told) if part not in PARTS and not is_missing(part)), None)
+    wrong = next(
+        (k for k, part in enumerate(told) if part not in PARTS and not is_missing(part)), None
+    )
     if wrong is not None:
         was = table[column][wrong]
-        raise IncidenceError(f"{table.source}, {table.places[wrong]}: the split is train, validation or test; got {was!r}.")
+        raise IncidenceError(
+            f"{table.source}, {table.places[wrong]}: the split is train, validation or test; got {was!r}."
+        )
     return [PARTS.get(part, -1) for part in told]
 
 
@@ -126,14 +178,20 @@ def _parts_of_masks(table: Table, masks: Mapping[str, int]) -> list[int]:
         for row, text in enumerate(table[name]):
             said = _yes_or_no(text)
             if said is None and not is_missing(text):
-                raise IncidenceError(f"{table.source}, {table.places[row]}: `{name}` says yes or no (1 or 0, True or False); got {text!r}.")
+                raise IncidenceError(
+                    f"{table.source}, {table.places[row]}: `{name}` says yes or no (1 or 0, True or False); got {text!r}."
+                )
             if said and parts[row] >= 0:
-                raise IncidenceError(f"{table.source}, {table.places[row]}: the row is in two parts, by {listed(list(masks))}.")
+                raise IncidenceError(
+                    f"{table.source}, {table.places[row]}: the row is in two parts, by {listed(list(masks))}."
+                )
             parts[row] = part if said else parts[row]
     return parts
 
 
-def read_targets(source: str, columns: Mapping[str, Sequence[str]], task: str | None = None) -> tuple[Task, Tensor]:
+def read_targets(
+    source: str, columns: Mapping[str, Sequence[str]], task: str | None = None
+) -> tuple[Task, Tensor]:
     """The task, and a row of targets for each example: [rows, columns] floats, or [rows] classes; an empty text, or `nan`, is missing.
 
     Without a task, text makes classes and numbers do not, unless they are 0 and 1 alone, or a few whole numbers in a column that is called
@@ -149,30 +207,64 @@ def read_targets(source: str, columns: Mapping[str, Sequence[str]], task: str | 
     for name, texts in columns.items():
         if all(is_missing(text) for text in texts):
             raise IncidenceError(f"{source}: all values of the target `{name}` are missing.")
-    are_labels = len(columns) > 1 and task in (None, "classification") and all(map(_are_yes_or_no, columns.values()))
+    are_labels = (
+        len(columns) > 1
+        and task in (None, "classification")
+        and all(map(_are_yes_or_no, columns.values()))
+    )
     if task == "multilabel" or are_labels:
         must = "for labels 0 or 1, or no or yes"
         return Task("multilabel", tuple(columns)), _as_numbers(source, columns, _yes_or_no, must)
-    kinds = {name: task or _kind(source, name, texts, len(columns) == 1) for name, texts in columns.items()}
+    kinds = {
+        name: task or _kind(source, name, texts, len(columns) == 1)
+        for name, texts in columns.items()
+    }
     if "classification" not in kinds.values():
-        return Task("regression", tuple(columns)), _as_numbers(source, columns, as_float, "a finite number for regression")
+        return Task("regression", tuple(columns)), _as_numbers(
+            source, columns, as_float, "a finite number for regression"
+        )
     if len(columns) > 1:
         name = next(name for name, kind in kinds.items() if kind == "classification")
-        raise IncidenceError(f"{source}: the target `{name}` has classes, which are predicted alone: give target={name!r} or another.")
+        raise IncidenceError(
+            f"{source}: the target `{name}` has classes, which are predicted alone: give target={name!r} or another."
+        )
     [(name, texts)] = columns.items()
     present = [text for text in texts if not is_missing(text)]
-    if _are_too_many(present) or (task is None and len(set(present)) == len(present) >= _ALL_DIFFER):
-        what = "numbers are predicted as they are with task='regression'" if _are_numbers(present) else f"they begin with {present[0]!r}"
+    if _are_too_many(present) or (
+        task is None and len(set(present)) == len(present) >= _ALL_DIFFER
+    ):
+        what = (
+            "numbers are predicted as they are with task='regression'"
+            if _are_numbers(present)
+            else f"they begin with {present[0]!r}"
+        )
         many = f"{len(set(present))} different values in {len(present)} rows"
-        raise IncidenceError(f"{source}: the target `{name}` has {many}, too many to be classes; {what}.")
+        raise IncidenceError(
+            f"{source}: the target `{name}` has {many}, too many to be classes; {what}."
+        )
     return as_classes([None if is_missing(text) else text.strip() for text in texts], name)
 
 
-def _as_numbers(source: str, columns: Mapping[str, Sequence[str]], read: Callable[[str], float | None], must: str) -> Tensor:
+def _as_numbers(
+    source: str,
+    columns: Mapping[str, Sequence[str]],
+    read: Callable[[str], float | None],
+    must: str,
+) -> Tensor:
     """A row for each example, [rows, columns], with NaN where a value is missing."""
-    rows = [[math.nan if is_missing(text) else read(text) for text in texts] for texts in columns.values()]
+    rows = [
+        [math.nan if is_missing(text) else read(text) for text in texts]
+        for texts in columns.values()
+    ]
     for (name, texts), row in zip(columns.items(), rows, strict=True):
-        wrong = next((text for text, value in zip(texts, row, strict=True) if value is None or math.isinf(value)), None)
+        wrong = next(
+            (
+                text
+                for text, value in zip(texts, row, strict=True)
+                if value is None or math.isinf(value)
+            ),
+            None,
+        )
         if wrong is not None:
             raise IncidenceError(f"{source}: the target `{name}` is {must}; got {wrong!r}.")
     return torch.tensor(rows).T.contiguous()
@@ -192,7 +284,9 @@ def _are_yes_or_no(texts: Sequence[str]) -> bool:
 def as_classes(names: Sequence[str | None], target: str = "") -> tuple[Task, Tensor]:
     """A class for each name, in the order of names, or of numbers if they are numbers; -1 where there is none."""
     different = {name for name in names if name is not None}
-    ordered = sorted(different, key=(lambda name: (as_float(name), name)) if _are_numbers(different) else str)
+    ordered = sorted(
+        different, key=(lambda name: (as_float(name), name)) if _are_numbers(different) else str
+    )
     number = {name: k for k, name in enumerate(ordered)}
     rows = torch.tensor([-1 if name is None else number[name] for name in names])
     return Task("classification", tuple(ordered), target=target), rows
@@ -211,6 +305,10 @@ def _kind(source: str, name: str, texts: Sequence[str], is_alone: bool) -> str:
             f"every value as the name of a class."
         )
     is_yes_or_no = {as_float(text) for text in present} == {0.0, 1.0}
-    are_few = all(text.isdecimal() for text in present) and not _are_too_many(present) and 2 * len(set(present)) <= len(present)
+    are_few = (
+        all(text.isdecimal() for text in present)
+        and not _are_too_many(present)
+        and 2 * len(set(present)) <= len(present)
+    )
     are_classes = is_alone and (is_yes_or_no or (are_few and name.strip().lower() in _CLASSES))
     return "classification" if words or are_classes else "regression"

@@ -18,7 +18,13 @@ __all__ = ["align"]
 _REDUCE = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin"}
 
 
-def align(structure: Structure, pattern: str | Pattern, entries: Any, features: Any, reduce: str | None = None) -> Tensor:
+def align(
+    structure: Structure,
+    pattern: str | Pattern,
+    entries: Any,
+    features: Any,
+    reduce: str | None = None,
+) -> Tensor:
     r"""The features of a list of entries, in the order in which a structure has those entries.
 
     Builders put entries into the preferred order, whatever order they come in; this is how their features follow.
@@ -52,26 +58,40 @@ def align(structure: Structure, pattern: str | Pattern, entries: Any, features: 
     assert_structure("align", structure)
     found = structure.resolve(pattern)
     if reduce is not None and reduce not in _REDUCE:
-        raise IncidenceError(f"reduce must be one of {', '.join(map(repr, _REDUCE))}, or None; got {reduce!r}.")
+        raise IncidenceError(
+            f"reduce must be one of {', '.join(map(repr, _REDUCE))}, or None; got {reduce!r}."
+        )
     if found.is_open and found.order == 1 and not hasattr(entries, "shape"):
-        entries = read_hyperedges("entries", entries)[0].index  # node lists of a lone open face as rows (node, entry)
+        entries = read_hyperedges("entries", entries)[
+            0
+        ].index  # node lists of a lone open face as rows (node, entry)
     rows, signs = structure.locate(pattern, entries, with_sign=True)
     try:
         values = torch.as_tensor(features, device=structure.device)
     except (TypeError, ValueError, RuntimeError):
-        raise IncidenceError(f"align: features must be numbers, a row for each entry; got {type(features).__name__}.") from None
+        raise IncidenceError(
+            f"align: features must be numbers, a row for each entry; got {type(features).__name__}."
+        ) from None
     if not values.ndim or len(values) != len(rows):
         raise IncidenceError(
             f"features must have a row for each of the {len(rows)} entries of `{found}` given; got shape {list(values.shape)}."
         )
     if found.is_oriented and (reduce in ("max", "min") or not torch.is_signed(values)):
-        what = f"reduce={reduce!r}" if reduce in ("max", "min") else f"features of type {str(values.dtype).removeprefix('torch.')}"
-        raise IncidenceError(f"align: values of `{found}` change sign with the orientation of their entry, which {what} cannot follow.")
+        what = (
+            f"reduce={reduce!r}"
+            if reduce in ("max", "min")
+            else f"features of type {str(values.dtype).removeprefix('torch.')}"
+        )
+        raise IncidenceError(
+            f"align: values of `{found}` change sign with the orientation of their entry, which {what} cannot follow."
+        )
     if found.is_oriented:
         values = values * signs.to(values.dtype).view(-1, *[1] * (values.ndim - 1))
     if (rows < 0).any():
         bad = int((rows < 0).nonzero()[0])
-        raise IncidenceError(f"align: entry {bad} is not an entry of `{found}` in this structure. Drop it, with its features.")
+        raise IncidenceError(
+            f"align: entry {bad} is not an entry of `{found}` in this structure. Drop it, with its features."
+        )
     times = torch.bincount(rows, minlength=structure.num_entries(found))
     if (times == 0).any():
         raise IncidenceError(

@@ -28,7 +28,11 @@ _pattern = lru_cache(maxsize=256)(Pattern)
 
 def letters(count: int, sort: str = DEFAULT_SORT) -> list[str]:
     """So many letters as text: i, j, k, ..."""
-    names = [chr(ord("i") + n) for n in range(count)] if count <= 18 else [f"i{n}" for n in range(count)]
+    names = (
+        [chr(ord("i") + n) for n in range(count)]
+        if count <= 18
+        else [f"i{n}" for n in range(count)]
+    )
     return names if sort == DEFAULT_SORT else [f"{name}:{sort}" for name in names]
 
 
@@ -65,7 +69,12 @@ def is_directed(pattern: Pattern) -> bool:
 def is_edge(pattern: Pattern) -> bool:
     """Whether the entries of a pattern are pairs of nodes of one sort."""
     plain = pattern.order == 1 or all(len(face.letters) == 1 for face in pattern.faces)
-    return len(pattern.letters) == 2 and plain and not pattern.is_open and len(set(pattern.sorts.values())) == 1
+    return (
+        len(pattern.letters) == 2
+        and plain
+        and not pattern.is_open
+        and len(set(pattern.sorts.values())) == 1
+    )
 
 
 def assert_structure(who: str, given: object) -> None:
@@ -83,7 +92,9 @@ def assemble(num_nodes: int, index: Mapping[str, Index], is_preferred: bool = Tr
     return attach(Structure(num_nodes, device=device), index, is_preferred)
 
 
-def attach(structure: Structure, index: Mapping[str, Index], is_preferred: bool = False) -> Structure:
+def attach(
+    structure: Structure, index: Mapping[str, Index], is_preferred: bool = False
+) -> Structure:
     """The structure with further tensors, or other entries for those it has.
 
     Args:
@@ -96,14 +107,32 @@ def attach(structure: Structure, index: Mapping[str, Index], is_preferred: bool 
     entry_ptr: dict[Pattern, Tensor] = {}
     for text, given in index.items():
         pattern = _pattern(text)
-        other = next((p for p in structure.patterns if p.name is not None and p.name == pattern.name and p != pattern), None)
+        other = next(
+            (
+                p
+                for p in structure.patterns
+                if p.name is not None and p.name == pattern.name and p != pattern
+            ),
+            None,
+        )
         if other is not None:
-            raise IncidenceError(f"`{other}` is here already, so `{pattern}` needs another name: give name=.")
-        own = given if isinstance(given, tuple) else (given.new_zeros(0, 0), given) if pattern.is_open else (given,)
+            raise IncidenceError(
+                f"`{other}` is here already, so `{pattern}` needs another name: give name=."
+            )
+        own = (
+            given
+            if isinstance(given, tuple)
+            else (given.new_zeros(0, 0), given)
+            if pattern.is_open
+            else (given,)
+        )
         home = _homes(structure, pattern, own)
         if not is_preferred and not pattern.is_open:
             own = (own[0][:, home.sort(stable=True)[1]],)
-        parts[pattern], entry_ptr[pattern] = own, ranges(torch.bincount(home, minlength=structure.num_structures))
+        parts[pattern], entry_ptr[pattern] = (
+            own,
+            ranges(torch.bincount(home, minlength=structure.num_structures)),
+        )
     new = Structure._of(structure._node_ptr, parts, entry_ptr)
     new = new if is_preferred else new.canonical()[0]
     return add_tensors(structure, new._index, new._entry_ptr)
@@ -115,7 +144,11 @@ def assemble_ranks(num_nodes: int, faces: Sequence[NodeLists]) -> Structure:
     for rank, lists in enumerate(faces, 1):
         ordered = lists.arranged(num_nodes)[0]
         is_edges = rank == 1 and bool((lists.sizes == 2).all())
-        index |= {"{i j}": ordered.nodes.view(-1, 2).T.contiguous()} if is_edges else {f"rank{rank}={{i ...}}": ordered.index}
+        index |= (
+            {"{i j}": ordered.nodes.view(-1, 2).T.contiguous()}
+            if is_edges
+            else {f"rank{rank}={{i ...}}": ordered.index}
+        )
     return assemble(num_nodes, index)
 
 
@@ -146,7 +179,11 @@ def attach_faces(structure: Structure, found: Mapping[str, Sequence[Tensor]]) ->
         lists = NodeLists.of_rows(*faces).arranged(structure.counts[sort])[0]
         if pattern.is_open:
             home = structure.batch(f"i:{sort}")[lists.nodes[lists.ptr[:-1]]]
-            index[text] = (lists if structure.num_structures == 1 else lists.take(home.sort(stable=True)[1])).index
+            index[text] = (
+                lists if structure.num_structures == 1 else lists.take(home.sort(stable=True)[1])
+            ).index
         else:
-            index[text] = lists.nodes.view(-1, len(pattern.letters)).T.contiguous()  # nodes ascend, so structures do
+            index[text] = lists.nodes.view(
+                -1, len(pattern.letters)
+            ).T.contiguous()  # nodes ascend, so structures do
     return attach(structure, index, is_preferred=True)

@@ -33,7 +33,9 @@ class _Object:
     structure: Callable[..., Structure]
     points: Callable[..., NDArray[np.float64]] | None = None
     least: int | None = None  # the smallest size of a family; None for a single object
-    incidences: Callable[[int], int] = lambda n: 10 * n  # about how many nodes all faces have together, to refuse what would not fit
+    incidences: Callable[[int], int] = lambda n: (
+        10 * n
+    )  # about how many nodes all faces have together, to refuse what would not fit
 
 
 def _solid(name: str) -> Structure:
@@ -48,7 +50,9 @@ def _solid(name: str) -> Structure:
     found: dict[bytes, list[int]] = {}
     for corner in range(num_nodes):
         ends = points[is_edge[corner]] - points[corner]
-        spans = ends[list(combinations(range(len(ends)), dimension - 1))]  # (choices, dimension - 1, dimension)
+        spans = ends[
+            list(combinations(range(len(ends)), dimension - 1))
+        ]  # (choices, dimension - 1, dimension)
         _, widths, axes = np.linalg.svd(spans)
         heights = axes[widths[:, -1] > 1e-6 * widths[:, 0], -1] @ (points - points[corner]).T
         heights[np.abs(heights) < 1e-9 * widths.max()] = 0
@@ -60,7 +64,9 @@ def _solid(name: str) -> Structure:
 _FAMILIES = {
     "simplex-n": _Object(families.simplex, families.simplex_points, 1, lambda n: (n + 1) * 2**n),
     "cube-n": _Object(families.cube, families.cube_points, 1, lambda n: 4**n),
-    "cross-polytope-n": _Object(families.cross_polytope, families.cross_polytope_points, 1, lambda n: 2 * n * 3 ** (n - 1)),
+    "cross-polytope-n": _Object(
+        families.cross_polytope, families.cross_polytope_points, 1, lambda n: 2 * n * 3 ** (n - 1)
+    ),
     "prism-n": _Object(families.prism, families.prism_points, 3),
     "antiprism-n": _Object(families.antiprism, families.antiprism_points, 3),
     "cycle-n": _Object(families.cycle, families.polygon_points, 3),
@@ -68,9 +74,14 @@ _FAMILIES = {
     "complete-n": _Object(families.complete, None, 1, lambda n: n * n),
 }
 _SINGLES = {
-    **{name: _Object(partial(_solid, name), partial(families.solid_points, name)) for name in families.SOLIDS},
+    **{
+        name: _Object(partial(_solid, name), partial(families.solid_points, name))
+        for name in families.SOLIDS
+    },
     "cube": _Object(partial(families.cube, 3), partial(families.cube_points, 3)),
-    "triangular bipyramid": _Object(partial(families.bipyramid, 3), partial(families.bipyramid_points, 3)),
+    "triangular bipyramid": _Object(
+        partial(families.bipyramid, 3), partial(families.bipyramid_points, 3)
+    ),
     "Möbius strip": _Object(families.moebius_strip),
     "torus": _Object(families.torus),
     "Klein bottle": _Object(families.klein_bottle),
@@ -135,7 +146,9 @@ def coordinates(name: str) -> Tensor:
     """
     found, size = _find(name)
     if found.points is None:
-        raise IncidenceError(f"{name!r} has no coordinates: it is a structure alone, not a polytope. Leave them out.")
+        raise IncidenceError(
+            f"{name!r} has no coordinates: it is a structure alone, not a polytope. Leave them out."
+        )
     return torch.from_numpy(np.ascontiguousarray(found.points(*size)))
 
 
@@ -150,21 +163,33 @@ _BY_PLAIN_NAME = {_plain(name): found for name, found in (_FAMILIES | _SINGLES).
 
 def _find(name: Any) -> tuple[_Object, tuple[int, ...]]:
     if not isinstance(name, str):
-        raise IncidenceError(f"an object is found by its name, a text such as 'cube'; got {type(name).__name__}.")
+        raise IncidenceError(
+            f"an object is found by its name, a text such as 'cube'; got {type(name).__name__}."
+        )
     plain = _plain(name)
-    plain = next((_plain(own) for other, own in _OTHER_NAMES.items() if _plain(other) == plain), plain)
+    plain = next(
+        (_plain(own) for other, own in _OTHER_NAMES.items() if _plain(other) == plain), plain
+    )
     family, _, number = plain.rpartition("-")
     if plain in _BY_PLAIN_NAME and plain not in map(_plain, _FAMILIES):
         return _BY_PLAIN_NAME[plain], ()
     if f"{family}-n" not in _BY_PLAIN_NAME or not re.fullmatch(r"[0-9]{1,9}", number):
         near = get_close_matches(plain, [_plain(known) for known in names()], n=3, cutoff=0.5)
         written = [known for close in near for known in names() if _plain(known) == close]
-        meant = f"Did you mean {' or '.join(written)}?" if written else "geometry.names() lists all."
+        meant = (
+            f"Did you mean {' or '.join(written)}?" if written else "geometry.names() lists all."
+        )
         meant += " Write a number for n." if any(known.endswith("-n") for known in written) else ""
         raise IncidenceError(f"no object is called {name!r}. {meant}")
     found, size = _BY_PLAIN_NAME[f"{family}-n"], int(number)
     if found.least is not None and size < found.least:
-        raise IncidenceError(f"{name!r}: the number of `{family}-n` must be at least {found.least}.")
-    if (size > 64 and found.incidences(64) > _MAX_INCIDENCES) or found.incidences(size) > _MAX_INCIDENCES:
-        raise TooLargeError(f"{name!r} has more than {_MAX_INCIDENCES:,} nodes in its faces, which are not listed. Take a smaller number.")
+        raise IncidenceError(
+            f"{name!r}: the number of `{family}-n` must be at least {found.least}."
+        )
+    if (size > 64 and found.incidences(64) > _MAX_INCIDENCES) or found.incidences(
+        size
+    ) > _MAX_INCIDENCES:
+        raise TooLargeError(
+            f"{name!r} has more than {_MAX_INCIDENCES:,} nodes in its faces, which are not listed. Take a smaller number."
+        )
     return found, (size,)

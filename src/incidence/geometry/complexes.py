@@ -13,7 +13,14 @@ from torch import Tensor
 from incidence.algebra.grammar import MAX_LETTERS
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import assemble, assert_structure, brackets, face_text
-from incidence.geometry.node_lists import NodeLists, as_count, as_integer, assert_nodes, different, read_node_lists
+from incidence.geometry.node_lists import (
+    NodeLists,
+    as_count,
+    as_integer,
+    assert_nodes,
+    different,
+    read_node_lists,
+)
 from incidence.structure import Structure, collate
 from incidence.structure.ragged import MAX_ENTRIES, assert_few
 from incidence.structure.validate import as_matrix
@@ -21,7 +28,9 @@ from incidence.structure.validate import as_matrix
 __all__ = ["densify", "directed_complex", "simplicial_complex"]
 
 
-def simplicial_complex(facets: Any, num_nodes: int | None = None, max_size: int | None = None, oriented: bool = False) -> Structure:
+def simplicial_complex(
+    facets: Any, num_nodes: int | None = None, max_size: int | None = None, oriented: bool = False
+) -> Structure:
     r"""A simplicial complex: the tensors `{i j}`, `{i j k}`, ..., or `<i j>`, `<i j k>`, ..., with every subset of every facet.
 
     The faces of the structure stand in the preferred order, by ascending nodes; `geometry.align` brings features of faces in
@@ -51,7 +60,9 @@ def simplicial_complex(facets: Any, num_nodes: int | None = None, max_size: int 
     return _closure("simplicial_complex", "facets", facets, num_nodes, max_size, brackets(oriented))
 
 
-def directed_complex(sequences: Any, num_nodes: int | None = None, max_size: int | None = None) -> Structure:
+def directed_complex(
+    sequences: Any, num_nodes: int | None = None, max_size: int | None = None
+) -> Structure:
     r"""A directed complex: the tensors `(i j)`, `(i j k)`, ..., with every subsequence of every given sequence.
 
     Args:
@@ -70,25 +81,56 @@ def directed_complex(sequences: Any, num_nodes: int | None = None, max_size: int
     return _closure("directed_complex", "sequences", sequences, num_nodes, max_size, "()")
 
 
-def _closure(who: str, name: str, faces: Any, num_nodes: int | None, max_size: int | None, kind: str) -> Structure:
+def _closure(
+    who: str, name: str, faces: Any, num_nodes: int | None, max_size: int | None, kind: str
+) -> Structure:
     is_columns = isinstance(faces, (Tensor, np.ndarray))
     if is_columns and (faces.ndim != 2 or faces.shape[0] > faces.shape[1] > 0):
-        why = ", more rows than columns. Transpose it if its rows are faces, or give" if faces.ndim == 2 else ". Give"
-        raise IncidenceError(f"{name} must have shape [size, faces], a column for each face; got {list(faces.shape)}{why} a list of faces.")
-    columns = as_matrix(faces, faces.shape[0], name, "one column for each face", None) if is_columns else None
+        why = (
+            ", more rows than columns. Transpose it if its rows are faces, or give"
+            if faces.ndim == 2
+            else ". Give"
+        )
+        raise IncidenceError(
+            f"{name} must have shape [size, faces], a column for each face; got {list(faces.shape)}{why} a list of faces."
+        )
+    columns = (
+        as_matrix(faces, faces.shape[0], name, "one column for each face", None)
+        if is_columns
+        else None
+    )
     lists = read_node_lists(name, faces) if columns is None else NodeLists.of_rows(columns.T)
     if num_nodes is None and not len(lists):
-        raise IncidenceError(f"{name} is empty, so nothing tells the number of nodes. Give num_nodes.")
-    count = int(torch.cat([lists.nodes, lists.ptr[:1] - 1]).max()) + 1 if num_nodes is None else as_count(num_nodes)
+        raise IncidenceError(
+            f"{name} is empty, so nothing tells the number of nodes. Give num_nodes."
+        )
+    count = (
+        int(torch.cat([lists.nodes, lists.ptr[:1] - 1]).max()) + 1
+        if num_nodes is None
+        else as_count(num_nodes)
+    )
     assert_nodes(lists, count, lambda k: f"{name}[:, {k}]" if is_columns else f"{name}[{k}]")
-    given = {nodes.shape[1]: nodes if kind == "()" else nodes.sort(dim=1)[0] for _, nodes in lists.by_size()}
-    top = as_integer(who, "max_size", max_size, 1, MAX_LETTERS) if max_size is not None else max(given, default=1)
-    for size in range(2, top + 1):  # the parts of one facet are all different: what they exceed need not be tried
+    given = {
+        nodes.shape[1]: nodes if kind == "()" else nodes.sort(dim=1)[0]
+        for _, nodes in lists.by_size()
+    }
+    top = (
+        as_integer(who, "max_size", max_size, 1, MAX_LETTERS)
+        if max_size is not None
+        else max(given, default=1)
+    )
+    for size in range(
+        2, top + 1
+    ):  # the parts of one facet are all different: what they exceed need not be tried
         _assert_few(comb(max(given, default=1), size), size)
     index, larger = {}, lists.nodes.new_zeros(0, top + 1)
     for size in range(top, 1, -1):
         parts = [_shorter(larger, size)]
-        parts += [_shorter(nodes, size) for own, nodes in given.items() if own == size or own > size == top]
+        parts += [
+            _shorter(nodes, size)
+            for own, nodes in given.items()
+            if own == size or own > size == top
+        ]
         faces = torch.cat(parts)
         larger = faces[different(faces, max(count, 1))]
         index[face_text(size, brackets=kind)] = larger.T.contiguous()

@@ -13,7 +13,16 @@ from incidence.algebra.pattern import Pattern
 from incidence.geometry.node_lists import NodeLists
 from incidence.structure import Structure
 from incidence.structure.data import orientations
-from incidence.structure.ragged import MAX_ENTRIES, assert_few, by_entry, distinct, expand, is_among, pairs, ranges
+from incidence.structure.ragged import (
+    MAX_ENTRIES,
+    assert_few,
+    by_entry,
+    distinct,
+    expand,
+    is_among,
+    pairs,
+    ranges,
+)
 
 __all__ = ["RankedFaces", "contained"]
 
@@ -37,7 +46,11 @@ class RankedFaces:
     @cached_property
     def columns(self) -> Tensor | None:
         """The nodes of faces of one size, shape [size, faces], ascending where their order means nothing; None for mixed sizes."""
-        if self.pattern is None or self.pattern.is_open or not self.pattern.faces[0].kind.is_distinct:
+        if (
+            self.pattern is None
+            or self.pattern.is_open
+            or not self.pattern.faces[0].kind.is_distinct
+        ):
             return None
         columns: Tensor = self.structure[self.pattern]
         return columns if self.is_ordered else columns.sort(dim=0)[0]
@@ -63,14 +76,19 @@ class RankedFaces:
     def lists(self) -> NodeLists:
         """The nodes of every face, ascending."""
         if self.pattern is None:
-            return NodeLists.of_rows(torch.zeros(0, 0, dtype=torch.long, device=self.structure.device))
+            return NodeLists.of_rows(
+                torch.zeros(0, 0, dtype=torch.long, device=self.structure.device)
+            )
         index = self.structure[self.pattern]
         if self.pattern.is_open:
             nodes, ptr = by_entry(index, self.count)
             return NodeLists(ptr, nodes)
         keys = (torch.arange(self.count, device=index.device) * self.num_nodes + index).flatten()
         keys = keys[distinct(keys)]  # a symmetric face may repeat a node
-        return NodeLists(ranges(torch.bincount(keys // self.num_nodes, minlength=self.count)), keys % self.num_nodes)
+        return NodeLists(
+            ranges(torch.bincount(keys // self.num_nodes, minlength=self.count)),
+            keys % self.num_nodes,
+        )
 
 
 def contained(lower: RankedFaces, upper: RankedFaces) -> Tensor:
@@ -79,11 +97,18 @@ def contained(lower: RankedFaces, upper: RankedFaces) -> Tensor:
         return torch.zeros(2, 0, dtype=torch.long, device=lower.structure.device)
     if is_alike(lower, upper):
         found = subfaces(lower, upper)
-        upper_face = torch.arange(upper.count, device=found.device).repeat_interleave(found.shape[1])
+        upper_face = torch.arange(upper.count, device=found.device).repeat_interleave(
+            found.shape[1]
+        )
         both = torch.stack([found.flatten(), upper_face])
         return both[:, both[0] >= 0]
     # Every lower face looks for partners at the one of its nodes that fewest upper faces have, and asks them for the others.
-    nodes, theirs, owner, total = lower.lists.nodes, upper.lists.nodes, upper.lists.numbers, lower.num_nodes
+    nodes, theirs, owner, total = (
+        lower.lists.nodes,
+        upper.lists.nodes,
+        upper.lists.numbers,
+        lower.num_nodes,
+    )
     degree = torch.bincount(theirs, minlength=total)
     rarest = torch.full((lower.count,), total * (upper.count + 1), device=nodes.device)
     rarest.scatter_reduce_(0, lower.lists.numbers, degree[nodes] * total + nodes, "amin")
@@ -103,7 +128,9 @@ def is_alike(lower: RankedFaces, upper: RankedFaces) -> bool:
     """Whether the subfaces of a face are told by its positions: both ranks have faces of one size, and the same kind of faces."""
     if lower.columns is None or upper.columns is None:
         return False
-    return len(lower.columns) <= len(upper.columns) and (len(lower.columns) == 1 or lower.is_ordered == upper.is_ordered)
+    return len(lower.columns) <= len(upper.columns) and (
+        len(lower.columns) == 1 or lower.is_ordered == upper.is_ordered
+    )
 
 
 def is_simplicial(lower: RankedFaces, upper: RankedFaces) -> bool:

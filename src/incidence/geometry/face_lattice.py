@@ -13,7 +13,15 @@ from operator import and_
 
 from incidence.errors import IncidenceError, TooLargeError
 
-__all__ = ["MAX_FACES", "NotPolytopeError", "face_lattice", "loose_nodes", "mask_of", "nodes_of", "transposed"]
+__all__ = [
+    "MAX_FACES",
+    "NotPolytopeError",
+    "face_lattice",
+    "loose_nodes",
+    "mask_of",
+    "nodes_of",
+    "transposed",
+]
 
 MAX_FACES = 1_000_000
 
@@ -50,7 +58,10 @@ def transposed(masks: Sequence[int], num_nodes: int) -> list[int]:
 def loose_nodes(facets: Sequence[int], num_nodes: int) -> list[int]:
     """The nodes that are no intersection of facets, and so no corners of a polytope with these facets."""
     homes = transposed(facets, num_nodes)
-    common = [reduce(and_, (facets[number] for number in nodes_of(home)), 0 if not home else -1) for home in homes]
+    common = [
+        reduce(and_, (facets[number] for number in nodes_of(home)), 0 if not home else -1)
+        for home in homes
+    ]
     return [node for node, own in enumerate(common) if own != 1 << node]
 
 
@@ -65,11 +76,15 @@ def face_lattice(facets: Sequence[int], num_nodes: int) -> list[list[int]]:
     """
     homes = [nodes_of(mask) for mask in transposed(facets, num_nodes)]
     levels, seen = [list(facets)], set(facets)
-    below = {(1 << num_nodes) - 1: list(facets)}  # for every face those one rank below; for all nodes together, the facets
+    below = {
+        (1 << num_nodes) - 1: list(facets)
+    }  # for every face those one rank below; for all nodes together, the facets
     while any(face & (face - 1) for face in levels[-1]):  # some face has more than one node
         below.update({face: _facets_of(face, facets, homes) for face in levels[-1]})
         level = list(dict.fromkeys(lower for face in levels[-1] for lower in below[face]))
-        odd = [face for face in levels[-1] if not below[face]] + [face for face in level if face in seen]
+        odd = [face for face in levels[-1] if not below[face]] + [
+            face for face in level if face in seen
+        ]
         if odd:
             raise NotPolytopeError(
                 f"the facets are not those of a polytope: their intersection {nodes_of(odd[0])} lies at two ranks or at none. Correct the "
@@ -77,7 +92,9 @@ def face_lattice(facets: Sequence[int], num_nodes: int) -> list[list[int]]:
             )
         seen.update(level)
         if len(seen) > MAX_FACES:
-            raise TooLargeError(f"the polytope has more than {MAX_FACES:,} faces, which are not listed.")
+            raise TooLargeError(
+                f"the polytope has more than {MAX_FACES:,} faces, which are not listed."
+            )
         levels.append(level)
     levels.reverse()
     below.update({node: [0] for node in levels[0]})
@@ -88,7 +105,10 @@ def face_lattice(facets: Sequence[int], num_nodes: int) -> list[list[int]]:
     _assert_sections(below, "below")
     _assert_sections(above, "above")
     f_vector = tuple(map(len, levels))
-    euler, expected = sum((-1) ** rank * count for rank, count in enumerate(f_vector)), 1 - (-1) ** len(levels)
+    euler, expected = (
+        sum((-1) ** rank * count for rank, count in enumerate(f_vector)),
+        1 - (-1) ** len(levels),
+    )
     if euler != expected:
         raise NotPolytopeError(
             f"the facets are not those of a polytope: the numbers of faces by rank, {f_vector}, have the alternating sum {euler} "
@@ -122,7 +142,9 @@ def _assert_sections(near: dict[int, list[int]], word: str) -> None:
                 f"the facets are not those of a polytope: between {nodes_of(min(face, bad))} and {nodes_of(max(face, bad))} there must be "
                 f"2 faces, and there are {len(homes[bad])}. Correct the facets."
             )
-        lost = _unreached(middles, near, homes) if len(middles) > 3 else None  # each meets another, so that 3 hang together
+        lost = (
+            _unreached(middles, near, homes) if len(middles) > 3 else None
+        )  # each meets another, so that 3 hang together
         if lost is not None:
             raise NotPolytopeError(
                 f"the facets are not those of one polytope: no chain of neighbours one rank {word} {nodes_of(face)} leads from "
@@ -130,7 +152,9 @@ def _assert_sections(near: dict[int, list[int]], word: str) -> None:
             )
 
 
-def _unreached(middles: list[int], near: dict[int, list[int]], homes: dict[int, list[int]]) -> int | None:
+def _unreached(
+    middles: list[int], near: dict[int, list[int]], homes: dict[int, list[int]]
+) -> int | None:
     """A face that no chain of neighbours leads to from the first."""
     reached, rest = {middles[0]}, [middles[0]]
     while rest:

@@ -28,7 +28,9 @@ def _ranks(num_nodes: int, faces: list[Tensor]) -> Structure:
 
 
 def _choices(count: int, size: int) -> Tensor:
-    return torch.tensor(list(combinations(range(count), size)))  # torch.combinations would take memory for count^size
+    return torch.tensor(
+        list(combinations(range(count), size))
+    )  # torch.combinations would take memory for count^size
 
 
 def simplex(n: int) -> Structure:
@@ -48,7 +50,12 @@ def cube(n: int) -> Structure:
     bits = 2 ** torch.arange(n - 1, -1, -1)
 
     def sums(some: list[int]) -> Tensor:
-        return torch.tensor(list(product((0, 1), repeat=len(some))), dtype=torch.long).view(2 ** len(some), len(some)) @ bits[some]
+        return (
+            torch.tensor(list(product((0, 1), repeat=len(some))), dtype=torch.long).view(
+                2 ** len(some), len(some)
+            )
+            @ bits[some]
+        )
 
     def faces(rank: int) -> Tensor:
         parts = []
@@ -84,7 +91,10 @@ def cross_polytope_points(n: int) -> Floats:
 def _solid(num_nodes: int, polygons: list[list[int]]) -> Structure:
     """A polytope of rank 3 from its polygons, nodes of each in order around it."""
     sets = NodeLists.of_lists(polygons)
-    return assemble(num_nodes, {"{i j}": sides(sets, num_nodes), "rank2={i ...}": sets.arranged(num_nodes)[0].index})
+    return assemble(
+        num_nodes,
+        {"{i j}": sides(sets, num_nodes), "rank2={i ...}": sets.arranged(num_nodes)[0].index},
+    )
 
 
 def polygon_points(n: int, turn: float = 0.0) -> Floats:
@@ -94,7 +104,10 @@ def polygon_points(n: int, turn: float = 0.0) -> Floats:
 
 
 def _two_layers(n: int, turn: float, height: float) -> Floats:
-    layers = [np.column_stack([polygon_points(n, t), np.full(n, z)]) for t, z in ((0.0, -height / 2), (turn, height / 2))]
+    layers = [
+        np.column_stack([polygon_points(n, t), np.full(n, z)])
+        for t, z in ((0.0, -height / 2), (turn, height / 2))
+    ]
     return np.concatenate(layers)
 
 
@@ -132,7 +145,9 @@ def bipyramid(n: int) -> Structure:
 def bipyramid_points(n: int) -> Floats:
     """With equal edges; n is 3, 4 or 5."""
     height = sqrt(4 * sin(pi / n) ** 2 - 1)
-    return np.concatenate([np.column_stack([polygon_points(n), np.zeros(n)]), [[0, 0, height], [0, 0, -height]]])
+    return np.concatenate(
+        [np.column_stack([polygon_points(n), np.zeros(n)]), [[0, 0, height], [0, 0, -height]]]
+    )
 
 
 def cycle(n: int) -> Structure:
@@ -153,7 +168,18 @@ def complete(n: int) -> Structure:
 
 def petersen() -> Structure:
     """A pentagon, a pentagram, and the edges between them."""
-    return _ranks(10, [torch.tensor([pair for v in range(5) for pair in ([v, (v + 1) % 5], [v, v + 5], [v + 5, (v + 2) % 5 + 5])])])
+    return _ranks(
+        10,
+        [
+            torch.tensor(
+                [
+                    pair
+                    for v in range(5)
+                    for pair in ([v, (v + 1) % 5], [v, v + 5], [v + 5, (v + 2) % 5 + 5])
+                ]
+            )
+        ],
+    )
 
 
 def _surface(triangles: list[list[int]]) -> Structure:
@@ -176,7 +202,9 @@ def torus() -> Structure:
 
 def projective_plane() -> Structure:
     """6 nodes, every two joined: an icosahedron with opposite nodes made one."""
-    return _surface([own for v in range(5) for own in ([v, (v + 1) % 5, 5], [v, (v + 1) % 5, (v + 3) % 5])])
+    return _surface(
+        [own for v in range(5) for own in ([v, (v + 1) % 5, 5], [v, (v + 1) % 5, (v + 3) % 5])]
+    )
 
 
 def klein_bottle() -> Structure:
@@ -185,7 +213,11 @@ def klein_bottle() -> Structure:
     def node(ring: int, place: int) -> int:
         return 3 * ring + place % 3 if ring < 3 else -place % 3
 
-    squares = [[node(r, p), node(r, p + 1), node(r + 1, p), node(r + 1, p + 1)] for r in range(3) for p in range(3)]
+    squares = [
+        [node(r, p), node(r, p + 1), node(r + 1, p), node(r + 1, p + 1)]
+        for r in range(3)
+        for p in range(3)
+    ]
     return _surface([own for a, b, c, d in squares for own in ([a, b, c], [b, c, d])])
 
 
@@ -219,9 +251,15 @@ SOLIDS: dict[str, list[tuple[str, list[Seed]]]] = {
     "truncated cuboctahedron": [("all", [(1, 1 + sqrt(2), 1 + 2 * sqrt(2))])],
     "snub cube": [("rotations", [(1, 1 / TRIBONACCI, TRIBONACCI)])],
     "icosidodecahedron": [("even permutations", [(0, 0, 2 * PHI), (1, PHI, PHI**2)])],
-    "truncated dodecahedron": [("even permutations", [(0, 1 / PHI, 2 + PHI), (1 / PHI, PHI, 2 * PHI), (PHI, 2, PHI + 1)])],
-    "truncated icosahedron": [("even permutations", [(0, 1, 3 * PHI), (1, 2 + PHI, 2 * PHI), (PHI, 2, 2 * PHI + 1)])],
-    "rhombicosidodecahedron": [("even permutations", [(1, 1, PHI**3), (PHI**2, PHI, 2 * PHI), (2 + PHI, 0, PHI**2)])],
+    "truncated dodecahedron": [
+        ("even permutations", [(0, 1 / PHI, 2 + PHI), (1 / PHI, PHI, 2 * PHI), (PHI, 2, PHI + 1)])
+    ],
+    "truncated icosahedron": [
+        ("even permutations", [(0, 1, 3 * PHI), (1, 2 + PHI, 2 * PHI), (PHI, 2, 2 * PHI + 1)])
+    ],
+    "rhombicosidodecahedron": [
+        ("even permutations", [(1, 1, PHI**3), (PHI**2, PHI, 2 * PHI), (2 + PHI, 0, PHI**2)])
+    ],
     "truncated icosidodecahedron": [
         (
             "even permutations",
@@ -247,10 +285,24 @@ SOLIDS: dict[str, list[tuple[str, list[Seed]]]] = {
         )
     ],
     "24-cell": [("all", [(1, 1, 0, 0)])],
-    "600-cell": [("all", [(2, 0, 0, 0), (1, 1, 1, 1)]), ("even permutations", [(PHI, 1, 1 / PHI, 0)])],
+    "600-cell": [
+        ("all", [(2, 0, 0, 0), (1, 1, 1, 1)]),
+        ("even permutations", [(PHI, 1, 1 / PHI, 0)]),
+    ],
     "120-cell": [
-        ("all", [(0, 0, 2, 2), (1, 1, 1, sqrt(5)), (PHI**-2, PHI, PHI, PHI), (1 / PHI, 1 / PHI, 1 / PHI, PHI**2)]),
-        ("even permutations", [(0, PHI**-2, 1, PHI**2), (0, 1 / PHI, PHI, sqrt(5)), (1 / PHI, 1, PHI, 2)]),
+        (
+            "all",
+            [
+                (0, 0, 2, 2),
+                (1, 1, 1, sqrt(5)),
+                (PHI**-2, PHI, PHI, PHI),
+                (1 / PHI, 1 / PHI, 1 / PHI, PHI**2),
+            ],
+        ),
+        (
+            "even permutations",
+            [(0, PHI**-2, 1, PHI**2), (0, 1 / PHI, PHI, sqrt(5)), (1 / PHI, 1, PHI, 2)],
+        ),
     ],
 }
 
@@ -268,5 +320,10 @@ def solid_points(name: str) -> Floats:
             parity = prod((1 if b > a else -1) for k, a in enumerate(order) for b in order[k + 1 :])
             for signs in product((1, -1), repeat=len(seed)):
                 if GROUPS[group](parity, prod(signs)):
-                    found[tuple(sign * seed[place] + 0.0 for sign, place in zip(signs, order, strict=True))] = None  # -0.0 becomes 0.0
+                    found[
+                        tuple(
+                            sign * seed[place] + 0.0
+                            for sign, place in zip(signs, order, strict=True)
+                        )
+                    ] = None  # -0.0 becomes 0.0
     return np.array(list(found))

@@ -11,7 +11,13 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import assemble, brackets, face_text
-from incidence.geometry.node_lists import NodeLists, as_count, assert_nodes, different, read_node_lists
+from incidence.geometry.node_lists import (
+    NodeLists,
+    as_count,
+    assert_nodes,
+    different,
+    read_node_lists,
+)
 from incidence.structure import Structure
 from incidence.structure.ragged import by_entry
 from incidence.structure.validate import as_matrix, assert_range
@@ -19,7 +25,9 @@ from incidence.structure.validate import as_matrix, assert_range
 __all__ = ["graph", "hypergraph"]
 
 
-def graph(edge_index: object, num_nodes: int, directed: bool = False, oriented: bool = False) -> Structure:
+def graph(
+    edge_index: object, num_nodes: int, directed: bool = False, oriented: bool = False
+) -> Structure:
     r"""A graph: the tensor `{i j}`, `(i j)` if it is directed, or `<i j>` if its edges have an orientation.
 
     The edges of the structure stand in the preferred order. `geometry.align` brings features of the edges, in the order of
@@ -45,7 +53,9 @@ def graph(edge_index: object, num_nodes: int, directed: bool = False, oriented: 
         [[0, 1], [1, 2]]
     """
     if directed and oriented:
-        raise IncidenceError("graph: an edge is either directed, `(i j)`, or oriented, `<i j>`: give one of directed=, oriented=.")
+        raise IncidenceError(
+            "graph: an edge is either directed, `(i j)`, or oriented, `<i j>`: give one of directed=, oriented=."
+        )
     count = as_count(num_nodes)
     edges = as_matrix(edge_index, 2, "edge_index", "rows (one end, other end)", None)
     for row in range(2):
@@ -59,7 +69,11 @@ def graph(edge_index: object, num_nodes: int, directed: bool = False, oriented: 
         )
     ends = edges.T if directed else edges.T.sort(dim=1)[0]
     kept = ends[different(ends, max(count, 1))].T.contiguous()
-    return assemble(count, {"(i j)" if directed else face_text(2, brackets=brackets(oriented)): kept}, is_preferred=not directed)
+    return assemble(
+        count,
+        {"(i j)" if directed else face_text(2, brackets=brackets(oriented)): kept},
+        is_preferred=not directed,
+    )
 
 
 def hypergraph(faces: Any, num_nodes: int, duplicates: str = "refuse") -> Structure:
@@ -86,12 +100,16 @@ def hypergraph(faces: Any, num_nodes: int, duplicates: str = "refuse") -> Struct
     """
     count = as_count(num_nodes)
     if duplicates not in ("refuse", "merge", "keep"):
-        raise IncidenceError(f"duplicates must be one of 'refuse', 'merge', 'keep'; got {duplicates!r}.")
+        raise IncidenceError(
+            f"duplicates must be one of 'refuse', 'merge', 'keep'; got {duplicates!r}."
+        )
     lists, place = read_hyperedges("faces", faces)
     assert_nodes(lists, count, place)
     if duplicates == "keep":
         edges = torch.arange(len(lists), device=lists.ptr.device)
-        return Structure({"edge": len(lists), "node": count}, {"{i ...} e:edge": (edges[None], lists.index)}).canonical()[0]
+        return Structure(
+            {"edge": len(lists), "node": count}, {"{i ...} e:edge": (edges[None], lists.index)}
+        ).canonical()[0]
     ordered, order, again = lists.arranged(count)
     if duplicates == "refuse" and again.any():
         spot = int(again.nonzero()[0])
@@ -107,10 +125,18 @@ def read_hyperedges(name: str, faces: object) -> tuple[NodeLists, Callable[[int]
     """Hyperedges from a list of node lists, or from a tensor of rows (node, hyperedge); and how messages call each."""
     if not isinstance(faces, (Tensor, np.ndarray)):
         return read_node_lists(name, faces), lambda k: f"{name}[{k}]"
-    members = as_matrix(faces, 2, name, "rows (node, hyperedge); hyperedges in rows are given as a list of lists", None)
+    members = as_matrix(
+        faces,
+        2,
+        name,
+        "rows (node, hyperedge); hyperedges in rows are given as a list of lists",
+        None,
+    )
     if members.numel() and int(members[1].min()) < 0:
         bad = int((members[1] < 0).nonzero()[0])
-        raise IncidenceError(f"{name}[1, {bad}] is {int(members[1, bad])}: hyperedges are numbered from 0.")
+        raise IncidenceError(
+            f"{name}[1, {bad}] is {int(members[1, bad])}: hyperedges are numbered from 0."
+        )
     count = int(members[1].max()) + 1 if members.numel() else 0
     if count > members.shape[1]:
         raise IncidenceError(

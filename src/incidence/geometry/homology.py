@@ -27,7 +27,9 @@ def betti_number(faces: Faces, rank: int) -> int:
 
 def _columns(faces: Faces, rank: int) -> list[Column]:
     columns: list[Column] = [{} for _ in range(faces.of_rank(rank).count)]
-    for row, column, sign in zip(*faces.boundary(rank).tolist(), faces.signs(rank).tolist(), strict=True):
+    for row, column, sign in zip(
+        *faces.boundary(rank).tolist(), faces.signs(rank).tolist(), strict=True
+    ):
         columns[column][row] = sign
     return columns
 

@@ -29,7 +29,9 @@ def _hull(points: NDArray[np.float64], options: str = "Qt") -> Any:
         return spatial.ConvexHull(points, qhull_options=options)
     except spatial.QhullError as error:
         reason = str(error).strip().splitlines()[0]
-        raise IncidenceError(f"the convex hull of the points cannot be found in double precision: {reason}") from None
+        raise IncidenceError(
+            f"the convex hull of the points cannot be found in double precision: {reason}"
+        ) from None
 
 
 class _Cloud:
@@ -45,7 +47,11 @@ class _Cloud:
     def facets(self) -> list[int]:
         """The facets of the hull of points that span their space and differ; those of a segment are its ends."""
         values = self.points[:, 0]
-        return [1 << int(values.argmin()), 1 << int(values.argmax())] if self.dimension == 1 else self._facets()
+        return (
+            [1 << int(values.argmin()), 1 << int(values.argmax())]
+            if self.dimension == 1
+            else self._facets()
+        )
 
     def _facets(self) -> list[int]:
         raise NotImplementedError
@@ -66,7 +72,10 @@ class ExactCloud(_Cloud):
     def equals(self) -> list[tuple[int, int]]:
         """Pairs of equal points, each the first of its kind and a later one."""
         seen: dict[tuple[int, ...], int] = {}
-        pairs = ((seen.setdefault(tuple(row), number), number) for number, row in enumerate(self.points.tolist()))
+        pairs = (
+            (seen.setdefault(tuple(row), number), number)
+            for number, row in enumerate(self.points.tolist())
+        )
         return [(one, other) for one, other in pairs if one != other]
 
     def spanned(self) -> ExactCloud:
@@ -78,11 +87,19 @@ class ExactCloud(_Cloud):
         found: dict[tuple[int, ...], int | None] = {}
         for corners in _hull(self.points.astype(np.float64) / float(largest)).simplices.tolist():
             first, *others = self.points[corners].tolist()
-            normal = _normal([[a - b for a, b in zip(other, first, strict=True)] for other in others])
+            normal = _normal(
+                [[a - b for a, b in zip(other, first, strict=True)] for other in others]
+            )
             plane = (*normal, sum(a * b for a, b in zip(normal, first, strict=True)))
             if plane not in found and any(normal):
-                fits = self.dimension * largest * max(map(abs, normal)) < 2**61  # else Python's integers, which never overflow
-                heights = self.points.astype(np.int64 if fits else object) @ np.array(normal, dtype=None if fits else object) - plane[-1]
+                fits = (
+                    self.dimension * largest * max(map(abs, normal)) < 2**61
+                )  # else Python's integers, which never overflow
+                heights = (
+                    self.points.astype(np.int64 if fits else object)
+                    @ np.array(normal, dtype=None if fits else object)
+                    - plane[-1]
+                )
                 is_facet = (heights >= 0).all() or (heights <= 0).all()
                 found[plane] = mask_of(np.flatnonzero(heights == 0).tolist()) if is_facet else None
         return [facet for facet in found.values() if facet is not None]
@@ -98,7 +115,9 @@ def _echelon(vectors: list[list[int]]) -> dict[int, list[int]]:
             vector = _cleared(vector, own, column)
         start = next((column for column, value in enumerate(vector) if value), None)
         if start is not None:
-            rows = {column: _cleared(own, vector, start) for column, own in rows.items()} | {start: vector}
+            rows = {column: _cleared(own, vector, start) for column, own in rows.items()} | {
+                start: vector
+            }
     return rows
 
 
@@ -118,7 +137,10 @@ def _normal(vectors: list[list[int]]) -> list[int]:
         return [0] * dimension
     [free] = set(range(dimension)) - rows.keys()
     scale = lcm(*(own[column] for column, own in rows.items()))
-    normal = [-rows[column][free] * scale // rows[column][column] if column in rows else scale for column in range(dimension)]
+    normal = [
+        -rows[column][free] * scale // rows[column][column] if column in rows else scale
+        for column in range(dimension)
+    ]
     return [value // gcd(*normal) for value in normal]
 
 
@@ -142,7 +164,9 @@ class RoundedCloud(_Cloud):
     def equals(self) -> list[tuple[int, int]]:
         """Pairs of points within the tolerance of each other, in order."""
         spatial = need("scipy.spatial", "the convex hull of points", "geometry")
-        pairs: NDArray[np.int64] = spatial.cKDTree(self.points).query_pairs(self.reach, output_type="ndarray")
+        pairs: NDArray[np.int64] = spatial.cKDTree(self.points).query_pairs(
+            self.reach, output_type="ndarray"
+        )
         return sorted(map(tuple, np.sort(pairs, axis=1).tolist()))
 
     def spanned(self) -> RoundedCloud:
@@ -167,6 +191,8 @@ class RoundedCloud(_Cloud):
 def _precision(points: NDArray[np.float64]) -> float:
     with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
         unit = 10.0 ** (7 - np.floor(np.log10(np.abs(points))))
-        is_short = (points == 0) | (np.abs(np.rint(points * unit) / unit - points) <= 1e-15 * np.abs(points))
+        is_short = (points == 0) | (
+            np.abs(np.rint(points * unit) / unit - points) <= 1e-15 * np.abs(points)
+        )
         is_single = points.astype(np.float32).astype(np.float64) == points
     return _SINGLE if is_short.all() or is_single.all() else _DOUBLE

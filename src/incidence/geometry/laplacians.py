@@ -115,8 +115,12 @@ class Hodge:
     def harmonic(self) -> Tensor:
         """An orthonormal basis of the kernel of the Laplacian, shape [faces, betti]."""
         generator = torch.Generator().manual_seed(0)
-        basis = torch.randn(self.num_faces, self.betti, generator=generator, dtype=torch.float64).to(self.boundary.device)
-        for _ in range(2):  # what is left of random flows spans the kernel; the second time only rounding is left to remove
+        basis = torch.randn(
+            self.num_faces, self.betti, generator=generator, dtype=torch.float64
+        ).to(self.boundary.device)
+        for _ in range(
+            2
+        ):  # what is left of random flows spans the kernel; the second time only rounding is left to remove
             basis = torch.linalg.qr(self.decompose(basis).harmonic)[0]
         return basis
 
@@ -134,8 +138,15 @@ class Hodge:
             tensor([[ 1., -1.,  1.,  1.]])
         """
         self._assert_complex()
-        if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim != 2 or len(x) != self.num_faces:
-            what = f"{x.dtype} of shape {list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+        if (
+            not isinstance(x, Tensor)
+            or not x.is_floating_point()
+            or x.ndim != 2
+            or len(x) != self.num_faces
+        ):
+            what = (
+                f"{x.dtype} of shape {list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+            )
             raise IncidenceError(
                 f"decompose takes a floating tensor of shape [{self.num_faces}, channels], a row for each face of rank {self.rank}; "
                 f"got {what}."
@@ -143,7 +154,12 @@ class Hodge:
         values = x.double()
         without_gradient = _residual(self.boundary.t(), values)
         harmonic = _residual(self.coboundary.t(), without_gradient)
-        return Flow(*(part.to(x.dtype) for part in (values - without_gradient, without_gradient - harmonic, harmonic)))
+        return Flow(
+            *(
+                part.to(x.dtype)
+                for part in (values - without_gradient, without_gradient - harmonic, harmonic)
+            )
+        )
 
     def _assert_complex(self) -> None:
         """The two parts are orthogonal where boundaries of boundaries vanish."""
@@ -162,10 +178,14 @@ class Hodge:
 def _product(one: Tensor, other: Tensor) -> Tensor:
     """The product of two sparse matrices; torch's own warns of what it does inside."""
     one, other = one.coalesce(), other.coalesce()
-    left, right = pairs(one.indices()[1], other.indices()[0], MAX_ENTRIES, "the Laplacian has too many entries")
+    left, right = pairs(
+        one.indices()[1], other.indices()[0], MAX_ENTRIES, "the Laplacian has too many entries"
+    )
     place = torch.stack([one.indices()[0, left], other.indices()[1, right]])
     values = one.values()[left] * other.values()[right]
-    return torch.sparse_coo_tensor(place, values, [len(one), other.shape[1]], check_invariants=False).coalesce()
+    return torch.sparse_coo_tensor(
+        place, values, [len(one), other.shape[1]], check_invariants=False
+    ).coalesce()
 
 
 _PRECISION = 1e-13
@@ -175,7 +195,9 @@ _MAX_STEPS = 100_000  # the meshes of the tests take some hundred
 def _residual(matrix: Tensor, x: Tensor) -> Tensor:
     """What is left of values, (faces, channels), without their projection to the image of a matrix: conjugate gradients."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch says that rows in one piece are new; they are seven times as fast
+        warnings.simplefilter(
+            "ignore"
+        )  # torch says that rows in one piece are new; they are seven times as fast
         there, back = matrix.to_sparse_csr(), matrix.t().to_sparse_csr()
     rest = x.clone()
     slope = back @ rest
@@ -190,4 +212,6 @@ def _residual(matrix: Tensor, x: Tensor) -> Tensor:
         slope, before = back @ rest, size
         size = slope.square().sum(0)
         direction = slope + direction * torch.where(before > 0, size / before, 0)
-    raise IncidenceError(f"the Hodge decomposition of {len(x):,} faces was not found within {_MAX_STEPS:,} steps.")
+    raise IncidenceError(
+        f"the Hodge decomposition of {len(x):,} faces was not found within {_MAX_STEPS:,} steps."
+    )

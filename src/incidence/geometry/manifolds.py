@@ -24,7 +24,14 @@ from incidence.symmetry.orbits import connect
 if TYPE_CHECKING:
     from incidence.geometry.ranks import Faces
 
-__all__ = ["agreeing_signs", "has_boundary_faces", "is_manifold", "is_orientable", "is_pure", "signs"]
+__all__ = [
+    "agreeing_signs",
+    "has_boundary_faces",
+    "is_manifold",
+    "is_orientable",
+    "is_pure",
+    "signs",
+]
 
 
 def signs(faces: Faces, rank: int) -> Tensor:
@@ -45,7 +52,9 @@ def signs(faces: Faces, rank: int) -> Tensor:
     _, edge = faces.boundary(1)
     is_bad = torch.bincount(edge, minlength=upper.count) != 2
     if is_bad.any():
-        raise IncidenceError(f"{_name(faces, 1, is_bad)} does not have two nodes: only then it has an orientation.")
+        raise IncidenceError(
+            f"{_name(faces, 1, is_bad)} does not have two nodes: only then it has an orientation."
+        )
     return torch.tensor([-1, 1], device=edge.device).repeat(len(edge) // 2)
 
 
@@ -61,7 +70,9 @@ def _between(faces: Faces, rank: int) -> tuple[Tensor, Tensor, Tensor]:
         each pair h < g has.
     """
     lower, upper = faces.boundary(rank - 1), faces.boundary(rank)
-    one, other = pairs(upper[0], lower[1], MAX_ENTRIES, f"there are too many chains of faces up to rank {rank}")
+    one, other = pairs(
+        upper[0], lower[1], MAX_ENTRIES, f"there are too many chains of faces up to rank {rank}"
+    )
     ends = upper[1, one] * max(faces.of_rank(rank - 2).count, 1) + lower[0, other]
     ordered, order = ends.sort(stable=True)
     return one[order], other[order], torch.unique_consecutive(ordered, return_counts=True)[1]
@@ -74,11 +85,19 @@ def _propagated(faces: Faces, rank: int) -> Tensor:
         odd = place[(counts != 2).repeat_interleave(counts)]
         is_open = torch.bincount(upper[1, odd], minlength=faces.of_rank(rank).count) > 0
         found, times = place[(counts > 2).repeat_interleave(counts)].unique(return_counts=True)
-        if rank == 2 and (times == 2).any():  # edges of a polygon both of whose nodes have more than two edges there
+        if (
+            rank == 2 and (times == 2).any()
+        ):  # edges of a polygon both of whose nodes have more than two edges there
             edges, owner = faces.boundary(2)[:, found[times == 2]]
-            ends = [faces.of_rank(1).lists[edge].tolist() for edge in edges[owner == owner[0]].tolist()]
+            ends = [
+                faces.of_rank(1).lists[edge].tolist() for edge in edges[owner == owner[0]].tolist()
+            ]
             names = [f"{{{one} {other}}}" for one, other in ends]
-            what = f"the edge {names[0]} is a chord" if len(names) == 1 else f"some of the edges {', '.join(names)} are chords"
+            what = (
+                f"the edge {names[0]} is a chord"
+                if len(names) == 1
+                else f"some of the edges {', '.join(names)} are chords"
+            )
             raise IncidenceError(
                 f"{what} of face {int(owner[0])} of rank 2 (`{faces.tensors[2]}`): its node set contains it, and does not tell it from a "
                 f"side, so it has no orientation. Cut the face in two along the chord."
@@ -91,11 +110,15 @@ def _propagated(faces: Faces, rank: int) -> Tensor:
     joined = connect(torch.arange(upper.shape[1], device=edges.device), *edges)
     is_split = torch.bincount(upper[1, joined.unique()], minlength=faces.of_rank(rank).count) > 1
     if is_split.any():
-        raise IncidenceError(f"{_name(faces, rank, is_split)} has a boundary in several parts, so it has no orientation.")
+        raise IncidenceError(
+            f"{_name(faces, rank, is_split)} has a boundary in several parts, so it has no orientation."
+        )
     found, is_fine = agreeing_signs(upper.shape[1], edges, -below[place_below].view(-1, 2).prod(1))
     if not is_fine.all():
         is_bad = torch.bincount(upper[1, ~is_fine], minlength=faces.of_rank(rank).count) > 0
-        raise IncidenceError(f"{_name(faces, rank, is_bad)} has a boundary that cannot be oriented.")
+        raise IncidenceError(
+            f"{_name(faces, rank, is_bad)} has a boundary that cannot be oriented."
+        )
     return found
 
 
@@ -124,7 +147,9 @@ def agreeing_signs(num_nodes: int, edges: Tensor, products: Tensor) -> tuple[Ten
     shift = (products < 0).long() * num_nodes
     straight = torch.stack([edges[0], edges[1] + shift])
     mirrored = torch.stack([edges[0] + num_nodes, edges[1] + num_nodes - shift])
-    plus, minus = connect(torch.arange(2 * num_nodes, device=edges.device), *torch.cat([straight, mirrored], dim=1)).view(2, num_nodes)
+    plus, minus = connect(
+        torch.arange(2 * num_nodes, device=edges.device), *torch.cat([straight, mirrored], dim=1)
+    ).view(2, num_nodes)
     return torch.where(plus <= minus, 1, -1), plus != minus
 
 
@@ -143,7 +168,9 @@ def has_boundary_faces(faces: Faces, rank: int) -> bool:
 def is_pure(faces: Faces) -> bool:
     """Whether every face lies in one of the highest rank; a face that lies in some higher face need not be asked again."""
     for rank in range(faces.top):
-        is_in = torch.zeros(faces.of_rank(rank).count, dtype=torch.bool, device=faces.of_rank(rank).structure.device)
+        is_in = torch.zeros(
+            faces.of_rank(rank).count, dtype=torch.bool, device=faces.of_rank(rank).structure.device
+        )
         for higher in range(rank + 1, faces.top + 1):
             if is_in.all():
                 break
@@ -160,14 +187,18 @@ def _is_pseudomanifold(faces: Faces) -> bool:
     if faces.top and not bool((faces.of_rank(1).lists.sizes == 2).all()):
         return False
     for rank in range(2, faces.top + 1):
-        if not is_simplicial(faces.of_rank(rank - 1), faces.of_rank(rank)) and bool((_between(faces, rank)[2] != 2).any()):
+        if not is_simplicial(faces.of_rank(rank - 1), faces.of_rank(rank)) and bool(
+            (_between(faces, rank)[2] != 2).any()
+        ):
             return False
     return faces.top == 0 or bool((_degrees(faces) <= 2).all())
 
 
 def _degrees(faces: Faces) -> Tensor:
     """How many faces of the highest rank each face one below lies in."""
-    return torch.bincount(faces.boundary(faces.top)[0], minlength=faces.of_rank(faces.top - 1).count)
+    return torch.bincount(
+        faces.boundary(faces.top)[0], minlength=faces.of_rank(faces.top - 1).count
+    )
 
 
 def _neighbours(faces: Faces) -> tuple[Tensor, Tensor]:
@@ -198,8 +229,13 @@ def is_manifold(faces: Faces) -> bool:
         codimension = faces.top - rank
         if codimension <= 3 and not _has_connected_links(faces, rank):
             return False
-        if codimension == 3:  # links are connected surfaces, of which spheres alone have Euler characteristic 2, and discs 1 and a boundary
-            up = [torch.bincount(faces.incidence(rank, k)[0], minlength=faces.of_rank(rank).count) for k in range(rank + 1, faces.top + 1)]
+        if (
+            codimension == 3
+        ):  # links are connected surfaces, of which spheres alone have Euler characteristic 2, and discs 1 and a boundary
+            up = [
+                torch.bincount(faces.incidence(rank, k)[0], minlength=faces.of_rank(rank).count)
+                for k in range(rank + 1, faces.top + 1)
+            ]
             if bool((up[0] - up[1] + up[2] != 2 - _is_at_boundary(faces, rank).long()).any()):
                 return False
         if codimension > 3 and not _has_homology_of_spheres(faces, rank):
@@ -213,13 +249,18 @@ def _has_connected_links(faces: Faces, rank: int) -> bool:
     stars = face * faces.of_rank(faces.top).count + facet
     ordered, order = stars.sort()
     both, ridges = _neighbours(faces)
-    spot = torch.full((faces.of_rank(faces.top - 1).count,), -1, dtype=torch.long, device=face.device)
+    spot = torch.full(
+        (faces.of_rank(faces.top - 1).count,), -1, dtype=torch.long, device=face.device
+    )
     spot[ridges] = torch.arange(len(ridges), device=face.device)
     face, ridge = faces.incidence(rank, faces.top - 1)
     inner = spot[ridge] >= 0
     facets = faces.boundary(faces.top)[1][both[:, spot[ridge[inner]]]]  # (2, pairs)
     ends = order[torch.searchsorted(ordered, face[inner] * faces.of_rank(faces.top).count + facets)]
-    return len(connect(torch.arange(len(stars), device=face.device), *ends).unique()) == faces.of_rank(rank).count
+    return (
+        len(connect(torch.arange(len(stars), device=face.device), *ends).unique())
+        == faces.of_rank(rank).count
+    )
 
 
 def _is_at_boundary(faces: Faces, rank: int) -> Tensor:
@@ -234,13 +275,21 @@ def _has_homology_of_spheres(faces: Faces, rank: int) -> bool:
     """Whether links have the homology of a sphere, or of a ball at the boundary, with coefficients mod 2."""
     at_boundary = _is_at_boundary(faces, rank).tolist()
     above = [_grouped(faces.incidence(rank, higher)) for higher in range(rank + 1, faces.top + 1)]
-    boundaries = [_grouped(faces.boundary(higher).flip(0)) for higher in range(rank + 1, faces.top + 1)]
+    boundaries = [
+        _grouped(faces.boundary(higher).flip(0)) for higher in range(rank + 1, faces.top + 1)
+    ]
     for face, has_boundary in enumerate(at_boundary):
-        levels, ranks = [[face], *(level[face] for level in above)], [0]  # of the link, the face itself first
+        levels, ranks = (
+            [[face], *(level[face] for level in above)],
+            [0],
+        )  # of the link, the face itself first
         for lower, upper, boundary in zip(levels, levels[1:], boundaries, strict=False):
             bit = {own: 1 << number for number, own in enumerate(lower)}
             ranks.append(_rank_mod_2(sum(bit.get(own, 0) for own in boundary[g]) for g in upper))
-        betti = [len(level) - one - other for level, one, other in zip(levels, ranks, [*ranks[1:], 0], strict=True)]  # reduced
+        betti = [
+            len(level) - one - other
+            for level, one, other in zip(levels, ranks, [*ranks[1:], 0], strict=True)
+        ]  # reduced
         if betti != [0] * (len(betti) - 1) + [1 - has_boundary]:
             return False
     return True

@@ -61,7 +61,14 @@ class Mesh:
         return self.structure.locate(self.face_pattern, self.face_index)
 
 
-def mesh(source: Any, *, format: str | None = None, repair: bool = False, open_faces: bool = False, oriented: bool = False) -> Structure:
+def mesh(
+    source: Any,
+    *,
+    format: str | None = None,
+    repair: bool = False,
+    open_faces: bool = False,
+    oriented: bool = False,
+) -> Structure:
     r"""The structure of a mesh: its nodes, its edges `{i j}`, and its faces.
 
     Faces are `{i j k}` if all are triangles and `face={i ...}` else; the edges of a face are its consecutive nodes. Nothing is assumed of
@@ -87,10 +94,19 @@ def mesh(source: Any, *, format: str | None = None, repair: bool = False, open_f
         >>> mesh((points, [[1, 0, 4], [1, 2, 4]]), oriented=True)["<i j k>"].T.tolist()
         [[1, 0, 4], [1, 2, 4]]
     """
-    return read_mesh(source, format=format, repair=repair, open_faces=open_faces, oriented=oriented).structure
+    return read_mesh(
+        source, format=format, repair=repair, open_faces=open_faces, oriented=oriented
+    ).structure
 
 
-def read_mesh(source: Any, *, format: str | None = None, repair: bool = False, open_faces: bool = False, oriented: bool = False) -> Mesh:
+def read_mesh(
+    source: Any,
+    *,
+    format: str | None = None,
+    repair: bool = False,
+    open_faces: bool = False,
+    oriented: bool = False,
+) -> Mesh:
     """A mesh with its coordinates, its polygons in the order of the file, and its structure; for the arguments see `mesh`.
 
     Example:
@@ -108,13 +124,21 @@ def read_mesh(source: Any, *, format: str | None = None, repair: bool = False, o
         if bool(is_other.any()):
             bad = int(is_other.nonzero()[0])
             what = f"{soup.face(int(kept[bad]))} has {int(faces.sizes[bad])} points"
-        raise IncidenceError(f"{what}, and oriented faces are triangles. Cut polygons into triangles, or leave out oriented=True.")
+        raise IncidenceError(
+            f"{what}, and oriented faces are triangles. Cut polygons into triangles, or leave out oriented=True."
+        )
     arranged, order, _ = faces.arranged(num_nodes)
     edges, triangles = (face_text(size, brackets=brackets(oriented)) for size in (2, 3))
     wound = faces.take(order) if oriented else arranged
-    own = {"face={i ...}": arranged.index} if is_open else {triangles: wound.nodes.view(-1, 3).T.contiguous()}
+    own = (
+        {"face={i ...}": arranged.index}
+        if is_open
+        else {triangles: wound.nodes.view(-1, 3).T.contiguous()}
+    )
     structure = assemble(num_nodes, {edges: sides(faces, num_nodes), **own})
-    return Mesh(torch.from_numpy(soup.points), faces, structure, "face" if is_open else triangles, kept)
+    return Mesh(
+        torch.from_numpy(soup.points), faces, structure, "face" if is_open else triangles, kept
+    )
 
 
 def checked_faces(soup: Soup, repair: bool = False) -> tuple[NodeLists, Tensor]:
@@ -122,12 +146,16 @@ def checked_faces(soup: Soup, repair: bool = False) -> tuple[NodeLists, Tensor]:
     is_finite = np.isfinite(soup.points).all(axis=1)
     if not is_finite.all():
         bad = int(np.flatnonzero(~is_finite)[0])
-        raise IncidenceError(f"{soup.point(bad)} is {tuple(soup.points[bad].tolist())}: coordinates must be finite numbers.")
+        raise IncidenceError(
+            f"{soup.point(bad)} is {tuple(soup.points[bad].tolist())}: coordinates must be finite numbers."
+        )
     num_nodes, faces = len(soup.points), soup.faces
     small = faces.sizes < 3
     if small.any():
         bad = int(small.nonzero()[0])
-        raise IncidenceError(f"{soup.face(bad)} has {int(faces.sizes[bad])} points: a face has at least 3. Remove it.")
+        raise IncidenceError(
+            f"{soup.face(bad)} has {int(faces.sizes[bad])} points: a face has at least 3. Remove it."
+        )
     is_far = (faces.nodes < 0) | (faces.nodes >= num_nodes)
     if is_far.any():
         spot = int(is_far.nonzero()[0])
@@ -140,14 +168,22 @@ def checked_faces(soup: Soup, repair: bool = False) -> tuple[NodeLists, Tensor]:
     flaws[repeats] = repeats.nonzero()[:, 0]
     sound = (~repeats).nonzero()[:, 0]
     _, order, again = faces.take(sound).arranged(num_nodes)
-    first = order[~again][(~again).cumsum(0) - 1]  # sorting is stable: the first of the equal faces stands first
+    first = order[~again][
+        (~again).cumsum(0) - 1
+    ]  # sorting is stable: the first of the equal faces stands first
     flaws[sound[order[again]]] = sound[first[again]]
     is_sound = flaws < 0
     if not repair and not is_sound.all():
         bad = int((~is_sound).nonzero()[0])
         other, nodes = int(flaws[bad]), (faces[bad] + soup.first).tolist()
-        what = "it names a point twice" if other == bad else f"number {other} has the same points already"
-        raise IncidenceError(f"{soup.face(bad)} is {nodes}: {what}. Remove it, or read the mesh by `read_mesh` with repair=True.")
+        what = (
+            "it names a point twice"
+            if other == bad
+            else f"number {other} has the same points already"
+        )
+        raise IncidenceError(
+            f"{soup.face(bad)} is {nodes}: {what}. Remove it, or read the mesh by `read_mesh` with repair=True."
+        )
     kept = is_sound.nonzero()[:, 0]
     return faces.take(kept), kept
 
@@ -156,20 +192,30 @@ def _as_soup(source: Any, file_format: str | None) -> Soup:
     if isinstance(source, (str, PathLike)) or hasattr(source, "read"):
         soup = read_soup(source, file_format)
         if not len(soup.sizes):
-            raise IncidenceError(f"{soup.name} has {len(soup.points):,} points and no faces: use `point_cloud` for points alone.")
+            raise IncidenceError(
+                f"{soup.name} has {len(soup.points):,} points and no faces: use `point_cloud` for points alone."
+            )
         return soup
     if any(kind.__module__.split(".")[0] == "trimesh" for kind in type(source).__mro__):
         if not hasattr(source, "faces"):
-            raise IncidenceError(f"a mesh is one trimesh.Trimesh; got {type(source).__name__}. Join its parts first, as with `to_mesh()`.")
+            raise IncidenceError(
+                f"a mesh is one trimesh.Trimesh; got {type(source).__name__}. Join its parts first, as with `to_mesh()`."
+            )
         source = (np.array(source.vertices), np.array(source.faces))
     if not isinstance(source, (tuple, list)) or len(source) != 2:
-        raise IncidenceError(f"a mesh is a path, an open file, a trimesh.Trimesh or a pair (points, faces); got {type(source).__name__}.")
+        raise IncidenceError(
+            f"a mesh is a path, an open file, a trimesh.Trimesh or a pair (points, faces); got {type(source).__name__}."
+        )
     points, faces = source
     try:
         matrix = as_array(points).astype(np.float64)
     except (TypeError, ValueError):
-        raise IncidenceError(f"points must be a matrix of numbers, shape [nodes, dimensions]; got {type(points).__name__}.") from None
+        raise IncidenceError(
+            f"points must be a matrix of numbers, shape [nodes, dimensions]; got {type(points).__name__}."
+        ) from None
     if matrix.ndim != 2:
-        raise IncidenceError(f"points must have the shape [nodes, dimensions]; got {list(matrix.shape)}.")
+        raise IncidenceError(
+            f"points must have the shape [nodes, dimensions]; got {list(matrix.shape)}."
+        )
     lists = read_node_lists("faces", faces)
     return Soup("the mesh", matrix, lists.sizes.numpy(), lists.nodes.numpy())

@@ -17,7 +17,16 @@ from incidence.errors import IncidenceError
 from incidence.structure.ragged import code, distinct, expand, group, ranges
 from incidence.structure.validate import as_num_nodes
 
-__all__ = ["NodeLists", "as_array", "as_count", "as_integer", "assert_nodes", "different", "read_node_lists", "sides"]
+__all__ = [
+    "NodeLists",
+    "as_array",
+    "as_count",
+    "as_integer",
+    "assert_nodes",
+    "different",
+    "read_node_lists",
+    "sides",
+]
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,9 @@ class NodeLists:
     def of_rows(rows: Tensor, *more: Tensor) -> NodeLists:
         """Node lists from matrices, shape [lists, size], each of one size."""
         sizes = [torch.full((len(own),), own.shape[1], device=own.device) for own in (rows, *more)]
-        return NodeLists(ranges(torch.cat(sizes)), torch.cat([own.flatten() for own in (rows, *more)]))
+        return NodeLists(
+            ranges(torch.cat(sizes)), torch.cat([own.flatten() for own in (rows, *more)])
+        )
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -79,7 +90,10 @@ class NodeLists:
 
     def by_size(self) -> list[tuple[Tensor, Tensor]]:
         """For every size, ascending: the numbers of the lists of that size, and their nodes, shape [lists, size]."""
-        spots = ((rows, self.ptr[rows, None] + torch.arange(size, device=rows.device)) for size, rows in group(self.sizes))
+        spots = (
+            (rows, self.ptr[rows, None] + torch.arange(size, device=rows.device))
+            for size, rows in group(self.sizes)
+        )
         return [(rows, self.nodes[spot]) for rows, spot in spots]
 
     def arranged(self, num_nodes: int) -> tuple[NodeLists, Tensor, Tensor]:
@@ -87,7 +101,9 @@ class NodeLists:
         parts, orders, again = [self.nodes[:0]], [self.nodes[:0]], [self.nodes[:0].bool()]
         for rows, nodes in self.by_size():
             nodes = nodes.sort(dim=1)[0]
-            key, order = code(nodes.unbind(1), [max(num_nodes, 1)] * nodes.shape[1])[0].sort(stable=True)
+            key, order = code(nodes.unbind(1), [max(num_nodes, 1)] * nodes.shape[1])[0].sort(
+                stable=True
+            )
             parts.append(nodes[order].flatten())
             orders.append(rows[order])
             again += [again[0].new_zeros(1), key[1:] == key[:-1]]
@@ -111,7 +127,9 @@ def different(nodes: Tensor, num_nodes: int) -> Tensor:
 def sides(polygons: NodeLists, num_nodes: int) -> Tensor:
     """The edges of polygons, consecutive nodes of each, every one once and in canonical order; shape [2, edges]."""
     following = torch.arange(1, len(polygons.nodes) + 1)
-    following[polygons.ptr[1:] - 1] = polygons.ptr[:-1]  # the last node of a polygon meets its first
+    following[polygons.ptr[1:] - 1] = polygons.ptr[
+        :-1
+    ]  # the last node of a polygon meets its first
     pairs = torch.stack([polygons.nodes, polygons.nodes[following]], dim=1).sort(dim=1)[0]
     return pairs[different(pairs, max(num_nodes, 1))].T.contiguous()
 
@@ -136,7 +154,9 @@ def as_array(values: Any) -> NDArray[Any]:
     """A tensor, an array or lists as an array of its own; what numpy cannot take raises what numpy raises."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()
-        values = (values.float() if values.dtype in (torch.bfloat16, torch.float16) else values).numpy()
+        values = (
+            values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
+        ).numpy()
     return np.array(values)
 
 
@@ -145,21 +165,35 @@ def read_node_lists(name: str, value: Any) -> NodeLists:
     if isinstance(value, NodeLists):
         return value
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise IncidenceError(f"{name} must be a list of lists of nodes; got {type(value).__name__}.")
-    if hasattr(value, "__array__") and getattr(value, "ndim", 0) == 2 and as_array(value).dtype.kind in "iu":
+        raise IncidenceError(
+            f"{name} must be a list of lists of nodes; got {type(value).__name__}."
+        )
+    if (
+        hasattr(value, "__array__")
+        and getattr(value, "ndim", 0) == 2
+        and as_array(value).dtype.kind in "iu"
+    ):
         return NodeLists.of_rows(torch.from_numpy(as_array(value).astype(np.int64)))
     items: list[Any] = [item.tolist() if hasattr(item, "tolist") else item for item in value]
     try:
         sizes = [len(item) for item in items]
-        nodes = np.fromiter(map(index_of, chain.from_iterable(items)), dtype=np.int64, count=sum(sizes))
+        nodes = np.fromiter(
+            map(index_of, chain.from_iterable(items)), dtype=np.int64, count=sum(sizes)
+        )
     except (TypeError, ValueError, OverflowError):
         bad, item = next((k, item) for k, item in enumerate(items) if not _is_list(item))
-        raise IncidenceError(f"{name}[{bad}] must be a list of nodes, which are integers; got {item!r}.") from None
+        raise IncidenceError(
+            f"{name}[{bad}] must be a list of nodes, which are integers; got {item!r}."
+        ) from None
     return NodeLists(ranges(torch.tensor(sizes, dtype=torch.long)), torch.from_numpy(nodes))
 
 
 def _is_list(item: object) -> bool:
-    if isinstance(item, (str, bytes)) or not isinstance(item, Iterable) or not hasattr(item, "__len__"):
+    if (
+        isinstance(item, (str, bytes))
+        or not isinstance(item, Iterable)
+        or not hasattr(item, "__len__")
+    ):
         return False
     return all(hasattr(node, "__index__") and abs(index_of(node)) < 2**63 for node in item)
 
@@ -168,7 +202,9 @@ def assert_nodes(lists: NodeLists, num_nodes: int, place: Callable[[int], str]) 
     """Refuses empty lists, nodes out of range, and nodes that stand twice in a list; `place` is how messages call a list."""
     is_empty = lists.sizes == 0
     if is_empty.any():
-        raise IncidenceError(f"{place(int(is_empty.nonzero()[0]))} is empty: a face has at least one node. Remove it.")
+        raise IncidenceError(
+            f"{place(int(is_empty.nonzero()[0]))} is empty: a face has at least one node. Remove it."
+        )
     is_bad = (lists.nodes < 0) | (lists.nodes >= num_nodes)
     if is_bad.any():
         bad = int(is_bad.nonzero()[0])

@@ -45,18 +45,29 @@ def point_cloud(points: Any, radius: float | None = None, k: int | None = None) 
     where = as_points(points, "point_cloud")
     given = torch.as_tensor(points).dtype
     precision = torch.finfo(given if given.is_floating_point else torch.float64).eps
-    rounding = 4 * precision * float(where.norm(dim=1).max()) if len(where) else 0.0  # of a distance, as coordinates were rounded
+    rounding = (
+        4 * precision * float(where.norm(dim=1).max()) if len(where) else 0.0
+    )  # of a distance, as coordinates were rounded
     if (radius is None) == (k is None):
-        raise IncidenceError("point_cloud takes either radius= or k=: the largest distance of an edge, or a number of nearest neighbours.")
+        raise IncidenceError(
+            "point_cloud takes either radius= or k=: the largest distance of an edge, or a number of nearest neighbours."
+        )
     reach = as_radius(radius, "point_cloud") if radius is not None else None
     nearest = as_integer("point_cloud", "k", k, 1) if k is not None else 0
     if nearest and nearest >= len(where):
-        raise IncidenceError(f"point_cloud: k must be less than the number of points, which is {len(where)}; got {k!r}.")
+        raise IncidenceError(
+            f"point_cloud: k must be less than the number of points, which is {len(where)}; got {k!r}."
+        )
     blocks = (_all_distances if len(where) <= _SMALL else _tree)(where, reach, nearest, rounding)
     ends, total = [torch.zeros(2, 0, dtype=torch.long)], 0
     for one, other in blocks:
         total += len(one)
-        assert_few(total, MAX_ENTRIES, "there are too many edges", f"Give a smaller {'radius' if k is None else 'k'}")
+        assert_few(
+            total,
+            MAX_ENTRIES,
+            "there are too many edges",
+            f"Give a smaller {'radius' if k is None else 'k'}",
+        )
         ends.append(torch.stack([one, other])[:, one != other])
     return graph(torch.cat(ends, dim=1), len(where))
 
@@ -66,13 +77,19 @@ def as_points(points: Any, who: str) -> Tensor:
     try:
         where = torch.as_tensor(points).detach().to("cpu", torch.float64)
     except (TypeError, ValueError, RuntimeError):
-        raise IncidenceError(f"{who}: points must be numbers of shape [points, dimensions]; got {type(points).__name__}.") from None
+        raise IncidenceError(
+            f"{who}: points must be numbers of shape [points, dimensions]; got {type(points).__name__}."
+        ) from None
     if where.ndim != 2:
-        raise IncidenceError(f"{who}: points must be numbers of shape [points, dimensions]; got shape {list(where.shape)}.")
+        raise IncidenceError(
+            f"{who}: points must be numbers of shape [points, dimensions]; got shape {list(where.shape)}."
+        )
     is_bad = ~where.isfinite().all(1)
     if is_bad.any():
         bad = int(is_bad.nonzero()[0])
-        raise IncidenceError(f"{who}: points[{bad}] is {where[bad].tolist()}: coordinates are finite numbers. Drop the point.")
+        raise IncidenceError(
+            f"{who}: points[{bad}] is {where[bad].tolist()}: coordinates are finite numbers. Drop the point."
+        )
     return where
 
 
@@ -97,7 +114,11 @@ def _all_distances(points: Tensor, radius: float | None, k: int, rounding: float
         block = points[start : start + rows]
         distances = torch.cdist(block, points, compute_mode="donot_use_mm_for_euclid_dist")
         # The point itself is nearest.
-        reach = radius if radius is not None else distances.kthvalue(k + 1, dim=1, keepdim=True)[0] + rounding
+        reach = (
+            radius
+            if radius is not None
+            else distances.kthvalue(k + 1, dim=1, keepdim=True)[0] + rounding
+        )
         one, other = (distances <= reach).nonzero().unbind(1)
         yield one + start, other
 
@@ -110,6 +131,16 @@ def _tree(points: Tensor, radius: float | None, k: int, rounding: float) -> Pair
         block = points[start : start + _SMALL].numpy()
         reach = radius if radius is not None else tree.query(block, k=[k + 1])[0][:, 0] + rounding
         counts = tree.query_ball_point(block, reach, return_length=True)
-        assert_few(int(counts.sum()), MAX_ENTRIES, "there are too many edges", f"Give a smaller {'radius' if radius is not None else 'k'}")
-        other = np.concatenate([np.asarray(found, dtype=np.int64) for found in tree.query_ball_point(block, reach)])
-        yield torch.from_numpy(np.repeat(np.arange(start, start + len(block)), counts)), torch.from_numpy(other)
+        assert_few(
+            int(counts.sum()),
+            MAX_ENTRIES,
+            "there are too many edges",
+            f"Give a smaller {'radius' if radius is not None else 'k'}",
+        )
+        other = np.concatenate(
+            [np.asarray(found, dtype=np.int64) for found in tree.query_ball_point(block, reach)]
+        )
+        yield (
+            torch.from_numpy(np.repeat(np.arange(start, start + len(block)), counts)),
+            torch.from_numpy(other),
+        )

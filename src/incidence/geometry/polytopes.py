@@ -11,7 +11,14 @@ from torch import Tensor
 
 from incidence.errors import IncidenceError
 from incidence.geometry.assembly import assemble_ranks
-from incidence.geometry.face_lattice import NotPolytopeError, face_lattice, loose_nodes, mask_of, nodes_of, transposed
+from incidence.geometry.face_lattice import (
+    NotPolytopeError,
+    face_lattice,
+    loose_nodes,
+    mask_of,
+    nodes_of,
+    transposed,
+)
 from incidence.geometry.hulls import ExactCloud, RoundedCloud
 from incidence.geometry.node_lists import NodeLists, as_array, assert_nodes, read_node_lists
 from incidence.structure import Structure
@@ -60,7 +67,11 @@ def polytope(points: Any, *, tolerance: float | None = None, flat: bool = False)
         )
     levels, loose = _hull_lattice(inner)
     if loose:
-        within, remedy = (f", up to the tolerance {inner.tolerance:g}", ", or give a smaller `tolerance`") if inner.tolerance else ("", "")
+        within, remedy = (
+            (f", up to the tolerance {inner.tolerance:g}", ", or give a smaller `tolerance`")
+            if inner.tolerance
+            else ("", "")
+        )
         raise IncidenceError(
             f"point {loose[0]}, {_shown(values, loose[0])}, is no corner of the convex hull of the points{within}. "
             f"Leave such points out, as in points[geometry.corners(points)]{remedy}."
@@ -112,16 +123,26 @@ def polytope_from_facets(facets: Any) -> Structure:
     assert_nodes(lists, num_nodes, lambda k: f"facets[{k}]")
     if len(known) < num_nodes:
         bad = next(node for node in range(num_nodes) if node not in known)
-        raise IncidenceError(f"node {bad} is in no facet, but node {max(known)} is: nodes are numbered from 0 without gaps. Renumber them.")
+        raise IncidenceError(
+            f"node {bad} is in no facet, but node {max(known)} is: nodes are numbered from 0 without gaps. Renumber them."
+        )
     masks = [mask_of(nodes.tolist()) for nodes in lists.nodes.split(lists.sizes.tolist())]
-    spare = loose_nodes(transposed(masks, num_nodes), len(masks))  # of facets seen as nodes, and nodes as the facets around them
+    spare = loose_nodes(
+        transposed(masks, num_nodes), len(masks)
+    )  # of facets seen as nodes, and nodes as the facets around them
     if spare:
         one = spare[0]
-        other = next(k for k in range(len(masks)) if k != one and masks[k] & masks[one] == masks[one])
-        raise IncidenceError(f"all nodes of facet {one}, {nodes_of(masks[one])}, lie in facet {other} as well. Remove facet {one}.")
+        other = next(
+            k for k in range(len(masks)) if k != one and masks[k] & masks[one] == masks[one]
+        )
+        raise IncidenceError(
+            f"all nodes of facet {one}, {nodes_of(masks[one])}, lie in facet {other} as well. Remove facet {one}."
+        )
     loose = loose_nodes(masks, num_nodes)
     if loose:
-        raise IncidenceError(f"node {loose[0]} is no corner: the facets that contain it have other nodes in common. Correct the facets.")
+        raise IncidenceError(
+            f"node {loose[0]} is no corner: the facets that contain it have other nodes in common. Correct the facets."
+        )
     return _structure(face_lattice(masks, num_nodes), num_nodes)
 
 
@@ -134,13 +155,19 @@ def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[list[list[int]], li
     loose = loose_nodes(facets, len(cloud.points))
     kept = sorted(set(range(len(cloud.points))) - set(loose))
     number = {node: k for k, node in enumerate(kept)}
-    masks = [mask_of([number[node] for node in nodes_of(facet) if node in number]) for facet in facets] if loose else facets
+    masks = (
+        [mask_of([number[node] for node in nodes_of(facet) if node in number]) for facet in facets]
+        if loose
+        else facets
+    )
     try:
         if len(masks) < 2 or loose_nodes(transposed(masks, len(kept)), len(masks)):
             raise NotPolytopeError("some facets are missing, or lie in others.")
         levels = face_lattice(masks, len(kept))
         if len(levels) != cloud.dimension:
-            raise NotPolytopeError(f"the faces have {len(levels)} ranks instead of {cloud.dimension}.")
+            raise NotPolytopeError(
+                f"the faces have {len(levels)} ranks instead of {cloud.dimension}."
+            )
     except NotPolytopeError as error:
         raise IncidenceError(
             f"the faces of the convex hull cannot be told apart in double precision ({error}) Give a larger or smaller `tolerance`, or "
@@ -150,40 +177,68 @@ def _hull_lattice(cloud: ExactCloud | RoundedCloud) -> tuple[list[list[int]], li
 
 
 def _structure(levels: list[list[int]], num_nodes: int) -> Structure:
-    return assemble_ranks(num_nodes, [NodeLists.of_lists(list(map(nodes_of, level))) for level in levels[1:]])
+    return assemble_ranks(
+        num_nodes, [NodeLists.of_lists(list(map(nodes_of, level))) for level in levels[1:]]
+    )
 
 
 def _as_points(points: Any) -> NDArray[Any]:
     """Points as int64, Python's integers, or float64."""
     try:
         values = as_array(points)
-        if values.dtype.kind not in "iu" and not (values.dtype.kind == "O" and all(isinstance(v, int) for v in values.flat)):
+        if values.dtype.kind not in "iu" and not (
+            values.dtype.kind == "O" and all(isinstance(v, int) for v in values.flat)
+        ):
             values = values.astype(np.float64) if values.dtype.kind in "fO" else np.zeros(())
     except (TypeError, ValueError, OverflowError):
         values = np.zeros(())
     if values.ndim != 2:
-        got = f"shape {list(points.shape)} of {points.dtype}" if hasattr(points, "dtype") else type(points).__name__
-        raise IncidenceError(f"points must be a matrix of numbers, shape [nodes, dimensions]; got {got}.")
+        got = (
+            f"shape {list(points.shape)} of {points.dtype}"
+            if hasattr(points, "dtype")
+            else type(points).__name__
+        )
+        raise IncidenceError(
+            f"points must be a matrix of numbers, shape [nodes, dimensions]; got {got}."
+        )
     if values.shape[0] < 2 or values.shape[1] < 1:
-        raise IncidenceError(f"a polytope has at least 2 corners in at least 1 dimension; got points of shape {list(values.shape)}.")
-    is_far = (np.abs(values) >= _FAR).any(axis=1) if values.dtype.kind == "O" else np.zeros(len(values), dtype=bool)
+        raise IncidenceError(
+            f"a polytope has at least 2 corners in at least 1 dimension; got points of shape {list(values.shape)}."
+        )
+    is_far = (
+        (np.abs(values) >= _FAR).any(axis=1)
+        if values.dtype.kind == "O"
+        else np.zeros(len(values), dtype=bool)
+    )
     if is_far.any():
         bad = int(np.flatnonzero(is_far)[0])
-        raise IncidenceError(f"point {bad} has a coordinate of 2^1000 or more, too large for double precision. Scale the points down.")
+        raise IncidenceError(
+            f"point {bad} has a coordinate of 2^1000 or more, too large for double precision. Scale the points down."
+        )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         bad = int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])
-        raise IncidenceError(f"point {bad} is {_shown(values, bad)}: coordinates must be finite numbers.")
+        raise IncidenceError(
+            f"point {bad} is {_shown(values, bad)}: coordinates must be finite numbers."
+        )
     return values
 
 
 def _cloud(values: NDArray[Any], tolerance: float | None) -> ExactCloud | RoundedCloud:
-    if tolerance is not None and (not isinstance(tolerance, (int, float, np.number)) or not 0 <= tolerance < 0.1):
-        raise IncidenceError(f"tolerance must be at least 0 and below 0.1, as a part of the size of all points; got {tolerance!r}.")
+    if tolerance is not None and (
+        not isinstance(tolerance, (int, float, np.number)) or not 0 <= tolerance < 0.1
+    ):
+        raise IncidenceError(
+            f"tolerance must be at least 0 and below 0.1, as a part of the size of all points; got {tolerance!r}."
+        )
     # Doubles that are integers are meant as such, as long as doubles can tell all integers apart.
-    if values.dtype.kind != "f" or bool((np.abs(values) < 2**53).all() and (values == np.rint(values)).all()):
+    if values.dtype.kind != "f" or bool(
+        (np.abs(values) < 2**53).all() and (values == np.rint(values)).all()
+    ):
         return ExactCloud(values)
     return RoundedCloud(values, tolerance)
 
 
 def _shown(values: NDArray[Any], row: int) -> str:
-    return f"({', '.join(f'{v:g}' if isinstance(v, float) else str(v) for v in values[row].tolist())})"
+    return (
+        f"({', '.join(f'{v:g}' if isinstance(v, float) else str(v) for v in values[row].tolist())})"
+    )

@@ -25,11 +25,15 @@ __all__ = ["poset"]
 
 Element = Hashable
 Below = dict[Element, list[Element]]  # for every element those that are told to be below it
-Atoms = dict[Element, tuple[int, ...]]  # for every element the numbers of the minimal elements below it
+Atoms = dict[
+    Element, tuple[int, ...]
+]  # for every element the numbers of the minimal elements below it
 
 
 @overload
-def poset(relations: Iterable[Any], elements: Iterable[Any] = (), return_elements: Literal[False] = False) -> Structure: ...
+def poset(
+    relations: Iterable[Any], elements: Iterable[Any] = (), return_elements: Literal[False] = False
+) -> Structure: ...
 @overload
 def poset(
     relations: Iterable[Any], elements: Iterable[Any] = (), *, return_elements: Literal[True]
@@ -72,7 +76,9 @@ def poset(
         atoms |= {x: tuple(sorted({v for y in lower[x] for v in atoms[y]})) for x in level}
     order = [sorted(level, key=lambda x: (len(atoms[x]), atoms[x])) for level in by_rank]
     _assert_atomistic(order, lower, atoms)
-    structure = assemble_ranks(len(order[0]), [NodeLists.of_lists([atoms[x] for x in level]) for level in order[1:]])
+    structure = assemble_ranks(
+        len(order[0]), [NodeLists.of_lists([atoms[x] for x in level]) for level in order[1:]]
+    )
     names = ["i", *(pattern.name or str(pattern) for pattern in structure.patterns)]
     return (structure, dict(zip(names, order, strict=True))) if return_elements else structure
 
@@ -95,12 +101,21 @@ def _assert_atomistic(order: list[list[Element]], lower: Below, atoms: Atoms) ->
     faces = RankedFaces(assemble(len(order[0]), {"{i ...}": lists.index}), Pattern("{i ...}"))
     inside = contained(faces, faces)
     inside = inside[:, inside[0] != inside[1]]
-    told = torch.tensor([(number[y], number[x]) for x in elements for y in lower[x] if y in number], dtype=torch.long).view(-1, 2).T
+    told = (
+        torch.tensor(
+            [(number[y], number[x]) for x in elements for y in lower[x] if y in number],
+            dtype=torch.long,
+        )
+        .view(-1, 2)
+        .T
+    )
     # A pair (x, y) must be told, or (x, z) is such a pair and z < y is told. If that holds for all pairs, all are relations of the poset:
     # the first that is none, by the rank of y, could not come from a lower (x, z).
     spot, step = pairs(inside[1], told[0], MAX_ENTRIES, "the poset has too many chains")
     known = torch.cat([told, torch.stack([inside[0, spot], told[1, step]])], dim=1)
-    unknown = inside[:, ~is_among(inside[0] * len(elements) + inside[1], known[0] * len(elements) + known[1])]
+    unknown = inside[
+        :, ~is_among(inside[0] * len(elements) + inside[1], known[0] * len(elements) + known[1])
+    ]
     if unknown.numel():
         one, other = (elements[k] for k in unknown[:, 0].tolist())
         raise IncidenceError(
@@ -117,16 +132,24 @@ def _read_order(relations: Iterable[Any], elements: Iterable[Any]) -> Below:
             lower.setdefault(x, [])
         for number, pair in enumerate(relations):
             if isinstance(pair, (str, bytes)) or len(pair) != 2 or pair[0] == pair[1]:
-                raise IncidenceError(f"relations[{number}] must be a pair (lower, upper) of two different elements; got {pair!r}.")
+                raise IncidenceError(
+                    f"relations[{number}] must be a pair (lower, upper) of two different elements; got {pair!r}."
+                )
             lower.setdefault(pair[0], [])
             lower.setdefault(pair[1], []).append(pair[0])
     except TypeError:
-        raise IncidenceError("relations must be a list of pairs (lower, upper) of hashable elements.") from None
+        raise IncidenceError(
+            "relations must be a list of pairs (lower, upper) of hashable elements."
+        ) from None
     if not lower:
         raise IncidenceError("the poset is empty: give relations, or elements.")
     minimal = [x for x, below in lower.items() if not below]
     least = minimal if len(minimal) == 1 and len(lower) > 1 else []
-    return {x: [y for y in dict.fromkeys(below) if y not in least] for x, below in lower.items() if x not in least}
+    return {
+        x: [y for y in dict.fromkeys(below) if y not in least]
+        for x, below in lower.items()
+        if x not in least
+    }
 
 
 def _ranks_of(lower: Below) -> dict[Element, int]:
@@ -136,7 +159,9 @@ def _ranks_of(lower: Below) -> dict[Element, int]:
         for x in TopologicalSorter(lower).static_order():
             rank[x] = 1 + max((rank[y] for y in lower[x]), default=-1)
     except CycleError as error:
-        raise IncidenceError(f"the relations have a cycle: {_chain(error.args[1])}. An order has none: remove one of them.") from None
+        raise IncidenceError(
+            f"the relations have a cycle: {_chain(error.args[1])}. An order has none: remove one of them."
+        ) from None
     return rank
 
 

@@ -50,18 +50,26 @@ def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces
     """
     assert_structure("faces", structure)
     if ranks is not None and not isinstance(ranks, Mapping):
-        raise IncidenceError(f"faces: ranks maps ranks to tensors, as in {{2: 'face'}}; got {ranks!r}.")
+        raise IncidenceError(
+            f"faces: ranks maps ranks to tensors, as in {{2: 'face'}}; got {ranks!r}."
+        )
     sort = "node" if "node" in structure.counts else next(iter(structure.counts))
-    told = None if ranks is None else [(rank, structure.resolve(text)) for rank, text in ranks.items()]
+    told = (
+        None if ranks is None else [(rank, structure.resolve(text)) for rank, text in ranks.items()]
+    )
     found: dict[int, Pattern] = {}
     for rank, pattern in [(rank_of(p), p) for p in structure.patterns] if told is None else told:
         sorts = set(pattern.sorts.values())
         if told is None and (not rank or sorts != {sort}):
             continue
         if not isinstance(rank, int) or rank < 1 or pattern.order != 1 or len(sorts) != 1:
-            raise IncidenceError(f"ranks maps ranks from 1 to tensors that have one face, of one sort; got {rank!r}: `{pattern}`.")
+            raise IncidenceError(
+                f"ranks maps ranks from 1 to tensors that have one face, of one sort; got {rank!r}: `{pattern}`."
+            )
         if rank in found and pattern.is_oriented != found[rank].is_oriented:
-            pattern = max(pattern, found[rank], key=lambda p: p.is_oriented)  # it is the one with signs
+            pattern = max(
+                pattern, found[rank], key=lambda p: p.is_oriented
+            )  # it is the one with signs
         elif rank in found:
             name = pattern.name or str(pattern)
             raise IncidenceError(
@@ -70,7 +78,12 @@ def faces(structure: Structure, ranks: Mapping[int, str] | None = None) -> Faces
         found[rank] = pattern
     nodes = structure.resolve(Pattern(f"i:{sort}"))
     top = max(found, default=0)
-    return Faces([RankedFaces(structure, nodes), *(RankedFaces(structure, found.get(rank)) for rank in range(1, top + 1))])
+    return Faces(
+        [
+            RankedFaces(structure, nodes),
+            *(RankedFaces(structure, found.get(rank)) for rank in range(1, top + 1)),
+        ]
+    )
 
 
 def rank_of(pattern: Pattern) -> int:
@@ -104,7 +117,10 @@ class Faces:
     @property
     def tensors(self) -> tuple[str | None, ...]:
         """For every rank the tensor of the structure that has its faces: its name, or its pattern."""
-        return tuple(None if own.pattern is None else own.pattern.name or str(own.pattern) for own in self._ranks)
+        return tuple(
+            None if own.pattern is None else own.pattern.name or str(own.pattern)
+            for own in self._ranks
+        )
 
     @property
     def f_vector(self) -> tuple[int, ...]:
@@ -153,7 +169,11 @@ class Faces:
     def coboundary(self, rank: int) -> Tensor:
         """The faces one rank above around every face of a rank: rows (face of rank + 1, face of rank); none for the highest rank."""
         own = self.of_rank(rank)
-        return self.incidence(rank + 1, rank) if rank < self.top else torch.zeros(2, 0, dtype=torch.long, device=own.structure.device)
+        return (
+            self.incidence(rank + 1, rank)
+            if rank < self.top
+            else torch.zeros(2, 0, dtype=torch.long, device=own.structure.device)
+        )
 
     def adjacency(self, rank: int, via: int | None = None) -> Tensor:
         """Pairs of different faces of a rank that share a face one rank below, in both orders.
@@ -166,9 +186,16 @@ class Faces:
         self.of_rank(rank)
         through = via if via is not None else abs(rank - 1)
         if through == rank:
-            raise IncidenceError(f"faces of rank {rank} are adjacent via faces of another rank; got via={via!r}.")
+            raise IncidenceError(
+                f"faces of rank {rank} are adjacent via faces of another rank; got via={via!r}."
+            )
         shared, face = self.incidence(through, rank)
-        one, other = pairs(shared, shared, MAX_ENTRIES, f"too many faces of rank {rank} are adjacent via rank {through}")
+        one, other = pairs(
+            shared,
+            shared,
+            MAX_ENTRIES,
+            f"too many faces of rank {rank} are adjacent via rank {through}",
+        )
         found = torch.stack([face[one], face[other]])
         found = found[:, found[0] != found[1]]
         return found[:, distinct(found[1] * max(self.of_rank(rank).count, 1) + found[0])]
@@ -202,17 +229,27 @@ class Faces:
             [[1.0, -1.0, 1.0]]
         """
         device = self._ranks[0].structure.device
-        place, values = torch.zeros(2, 0, dtype=torch.long, device=device), torch.zeros(0, device=device)
+        place, values = (
+            torch.zeros(2, 0, dtype=torch.long, device=device),
+            torch.zeros(0, device=device),
+        )
         if 0 < rank <= self.top:
             place, values = self.boundary(rank), self.signs(rank)
-        shape = [self.of_rank(rank - 1).count if rank else 0, self.of_rank(rank).count if rank <= self.top else 0]
-        return torch.sparse_coo_tensor(place, values.double(), shape, check_invariants=False).coalesce()
+        shape = [
+            self.of_rank(rank - 1).count if rank else 0,
+            self.of_rank(rank).count if rank <= self.top else 0,
+        ]
+        return torch.sparse_coo_tensor(
+            place, values.double(), shape, check_invariants=False
+        ).coalesce()
 
     def assert_above(self, rank: int) -> None:
         """Refuses nodes, and ranks that are not there."""
         self.of_rank(rank)
         if rank == 0:
-            raise IncidenceError("nodes, the faces of rank 0, have no boundary. Ask for a rank from 1.")
+            raise IncidenceError(
+                "nodes, the faces of rank 0, have no boundary. Ask for a rank from 1."
+            )
 
     @cached_property
     def is_closed(self) -> bool:
@@ -249,7 +286,9 @@ class Faces:
         return manifolds.is_orientable(self)
 
 
-def with_adjacency(structure: Structure, rank: int, name: str = "adjacent", ranks: Mapping[int, str] | None = None) -> Structure:
+def with_adjacency(
+    structure: Structure, rank: int, name: str = "adjacent", ranks: Mapping[int, str] | None = None
+) -> Structure:
     r"""The same structure with a named tensor of adjacent faces: pairs of different faces of a rank that share a face one rank below.
 
     The pattern is `{i ...} {i ...}` for faces of mixed size, and for faces of m nodes that with m - 1 letters in common: `{i j k} {i j l}`.
@@ -268,8 +307,14 @@ def with_adjacency(structure: Structure, rank: int, name: str = "adjacent", rank
     found = faces(structure, ranks)
     found.assert_above(rank)
     level = found.of_rank(rank)
-    if level.pattern is None or level.is_ordered or (level.columns is None and not level.pattern.is_open):
-        raise IncidenceError(f"adjacent faces are undirected; those of rank {rank} are `{level.pattern}`. Use `with_pattern`.")
+    if (
+        level.pattern is None
+        or level.is_ordered
+        or (level.columns is None and not level.pattern.is_open)
+    ):
+        raise IncidenceError(
+            f"adjacent faces are undirected; those of rank {rank} are `{level.pattern}`. Use `with_pattern`."
+        )
     other, one = found.adjacency(rank)
     if level.columns is None:
         both = [level.lists.take(rows).index for rows in (one, other)]
@@ -283,7 +328,15 @@ def with_adjacency(structure: Structure, rank: int, name: str = "adjacent", rank
         )
     shared_first = [(~is_same.any(dim)).long().argsort(dim=0, stable=True) for dim in (1, 0)]
     columns = torch.cat([own.gather(0, shared_first[0]), others.gather(0, shared_first[1])[-1:]])
-    names = [*level.pattern.letters, next(x for x in "lmnopqrstuvwxyzabcdefghijk" if x not in level.pattern.letters)]
+    names = [
+        *level.pattern.letters,
+        next(x for x in "lmnopqrstuvwxyzabcdefghijk" if x not in level.pattern.letters),
+    ]
     sort = level.pattern.sorts[names[0]]
     written = [f"{x}:{sort}" for x in names]
-    return attach(structure, {f"{name}={{{' '.join(written[:-1])}}} {{{' '.join([*written[:-2], written[-1]])}}}": columns})
+    return attach(
+        structure,
+        {
+            f"{name}={{{' '.join(written[:-1])}}} {{{' '.join([*written[:-2], written[-1]])}}}": columns
+        },
+    )

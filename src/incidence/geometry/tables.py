@@ -20,7 +20,9 @@ from incidence.structure import Structure
 __all__ = ["RelationalData", "table"]
 
 _SHOWN = 3  # values of a sort
-_COLUMN = re.compile(r"\s*(?:(?P<letter>[A-Za-z][0-9]*)\s*:)?\s*(?P<sort>[A-Za-z_]\w*)\s*", re.ASCII)
+_COLUMN = re.compile(
+    r"\s*(?:(?P<letter>[A-Za-z][0-9]*)\s*:)?\s*(?P<sort>[A-Za-z_]\w*)\s*", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,10 @@ class RelationalData:
 
     def __repr__(self) -> str:
         """A line, however large the tables are: a few values of every sort."""
-        told = (f"{sort}: {', '.join(map(repr, own[:_SHOWN]))}{', ...' if len(own) > _SHOWN else ''}" for sort, own in self.values.items())
+        told = (
+            f"{sort}: {', '.join(map(repr, own[:_SHOWN]))}{', ...' if len(own) > _SHOWN else ''}"
+            for sort, own in self.values.items()
+        )
         return f"RelationalData({self.structure}; {'; '.join(told)})"
 
     def nodes(self, sort: str, values: Iterable[Any]) -> Tensor:
@@ -50,7 +55,9 @@ class RelationalData:
             IncidenceError: There is no such sort, or no node with such a value.
         """
         if sort not in self.values:
-            raise IncidenceError(f"no column has the sort `{sort}`; there are: {', '.join(self.values)}.")
+            raise IncidenceError(
+                f"no column has the sort `{sort}`; there are: {', '.join(self.values)}."
+            )
         number = {value: k for k, value in enumerate(self.values[sort])}
         return _numbers(f"nodes of sort `{sort}`", _as_list(values), number)
 
@@ -87,9 +94,13 @@ def table(columns: Mapping[str, Any], nodes: Mapping[str, Any] | None = None) ->
     index = {}
     for pattern, own in tables.items():
         name, sorts = pattern.name or "table", pattern.sorts
-        index[str(pattern)] = torch.stack([_numbers(f"{name}: column `{x}:{sorts[x]}`", own[x], numbers[sorts[x]]) for x in own])
+        index[str(pattern)] = torch.stack(
+            [_numbers(f"{name}: column `{x}:{sorts[x]}`", own[x], numbers[sorts[x]]) for x in own]
+        )
         _assert_different(name, index[str(pattern)], own, max(map(len, numbers.values())))
-    ordered, order = Structure({sort: len(found) for sort, found in numbers.items()}, index).canonical()
+    ordered, order = Structure(
+        {sort: len(found) for sort, found in numbers.items()}, index
+    ).canonical()
     rows = {pattern.name or "table": order[pattern.name or str(pattern)] for pattern in tables}
     return RelationalData(ordered, {sort: list(found) for sort, found in numbers.items()}, rows)
 
@@ -102,17 +113,29 @@ def _read(tables: Mapping[str, Any]) -> Iterator[tuple[Pattern, Columns]]:
     for name, columns in tables.items():
         title = name or "table"
         if isinstance(name, str) and is_letter(name):
-            raise IncidenceError(f"table: the table {name!r} has the name of a letter. Give it two letters or more, as in '{name}_table'.")
+            raise IncidenceError(
+                f"table: the table {name!r} has the name of a letter. Give it two letters or more, as in '{name}_table'."
+            )
         letters = _letters(title, list(columns))
         lists = [_as_list(column) for column in columns.values()]
-        bad = next(((key, len(own)) for key, own in zip(columns, lists, strict=True) if len(own) != len(lists[0])), None)
+        bad = next(
+            (
+                (key, len(own))
+                for key, own in zip(columns, lists, strict=True)
+                if len(own) != len(lists[0])
+            ),
+            None,
+        )
         if bad is not None:
             raise IncidenceError(
                 f"{title}: the column `{bad[0]}` has {bad[1]} values and `{next(iter(columns))}` has {len(lists[0])}. A column has one "
                 f"value a row."
             )
         text = " ".join(f"{letter}:{sort}" for letter, sort in letters)
-        yield Pattern(f"{name}={text}" if name else text), {letter: column for (letter, _), column in zip(letters, lists, strict=True)}
+        yield (
+            Pattern(f"{name}={text}" if name else text),
+            {letter: column for (letter, _), column in zip(letters, lists, strict=True)},
+        )
 
 
 def _letters(title: str, keys: list[str]) -> list[tuple[str, str]]:
@@ -120,11 +143,20 @@ def _letters(title: str, keys: list[str]) -> list[tuple[str, str]]:
     read = [_COLUMN.fullmatch(key) if isinstance(key, str) else None for key in keys]
     if None in read or not read:
         bad = repr(keys[read.index(None)]) if read else "no column"
-        raise IncidenceError(f"{title}: a column is named by its sort (letters, digits and _), as in 'user' or 'a:user'; got {bad}.")
+        raise IncidenceError(
+            f"{title}: a column is named by its sort (letters, digits and _), as in 'user' or 'a:user'; got {bad}."
+        )
     written = [match["letter"] for match in read if match and match["letter"]]
     if len(set(written)) < len(written):
-        raise IncidenceError(f"{title}: every column has a letter of its own; `{max(written, key=written.count)}` is there twice.")
-    free = (f"{x}{number or ''}" for number in range(100) for x in "abcdefghijklmnopqrstuvwxyz" if f"{x}{number or ''}" not in written)
+        raise IncidenceError(
+            f"{title}: every column has a letter of its own; `{max(written, key=written.count)}` is there twice."
+        )
+    free = (
+        f"{x}{number or ''}"
+        for number in range(100)
+        for x in "abcdefghijklmnopqrstuvwxyz"
+        if f"{x}{number or ''}" not in written
+    )
     return [(match["letter"] or next(free), match["sort"]) for match in read if match]
 
 
@@ -139,12 +171,19 @@ def _values(tables: Mapping[Pattern, Columns], nodes: Mapping[str, Any]) -> dict
     occurring: dict[str, dict[Any, None]] = {}
     for pattern, columns in tables.items():
         for letter, column in columns.items():
-            _assert_values(f"{pattern.name or 'table'}: column `{letter}:{pattern.sorts[letter]}`", column)
+            _assert_values(
+                f"{pattern.name or 'table'}: column `{letter}:{pattern.sorts[letter]}`", column
+            )
             occurring.setdefault(pattern.sorts[letter], {}).update(dict.fromkeys(column))
     unknown = [sort for sort in nodes if sort not in occurring]
     if unknown:
-        raise IncidenceError(f"nodes: no column has the sort `{unknown[0]}`; there are: {', '.join(occurring)}.")
-    return {sort: _given(sort, nodes[sort]) if sort in nodes else _numbered(found) for sort, found in occurring.items()}
+        raise IncidenceError(
+            f"nodes: no column has the sort `{unknown[0]}`; there are: {', '.join(occurring)}."
+        )
+    return {
+        sort: _given(sort, nodes[sort]) if sort in nodes else _numbered(found)
+        for sort, found in occurring.items()
+    }
 
 
 def _assert_values(where: str, column: list[Any]) -> None:
@@ -152,13 +191,19 @@ def _assert_values(where: str, column: list[Any]) -> None:
         try:
             hash(value)
         except TypeError:
-            raise IncidenceError(f"{where} has {value!r} in row {row}, which is not hashable. Use numbers or strings.") from None
+            raise IncidenceError(
+                f"{where} has {value!r} in row {row}, which is not hashable. Use numbers or strings."
+            ) from None
         try:
-            is_missing = value is None or bool(value != value)  # None, NaN, and what cannot even be compared with itself
+            is_missing = value is None or bool(
+                value != value
+            )  # None, NaN, and what cannot even be compared with itself
         except (TypeError, ValueError):
             is_missing = True
         if is_missing:
-            raise IncidenceError(f"{where} has no value in row {row}. Drop the row, or give it a value.")
+            raise IncidenceError(
+                f"{where} has no value in row {row}. Drop the row, or give it a value."
+            )
 
 
 def _numbered(values: Iterable[Any]) -> Numbers:
@@ -169,7 +214,11 @@ def _numbered(values: Iterable[Any]) -> Numbers:
 
 
 def _given(sort: str, nodes: Any) -> Numbers:
-    listed = list(range(as_count(nodes))) if hasattr(nodes, "__index__") and not hasattr(nodes, "tolist") else _as_list(nodes)
+    listed = (
+        list(range(as_count(nodes)))
+        if hasattr(nodes, "__index__") and not hasattr(nodes, "tolist")
+        else _as_list(nodes)
+    )
     _assert_values(f"nodes['{sort}']", listed)
     numbers = {value: number for number, value in enumerate(listed)}
     if len(numbers) < len(listed):
@@ -184,7 +233,9 @@ def _numbers(where: str, column: list[Any], numbers: Numbers) -> Tensor:
         try:
             found.append(numbers[value])
         except (KeyError, TypeError):
-            raise IncidenceError(f"{where}: {value!r} in row {row} is not one of the {len(numbers)} values of its nodes.") from None
+            raise IncidenceError(
+                f"{where}: {value!r} in row {row} is not one of the {len(numbers)} values of its nodes."
+            ) from None
     return torch.tensor(found, dtype=torch.long)
 
 

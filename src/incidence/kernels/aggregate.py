@@ -34,7 +34,9 @@ __all__ = [
     "wide_of",
 ]
 
-_FEW = 1 << 13  # rows of one structure that one call pools into all bags; more are added up by one thread only
+_FEW = (
+    1 << 13
+)  # rows of one structure that one call pools into all bags; more are added up by one thread only
 _BLOCK = 1 << 20  # numbers of a temporary: half of it is a third slower, and so is twice of it
 
 
@@ -73,24 +75,35 @@ class Aggregation:
 
     def pool(self, x: Tensor, stack: StackPlan) -> Pooled:
         """The rows of all bags of a stack, from its features, shape (rows, channels)."""
-        parts = [self._reduce_all(x, by_size) for by_size in (stack.structures_by_size, stack.others_by_size)]
+        parts = [
+            self._reduce_all(x, by_size)
+            for by_size in (stack.structures_by_size, stack.others_by_size)
+        ]
         return Pooled(levels_of(torch.cat(parts).to(x.dtype), stack), x.new_empty(0))
 
     def _reduce_all(self, x: Tensor, by_size: BagsBySize) -> Tensor:
         """The rows of all bags. Those of one size are reduced along an axis: scattering is much slower."""
-        found = x.new_zeros(by_size.num_bags, x.shape[1], dtype=wide_of(x.dtype))  # (bags, channels)
+        found = x.new_zeros(
+            by_size.num_bags, x.shape[1], dtype=wide_of(x.dtype)
+        )  # (bags, channels)
         for bags, rows in _blocks(by_size, x.shape[1]):
             found.index_copy_(0, bags, self.reduce(_entries(x, rows)))
         return found
 
-    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, stack: StackPlan) -> None:
+    def add_adjoint(
+        self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, stack: StackPlan
+    ) -> None:
         """Adds the gradient of the features, from that of all bags, shape (bags, channels), the features and what `pool` gave."""
         first = 0
         for by_size in (stack.structures_by_size, stack.others_by_size):
             for bags, rows in _blocks(by_size, x.shape[1]):
                 with torch.enable_grad(), _recorded():
-                    entries = _entries(x, rows).detach().requires_grad_()  # (bags, entries each, channels)
-                    [d_entries] = torch.autograd.grad(self.reduce(entries), entries, grad[first + bags].to(entries.dtype))
+                    entries = (
+                        _entries(x, rows).detach().requires_grad_()
+                    )  # (bags, entries each, channels)
+                    [d_entries] = torch.autograd.grad(
+                        self.reduce(entries), entries, grad[first + bags].to(entries.dtype)
+                    )
                 d_x.index_add_(0, rows.flatten(), d_entries.flatten(0, 1).to(d_x.dtype))
             first += by_size.num_bags
 
@@ -103,7 +116,9 @@ def _recorded() -> AbstractContextManager[None]:
     """Lets torch record what is done even inside of the operator for tracing, where nothing is recorded otherwise."""
     tls: Any = torch._C
     excluded = tls._dispatch_tls_local_exclude_set().remove(tls.DispatchKey.AutogradFunctionality)
-    guard: AbstractContextManager[None] = tls._ForceDispatchKeyGuard(tls._dispatch_tls_local_include_set(), excluded)
+    guard: AbstractContextManager[None] = tls._ForceDispatchKeyGuard(
+        tls._dispatch_tls_local_include_set(), excluded
+    )
     return guard
 
 
@@ -122,7 +137,10 @@ def _entries(x: Tensor, rows: Tensor) -> Tensor:
 def levels_of(z: Tensor, stack: StackPlan, first: int = 0) -> list[Tensor]:
     """The rows of the bags from a level on, by level: matrices of keys by (slots x channels); views."""
     parts = z.split_with_sizes(stack.num_bags_at[first:])
-    return [side_by_side(part, slots) for part, slots in zip(parts, stack.num_slots[first:], strict=True)]
+    return [
+        side_by_side(part, slots)
+        for part, slots in zip(parts, stack.num_slots[first:], strict=True)
+    ]
 
 
 def read_back(z: Tensor, stack: StackPlan) -> Tensor:
@@ -135,16 +153,25 @@ def pool_sum(x: Tensor, stack: StackPlan) -> list[Tensor]:
     if x.shape[0] <= _FEW or stack.num_structures > 1:
         return levels_of(bag_sum(x, *stack.rows_of_bags), stack)
     others = bag_sum(x, *stack.rows_of_others)
-    return [side_by_side(_structure_sums(x, others, stack), stack.num_slots[0]), *levels_of(others, stack, 1)]
+    return [
+        side_by_side(_structure_sums(x, others, stack), stack.num_slots[0]),
+        *levels_of(others, stack, 1),
+    ]
 
 
 def _structure_sums(x: Tensor, others: Tensor, stack: StackPlan) -> Tensor:
     """The sums over one structure. Those at nodes are there already, and far fewer than the rows; one huge bag is summed by one thread."""
-    if stack.num_slots[0] == len(stack.num_rows_of) and stack.signs is None:  # one orbit in every tensor
-        return torch.stack([rows.sum(0, dtype=wide_of(x.dtype)) for rows in x.split_with_sizes(stack.num_rows_of)]).to(x.dtype)
+    if (
+        stack.num_slots[0] == len(stack.num_rows_of) and stack.signs is None
+    ):  # one orbit in every tensor
+        return torch.stack(
+            [rows.sum(0, dtype=wide_of(x.dtype)) for rows in x.split_with_sizes(stack.num_rows_of)]
+        ).to(x.dtype)
     if stack.single_nodes is None or x.dtype != wide_of(x.dtype):
         return bag_sum(x, *stack.rows_of_structures)
-    return torch.stack([_at_nodes(others, slot, stack).sum(0).div_(slot.size) for slot in stack.single_nodes])
+    return torch.stack(
+        [_at_nodes(others, slot, stack).sum(0).div_(slot.size) for slot in stack.single_nodes]
+    )
 
 
 def _at_nodes(others: Tensor, slot: NodeSlot, stack: StackPlan) -> Tensor:
@@ -156,16 +183,25 @@ def _at_nodes(others: Tensor, slot: NodeSlot, stack: StackPlan) -> Tensor:
 class LinearAggregation(Aggregation):
     """A multiple of the sum, by a number that depends on the bag alone. What is linear can be differentiated again."""
 
-    def scale(self, sums: Tensor, stack: StackPlan, level: int, out: Tensor | None = None) -> Tensor:
+    def scale(
+        self, sums: Tensor, stack: StackPlan, level: int, out: Tensor | None = None
+    ) -> Tensor:
         """The sums of the bags of a level, or their gradients, each times its number: matrices of keys by (slots x channels)."""
         raise NotImplementedError
 
     def pool(self, x: Tensor, stack: StackPlan) -> Pooled:
         levels = pool_sum(x.to(wide_of(x.dtype)), stack)
-        return Pooled([self.scale(sums, stack, level).to(x.dtype) for level, sums in enumerate(levels)], x.new_empty(0))
+        return Pooled(
+            [self.scale(sums, stack, level).to(x.dtype) for level, sums in enumerate(levels)],
+            x.new_empty(0),
+        )
 
-    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, stack: StackPlan) -> None:
-        levels = [self.scale(part, stack, level) for level, part in enumerate(levels_of(grad, stack))]
+    def add_adjoint(
+        self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, stack: StackPlan
+    ) -> None:
+        levels = [
+            self.scale(part, stack, level) for level, part in enumerate(levels_of(grad, stack))
+        ]
         d_x += read_back(torch.cat([part.view(-1, grad.shape[1]) for part in levels]), stack)
 
 
@@ -175,7 +211,9 @@ class Sum(LinearAggregation):
     def reduce(self, entries: Tensor) -> Tensor:
         return entries.sum(1)
 
-    def scale(self, sums: Tensor, stack: StackPlan, level: int, out: Tensor | None = None) -> Tensor:
+    def scale(
+        self, sums: Tensor, stack: StackPlan, level: int, out: Tensor | None = None
+    ) -> Tensor:
         return sums
 
     def dense(self, bags: DenseBags) -> Tensor:
@@ -188,9 +226,14 @@ class Mean(LinearAggregation):
     def reduce(self, entries: Tensor) -> Tensor:
         return entries.mean(1)
 
-    def scale(self, sums: Tensor, stack: StackPlan, level: int, out: Tensor | None = None) -> Tensor:
+    def scale(
+        self, sums: Tensor, stack: StackPlan, level: int, out: Tensor | None = None
+    ) -> Tensor:
         out = torch.empty_like(sums) if out is None else out
-        shape, sizes = (-1, stack.num_slots[level], sums.shape[1] // stack.num_slots[level]), stack.bag_sizes(level)  # (keys, slots, 1)
+        shape, sizes = (
+            (-1, stack.num_slots[level], sums.shape[1] // stack.num_slots[level]),
+            stack.bag_sizes(level),
+        )  # (keys, slots, 1)
         torch.div(sums.view(shape), sizes, out=out.view(shape))
         return out
 
@@ -208,28 +251,49 @@ class _FactoredAggregation(Aggregation):
     def pool(self, x: Tensor, stack: StackPlan) -> Pooled:
         others, kept = self._statistics(x, stack.others_by_size)
         at_once = self._from_nodes(others, kept, stack)
-        whole, of_whole = at_once if at_once is not None else self._statistics(x, stack.structures_by_size)
-        return Pooled(levels_of(torch.cat([whole, others]).to(x.dtype), stack), torch.cat([of_whole, kept]))
+        whole, of_whole = (
+            at_once if at_once is not None else self._statistics(x, stack.structures_by_size)
+        )
+        return Pooled(
+            levels_of(torch.cat([whole, others]).to(x.dtype), stack), torch.cat([of_whole, kept])
+        )
 
     def _statistics(self, x: Tensor, by_size: BagsBySize) -> tuple[Tensor, Tensor]:
         """The statistic of every bag, and what to keep of it; (bags, channels) each."""
-        found, kept = (x.new_empty(by_size.num_bags, x.shape[1], dtype=wide_of(x.dtype)).index_fill_(0, by_size.empty, 0) for _ in range(2))
+        found, kept = (
+            x.new_empty(by_size.num_bags, x.shape[1], dtype=wide_of(x.dtype)).index_fill_(
+                0, by_size.empty, 0
+            )
+            for _ in range(2)
+        )
         for bags, rows in _blocks(by_size, x.shape[1]):
-            for table, values in zip((found, kept), self._reduce_and_keep(_entries(x, rows)), strict=True):
+            for table, values in zip(
+                (found, kept), self._reduce_and_keep(_entries(x, rows)), strict=True
+            ):
                 table.index_copy_(0, bags, values)
         return found, kept
 
-    def _from_nodes(self, others: Tensor, kept: Tensor, stack: StackPlan) -> tuple[Tensor, Tensor] | None:
+    def _from_nodes(
+        self, others: Tensor, kept: Tensor, stack: StackPlan
+    ) -> tuple[Tensor, Tensor] | None:
         """Where there is one structure: its statistic from those at nodes, if it can be had from them."""
         return None
 
-    def add_adjoint(self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, stack: StackPlan) -> None:
+    def add_adjoint(
+        self, d_x: Tensor, grad: Tensor, x: Tensor, pooled: Pooled, stack: StackPlan
+    ) -> None:
         channels = x.shape[1]
-        statistic = torch.cat([level.view(-1, channels) for level in pooled.levels])  # (bags, channels)
-        one, other = (part.to(x.dtype) for part in self._factors(grad, statistic, pooled.kept, stack))
+        statistic = torch.cat(
+            [level.view(-1, channels) for level in pooled.levels]
+        )  # (bags, channels)
+        one, other = (
+            part.to(x.dtype) for part in self._factors(grad, statistic, pooled.kept, stack)
+        )
         table = torch.cat([one, other], dim=1)  # (bags, 2 x channels)
         for rows, bags in _row_blocks(stack, channels):
-            entries = x[rows] if isinstance(rows, slice) else x.index_select(0, rows)  # (block, channels)
+            entries = (
+                x[rows] if isinstance(rows, slice) else x.index_select(0, rows)
+            )  # (block, channels)
             total = torch.zeros_like(entries)
             for bag in bags.unbind(1):
                 found = table.index_select(0, bag)  # (block, 2 x channels)
@@ -244,7 +308,9 @@ class _FactoredAggregation(Aggregation):
         """The statistic of bags of one size, (bags, entries each, channels), and what to keep of it. May overwrite the entries."""
         raise NotImplementedError
 
-    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, stack: StackPlan) -> tuple[Tensor, Tensor]:
+    def _factors(
+        self, grad: Tensor, pooled: Tensor, kept: Tensor, stack: StackPlan
+    ) -> tuple[Tensor, Tensor]:
         """For every bag: what its entries are compared with, and the factor of the bag."""
         raise NotImplementedError
 
@@ -278,23 +344,33 @@ class Extremum(_FactoredAggregation):
         found = self.reduce(entries)
         return found, entries.eq_(found[:, None]).sum(1)  # how many share it
 
-    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, stack: StackPlan) -> tuple[Tensor, Tensor]:
+    def _factors(
+        self, grad: Tensor, pooled: Tensor, kept: Tensor, stack: StackPlan
+    ) -> tuple[Tensor, Tensor]:
         return pooled, grad / kept.clamp(min=1)
 
     def _compare(self, of_bag: Tensor, x: Tensor, out: Tensor) -> Tensor:
         return torch.eq(x, of_bag, out=out)
 
-    def _from_nodes(self, others: Tensor, kept: Tensor, stack: StackPlan) -> tuple[Tensor, Tensor] | None:
+    def _from_nodes(
+        self, others: Tensor, kept: Tensor, stack: StackPlan
+    ) -> tuple[Tensor, Tensor] | None:
         if stack.num_structures != 1 or stack.single_nodes is None or not all(stack.num_rows_of):
             return None
         counts = stack.rows_of_others[1].diff()[:, None]
-        found = [self._of_structure(others, kept, counts, slot, stack) for slot in stack.single_nodes]
+        found = [
+            self._of_structure(others, kept, counts, slot, stack) for slot in stack.single_nodes
+        ]
         whole, ties = (torch.cat(parts) for parts in zip(*found, strict=True))
         return whole, ties
 
-    def _of_structure(self, others: Tensor, kept: Tensor, counts: Tensor, slot: NodeSlot, stack: StackPlan) -> tuple[Tensor, Tensor]:
+    def _of_structure(
+        self, others: Tensor, kept: Tensor, counts: Tensor, slot: NodeSlot, stack: StackPlan
+    ) -> tuple[Tensor, Tensor]:
         """The extremum of all entries of an orbit, and how many share it, from those at nodes."""
-        best, ties, count = (_at_nodes(v, slot, stack) for v in (others, kept, counts))  # (nodes, channels)
+        best, ties, count = (
+            _at_nodes(v, slot, stack) for v in (others, kept, counts)
+        )  # (nodes, channels)
         filled = best.masked_fill(count == 0, self._worst)
         whole = self._best(filled, [0])[None]
         if not bool(count.any()):  # an orbit without entries
@@ -302,7 +378,11 @@ class Extremum(_FactoredAggregation):
         return whole, ties.masked_fill(filled != whole, 0).sum(0, keepdim=True).div_(slot.size)
 
     def dense(self, bags: DenseBags) -> Tensor:
-        best = self._best(bags.filled_with(self._worst), bags.axes) if bags.axes else bags.filled_with(self._worst)
+        best = (
+            self._best(bags.filled_with(self._worst), bags.axes)
+            if bags.axes
+            else bags.filled_with(self._worst)
+        )
         return torch.where(bags.count() > 0, best, torch.zeros_like(best))
 
 
@@ -321,8 +401,12 @@ class Std(_FactoredAggregation):
         mean = entries.sub_(first).mean(1)
         return entries.sub_(mean[:, None]).square_().mean(1).sqrt_(), mean + first[:, 0]
 
-    def _factors(self, grad: Tensor, pooled: Tensor, kept: Tensor, stack: StackPlan) -> tuple[Tensor, Tensor]:
-        sizes = torch.cat([stack.bag_sizes(level).view(-1, 1) for level in range(len(stack.num_slots))])  # (bags, 1)
+    def _factors(
+        self, grad: Tensor, pooled: Tensor, kept: Tensor, stack: StackPlan
+    ) -> tuple[Tensor, Tensor]:
+        sizes = torch.cat(
+            [stack.bag_sizes(level).view(-1, 1) for level in range(len(stack.num_slots))]
+        )  # (bags, 1)
         scale = pooled * sizes.to(pooled.dtype)
         return kept, torch.where(scale > 0, grad / scale.masked_fill(scale == 0, 1), 0)
 
@@ -333,12 +417,16 @@ class Std(_FactoredAggregation):
         count = bags.count().clamp(min=1)
         variance = bags.sum(bags.centred(bags.sum() / count).square()) / count
         is_flat = variance == 0
-        return torch.where(is_flat, torch.zeros_like(variance), variance.masked_fill(is_flat, 1).sqrt())
+        return torch.where(
+            is_flat, torch.zeros_like(variance), variance.masked_fill(is_flat, 1).sqrt()
+        )
 
 
 AGGREGATIONS: dict[str, Aggregation] = {}
 _OURS: set[str] = set()
-_EVERY_VERSION: dict[tuple[str, int], Aggregation] = {}  # what a traced layer means by a name stays what it was
+_EVERY_VERSION: dict[
+    tuple[str, int], Aggregation
+] = {}  # what a traced layer means by a name stays what it was
 
 
 def register_aggregation(name: str, aggregation: Aggregation) -> None:
@@ -360,11 +448,17 @@ def register_aggregation(name: str, aggregation: Aggregation) -> None:
         False
     """
     if not isinstance(name, str) or not name.isidentifier():
-        raise IncidenceError(f"the name of an aggregation is an identifier, such as 'range'; got {name!r}.")
+        raise IncidenceError(
+            f"the name of an aggregation is an identifier, such as 'range'; got {name!r}."
+        )
     if name in _OURS:
-        raise IncidenceError(f"the aggregation {name!r} comes with the library, and runs and files mean that one: use another name.")
+        raise IncidenceError(
+            f"the aggregation {name!r} comes with the library, and runs and files mean that one: use another name."
+        )
     if not isinstance(aggregation, Aggregation):
-        raise IncidenceError(f"an aggregation is an instance of a subclass of inc.nn.Aggregation; got {aggregation!r}.")
+        raise IncidenceError(
+            f"an aggregation is an instance of a subclass of inc.nn.Aggregation; got {aggregation!r}."
+        )
     aggregation.name, aggregation.keeps_entry = name, _keeps_entry(name, aggregation)
     aggregation.version = AGGREGATIONS[name].version + 1 if name in AGGREGATIONS else 0
     AGGREGATIONS[name] = _EVERY_VERSION[name, aggregation.version] = aggregation
@@ -376,22 +470,38 @@ def _keeps_entry(name: str, aggregation: Aggregation) -> bool:
     def reduced(entries: Tensor) -> Tensor:
         found = aggregation.reduce(entries.clone())
         wanted = [len(entries), entries.shape[2]]
-        if not isinstance(found, Tensor) or list(found.shape) != wanted or found.dtype != entries.dtype:
-            came = f"{list(found.shape)} of {found.dtype}" if isinstance(found, Tensor) else type(found).__name__
+        if (
+            not isinstance(found, Tensor)
+            or list(found.shape) != wanted
+            or found.dtype != entries.dtype
+        ):
+            came = (
+                f"{list(found.shape)} of {found.dtype}"
+                if isinstance(found, Tensor)
+                else type(found).__name__
+            )
             what = f"of {list(entries.shape)} it must make {wanted} of {entries.dtype}, and made {came}"
-            raise IncidenceError(f"reduce of {name!r} turns (bags, entries each, channels) into (bags, channels): {what}.")
+            raise IncidenceError(
+                f"reduce of {name!r} turns (bags, entries each, channels) into (bags, channels): {what}."
+            )
         return found
 
     entry = torch.tensor([[[3.0, -2.0]]], dtype=torch.float64)
     alone = reduced(entry)
     if not torch.equal(alone, entry[0]) and bool(alone.any()):
         came = f"{alone.tolist()} of {entry[0].tolist()}"
-        raise IncidenceError(f"of a single entry an aggregation gives that entry, or 0; {name!r} makes {came}.")
-    bags = torch.tensor([[[3.0], [-2.0], [-3.0], [0.5]], [[1.0], [4.0], [2.0], [-1.5]]], dtype=torch.float64)
+        raise IncidenceError(
+            f"of a single entry an aggregation gives that entry, or 0; {name!r} makes {came}."
+        )
+    bags = torch.tensor(
+        [[[3.0], [-2.0], [-3.0], [0.5]], [[1.0], [4.0], [2.0], [-1.5]]], dtype=torch.float64
+    )
     if not torch.allclose(reduced(bags), torch.cat([reduced(bag[None]) for bag in bags])):
         raise IncidenceError(f"every bag is reduced on its own; {name!r} makes one of all of them.")
     if not torch.allclose(reduced(bags), reduced(bags.flip(1))):
-        raise IncidenceError(f"{name!r} depends on the order of the entries of a bag, so that no layer with it would be equivariant.")
+        raise IncidenceError(
+            f"{name!r} depends on the order of the entries of a bag, so that no layer with it would be equivariant."
+        )
     return bool(alone.any())
 
 
@@ -399,8 +509,14 @@ def assert_linear(aggregations: Sequence[Aggregation]) -> None:
     """Refuses to differentiate again what is not linear."""
     for aggregation in aggregations:
         if not isinstance(aggregation, LinearAggregation):
-            linear = " and ".join(repr(name) for name, known in AGGREGATIONS.items() if isinstance(known, LinearAggregation))
-            raise IncidenceError(f"aggr={aggregation.name!r} has no second derivative; {linear} have one.")
+            linear = " and ".join(
+                repr(name)
+                for name, known in AGGREGATIONS.items()
+                if isinstance(known, LinearAggregation)
+            )
+            raise IncidenceError(
+                f"aggr={aggregation.name!r} has no second derivative; {linear} have one."
+            )
 
 
 def as_aggregations(names: Sequence[str]) -> tuple[Aggregation, ...]:
@@ -415,10 +531,18 @@ def known_aggregation(name: str, version: int) -> Aggregation:
         IncidenceError: It is not registered in this process.
     """
     if (name, version) not in _EVERY_VERSION:
-        raise IncidenceError(f"the layer was made with an aggregation {name!r} that is not registered here: register it first.")
+        raise IncidenceError(
+            f"the layer was made with an aggregation {name!r} that is not registered here: register it first."
+        )
     return _EVERY_VERSION[name, version]
 
 
-for _name, _aggregation in (("sum", Sum()), ("mean", Mean()), ("max", Extremum(True)), ("min", Extremum(False)), ("std", Std())):
+for _name, _aggregation in (
+    ("sum", Sum()),
+    ("mean", Mean()),
+    ("max", Extremum(True)),
+    ("min", Extremum(False)),
+    ("std", Std()),
+):
     register_aggregation(_name, _aggregation)
 _OURS.update(AGGREGATIONS)

@@ -40,7 +40,9 @@ def bag_sum(x: Tensor, index: Tensor, ptr: Tensor, weights: Tensor | None = None
 
 def bag_numbers(ptr: Tensor, total: int) -> Tensor:
     """The bag of every member."""
-    return torch.repeat_interleave(torch.arange(len(ptr) - 1, device=ptr.device), ptr.diff(), output_size=total)
+    return torch.repeat_interleave(
+        torch.arange(len(ptr) - 1, device=ptr.device), ptr.diff(), output_size=total
+    )
 
 
 def transposed_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
@@ -49,7 +51,9 @@ def transposed_product(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tenso
     if length < _LEAST_CHUNK:
         return torch.mm(a.t(), b, out=out)
     head = length * _CHUNKS
-    product = torch.bmm(a[:head].view(_CHUNKS, length, -1).transpose(1, 2), b[:head].view(_CHUNKS, length, -1))
+    product = torch.bmm(
+        a[:head].view(_CHUNKS, length, -1).transpose(1, 2), b[:head].view(_CHUNKS, length, -1)
+    )
     product = torch.sum(product, 0, out=out)
     return product.addmm_(a[head:].t(), b[head:]) if head < a.shape[0] else product
 

@@ -17,7 +17,12 @@ __all__ = ["Big"]
 class Big:
     """The matrices between all stacks, (slots x in, slots x out) each: gathered from weights, or their gradients before they go back."""
 
-    def __init__(self, products: Products, index: dict[tuple[int, int], BigIndex], rows: dict[tuple[int, int], Tensor]) -> None:
+    def __init__(
+        self,
+        products: Products,
+        index: dict[tuple[int, int], BigIndex],
+        rows: dict[tuple[int, int], Tensor],
+    ) -> None:
         self.rows = rows
         self._products, self._index = products, index
         self._matrices = {pair: _matrices(of_pair, index[pair]) for pair, of_pair in rows.items()}
@@ -34,7 +39,11 @@ class Big:
 
     def empty_like(self) -> Big:
         """Matrices of the same shapes, to be written."""
-        return Big(self._products, self._index, {pair: torch.empty_like(rows) for pair, rows in self.rows.items()})
+        return Big(
+            self._products,
+            self._index,
+            {pair: torch.empty_like(rows) for pair, rows in self.rows.items()},
+        )
 
     def __getitem__(self, ref: MatrixRef) -> Tensor:
         return self._matrices[ref.source, ref.target][ref.number]
@@ -49,20 +58,34 @@ class Big:
         found: dict[int, Tensor] = {}
         for pair, rows in self.rows.items():
             at, numbers = self._index[pair], self._products.stack_pairs[pair].weights
-            summed = rows if at.is_plain else bag_sum(rows, at.block_rows, at.block_ptr, at.block_signs)
-            parts = summed.unsafe_split_with_sizes([prod(shapes[number][:-1]) for number in numbers])
-            found.update({number: part.view(shapes[number]) for number, part in zip(numbers, parts, strict=True)})
+            summed = (
+                rows if at.is_plain else bag_sum(rows, at.block_rows, at.block_ptr, at.block_signs)
+            )
+            parts = summed.unsafe_split_with_sizes(
+                [prod(shapes[number][:-1]) for number in numbers]
+            )
+            found.update(
+                {
+                    number: part.view(shapes[number])
+                    for number, part in zip(numbers, parts, strict=True)
+                }
+            )
         return [found[number] for number in range(len(shapes))]
 
 
 def _matrices(rows: Tensor, at: BigIndex) -> list[Tensor]:
     """The matrices of one pair of stacks, one after the other; views."""
     parts = rows.split_with_sizes(at.lengths)
-    return [part if part.shape == shape else part.view(shape) for part, shape in zip(parts, at.shapes, strict=True)]
+    return [
+        part if part.shape == shape else part.view(shape)
+        for part, shape in zip(parts, at.shapes, strict=True)
+    ]
 
 
 def _gathered(weights: Sequence[Tensor], at: BigIndex) -> Tensor:
-    parts = [weight.detach().reshape(-1, weight.shape[-1]) for weight in weights]  # (operations x in, out) each
+    parts = [
+        weight.detach().reshape(-1, weight.shape[-1]) for weight in weights
+    ]  # (operations x in, out) each
     if not at.is_full:
         parts.append(parts[0].new_zeros(1, parts[0].shape[1]))
     rows = parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -22,7 +22,17 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["Choices", "DenseAggregation", "DenseBags", "DenseOrbit", "DenseSource", "Overlap", "choices", "spread", "write_orbits"]
+__all__ = [
+    "Choices",
+    "DenseAggregation",
+    "DenseBags",
+    "DenseOrbit",
+    "DenseSource",
+    "Overlap",
+    "choices",
+    "spread",
+    "write_orbits",
+]
 
 Overlap = tuple[tuple[int, ...], ...]
 Choices = tuple[tuple[tuple[int, ...], int], ...]
@@ -91,7 +101,11 @@ class DenseSource:
     @cached_property
     def filled(self) -> Tensor:
         """The entries, with 0 where there is none."""
-        same = [pair for pair in combinations(range(len(self.orbit.sorts)), 2) if len({self.orbit.sorts[p] for p in pair}) == 1]
+        same = [
+            pair
+            for pair in combinations(range(len(self.orbit.sorts)), 2)
+            if len({self.orbit.sorts[p] for p in pair}) == 1
+        ]
         filled = self.values.clone() if same else self.values
         for p, q in same:  # faster than a mask
             filled.diagonal(dim1=1 + p, dim2=1 + q).zero_()
@@ -106,7 +120,9 @@ class DenseSource:
         """
         if (counts, aggregation) not in self._pooled:
             bags = DenseBags(self, counts)
-            self._pooled[counts, aggregation] = aggregation.dense(bags) if bags.has_entries else bags.sum()
+            self._pooled[counts, aggregation] = (
+                aggregation.dense(bags) if bags.has_entries else bags.sum()
+            )
         return self._pooled[counts, aggregation]
 
 
@@ -129,7 +145,10 @@ class DenseBags:
     def __init__(self, source: DenseSource, counts: Sequence[int]) -> None:
         orbit = source.orbit
         self._source = source
-        by_class = [[start + n for n in range(size - a)] for start, size, a in zip(orbit.starts, orbit.sizes, counts, strict=True)]
+        by_class = [
+            [start + n for n in range(size - a)]
+            for start, size, a in zip(orbit.starts, orbit.sizes, counts, strict=True)
+        ]
         self._unmatched = by_class
         self.axes = [1 + node for nodes in by_class for node in nodes]
         self.repeats = prod(factorial(len(nodes)) for nodes in by_class)
@@ -164,16 +183,26 @@ class DenseBags:
         shape = is_first.shape[1:-1]
         for nodes in self._unmatched:
             for p, q in pairwise(nodes):
-                is_first = is_first & (_axis(shape, p, is_first.device) < _axis(shape, q, is_first.device))
+                is_first = is_first & (
+                    _axis(shape, p, is_first.device) < _axis(shape, q, is_first.device)
+                )
         kept = [axis for axis in range(1, 1 + len(shape)) if axis not in self.axes]
         order = [0, *kept, *self.axes, 1 + len(shape)]
         sizes = [shape[axis - 1] for axis in kept]
         values = self._source.filled.permute(order)
-        values = values.reshape(len(values), *sizes, -1, values.shape[-1])  # [batch, kept nodes, others, channels]
+        values = values.reshape(
+            len(values), *sizes, -1, values.shape[-1]
+        )  # [batch, kept nodes, others, channels]
         listed = is_first.permute(order).reshape(1, *sizes, -1)  # [1, kept nodes, others]
-        count = listed.sum(-1)  # [1, kept nodes]: as many for all choices of different nodes, and none for others
-        where = listed.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[..., : int(count.max()), None]
-        entries = values.gather(-2, where.expand(*values.shape[:-2], -1, values.shape[-1]))  # [batch, kept nodes, entries, channels]
+        count = listed.sum(
+            -1
+        )  # [1, kept nodes]: as many for all choices of different nodes, and none for others
+        where = listed.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[
+            ..., : int(count.max()), None
+        ]
+        entries = values.gather(
+            -2, where.expand(*values.shape[:-2], -1, values.shape[-1])
+        )  # [batch, kept nodes, entries, channels]
         is_filled = (count > 0).expand(values.shape[:-2])
         found = values.new_zeros(*values.shape[:-2], values.shape[-1])
         return found.index_put(is_filled.nonzero(as_tuple=True), function(entries[is_filled]))
@@ -199,15 +228,21 @@ def choices(overlap: Overlap, target: DenseOrbit) -> Choices:
             yield chosen
             return
         j, a = pairs[k]
-        free = [target.starts[j] + n for n in range(target.sizes[j]) if target.starts[j] + n not in used]
+        free = [
+            target.starts[j] + n for n in range(target.sizes[j]) if target.starts[j] + n not in used
+        ]
         for nodes in combinations(free, a):
             yield from extend(k + 1, used | set(nodes), (*chosen, *nodes))
 
-    return tuple((nodes, _order_sign(overlap, target, nodes)) for nodes in extend(0, frozenset(), ()))
+    return tuple(
+        (nodes, _order_sign(overlap, target, nodes)) for nodes in extend(0, frozenset(), ())
+    )
 
 
 def _order_sign(overlap: Overlap, target: DenseOrbit, nodes: Sequence[int]) -> int:
-    into = [j for row in overlap for j, a in enumerate(row) for _ in range(a)]  # the output class of every matched node
+    into = [
+        j for row in overlap for j, a in enumerate(row) for _ in range(a)
+    ]  # the output class of every matched node
     sign = 1
     for j, (start, size) in enumerate(zip(target.starts, target.sizes, strict=True)):
         chosen = [node for node, label in zip(nodes, into, strict=True) if label == j]
@@ -217,7 +252,9 @@ def _order_sign(overlap: Overlap, target: DenseOrbit, nodes: Sequence[int]) -> i
     return sign
 
 
-def spread(terms: Sequence[tuple[Choices, Tensor]], orbit: DenseOrbit, shape: Sequence[int], like: Tensor) -> Tensor:
+def spread(
+    terms: Sequence[tuple[Choices, Tensor]], orbit: DenseOrbit, shape: Sequence[int], like: Tensor
+) -> Tensor:
     """The sum of arrays that have axes for some of the nodes of an orbit, spread over the others.
 
     Args:
@@ -232,12 +269,18 @@ def spread(terms: Sequence[tuple[Choices, Tensor]], orbit: DenseOrbit, shape: Se
         of_term: dict[tuple[int, ...], Tensor] = {}
         for nodes, sign in chosen:
             order = sorted(range(len(nodes)), key=lambda i: nodes[i])
-            _add(of_term, tuple(sorted(nodes)), _signed(values.permute(0, *(1 + i for i in order), values.ndim - 1), sign))
+            _add(
+                of_term,
+                tuple(sorted(nodes)),
+                _signed(values.permute(0, *(1 + i for i in order), values.ndim - 1), sign),
+            )
         for axes, part in of_term.items():
             _add(by_nodes, axes, part)
     by_class: dict[tuple[int, ...], Tensor] = {}
     for axes, part in by_nodes.items():
-        view = part.reshape([part.shape[0], *(n if i in axes else 1 for i, n in enumerate(shape[1:-1])), shape[-1]])
+        view = part.reshape(
+            [part.shape[0], *(n if i in axes else 1 for i, n in enumerate(shape[1:-1])), shape[-1]]
+        )
         _add(by_class, tuple(orbit.labels[node] for node in axes), view)
     total = like.new_zeros((1,) * len(shape))
     for labels in sorted(by_class, key=lambda labels: (len(labels), labels)):
@@ -250,7 +293,9 @@ def _add(sums: dict[tuple[int, ...], Tensor], key: tuple[int, ...], value: Tenso
     sums[key] = sums[key] + value if key in sums else value
 
 
-def write_orbits(values: Sequence[tuple[DenseOrbit, Tensor]], like: Tensor, num_nodes: dict[str, int]) -> Tensor:
+def write_orbits(
+    values: Sequence[tuple[DenseOrbit, Tensor]], like: Tensor, num_nodes: dict[str, int]
+) -> Tensor:
     """The output from the values of its orbits, each at all its assignments; 0 at positions that are none.
 
     Orbits with fewer nodes are written later, over the places where nodes of larger ones coincide.
@@ -265,19 +310,29 @@ def write_orbits(values: Sequence[tuple[DenseOrbit, Tensor]], like: Tensor, num_
         for placement in _different(orbit.placements):
             signed = _signed(value, orbit.signs[orbit.placements.index(placement)])
             if y is None and len(set(placement)) == len(placement):
-                y = signed.permute(0, *(1 + node for node in placement), value.ndim - 1).contiguous()
+                y = signed.permute(
+                    0, *(1 + node for node in placement), value.ndim - 1
+                ).contiguous()
                 continue
             y = torch.zeros_like(like) if y is None else y
             _on_diagonal(y, placement).copy_(signed)
     y = torch.zeros_like(like) if y is None else y
-    no_entry = _no_entry(tuple(orbit for orbit, _ in values), tuple(num_nodes.items()), tuple(like.shape[1:-1]), like.device)
+    no_entry = _no_entry(
+        tuple(orbit for orbit, _ in values),
+        tuple(num_nodes.items()),
+        tuple(like.shape[1:-1]),
+        like.device,
+    )
     return y if no_entry is None else y.masked_fill(no_entry, 0)
 
 
 @lru_cache(maxsize=16)
 @torch.inference_mode(False)
 def _no_entry(
-    orbits: tuple[DenseOrbit, ...], num_nodes: tuple[tuple[str, int], ...], shape: tuple[int, ...], device: torch.device
+    orbits: tuple[DenseOrbit, ...],
+    num_nodes: tuple[tuple[str, int], ...],
+    shape: tuple[int, ...],
+    device: torch.device,
 ) -> Tensor | None:
     """The positions that are no assignment of any entry, shape [1, N, .., N, 1]; None if there is none."""
     is_entry = torch.zeros(1, *shape, 1, dtype=torch.bool, device=device)
@@ -292,7 +347,9 @@ def _different(placements: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...
     """One of all placements that give the same positions, which is when nodes of one class are exchanged; signs follow by themselves."""
     seen = set()
     for placement in placements:
-        blocks = frozenset(frozenset(i for i, node in enumerate(placement) if node == n) for n in placement)
+        blocks = frozenset(
+            frozenset(i for i, node in enumerate(placement) if node == n) for n in placement
+        )
         if blocks not in seen:
             seen.add(blocks)
             yield placement

@@ -45,4 +45,8 @@ def _filled(x: Tensor, factor: DenseFactor, sizes: Sequence[int]) -> Tensor:
     total = 1
     for size in sizes:
         total = total * size
-    return rows.new_zeros(total, x.shape[1]).index_copy(0, factor.places, rows).view(*sizes, x.shape[1])
+    return (
+        rows.new_zeros(total, x.shape[1])
+        .index_copy(0, factor.places, rows)
+        .view(*sizes, x.shape[1])
+    )

@@ -41,7 +41,9 @@ class Neighbourhoods:
 
     def others(self, x: Tensor) -> Tensor:
         """For every node the sum over its entries of the mean of their other nodes; symmetric, (nodes, channels) to the same."""
-        of_entries = bag_sum(x, self.lists.nodes, self.lists.entry_ptr) * self.share  # (entries, channels)
+        of_entries = (
+            bag_sum(x, self.lists.nodes, self.lists.entry_ptr) * self.share
+        )  # (entries, channels)
         return bag_sum(of_entries, self.lists.entries, self.lists.node_ptr) - self.own * x
 
 
@@ -82,15 +84,22 @@ def plain_sum_around(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor) -
     return total / count.clamp(min=1).sqrt()
 
 
-def _plain_others(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+def _plain_others(
+    x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor
+) -> tuple[Tensor, Tensor]:
     """`Neighbourhoods.others`, (nodes, channels), and the number of entries of every node that have other nodes, (nodes, 1)."""
     others = (sizes[:, None] - 1).to(x.dtype)
     share = (others > 0).to(x.dtype) / others.clamp(min=1)  # (entries, 1)
 
     def at_nodes(values: Tensor) -> Tensor:
-        return x.new_zeros(x.shape[0], values.shape[1]).index_add(0, nodes, values.index_select(0, entries))
+        return x.new_zeros(x.shape[0], values.shape[1]).index_add(
+            0, nodes, values.index_select(0, entries)
+        )
 
-    of_entries = x.new_zeros(sizes.shape[0], x.shape[1]).index_add(0, entries, x.index_select(0, nodes)) * share
+    of_entries = (
+        x.new_zeros(sizes.shape[0], x.shape[1]).index_add(0, entries, x.index_select(0, nodes))
+        * share
+    )
     return at_nodes(of_entries) - at_nodes(share) * x, at_nodes((share > 0).to(x.dtype))
 
 

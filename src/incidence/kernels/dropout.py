@@ -17,14 +17,24 @@ NUM_CHOICES = 2**_BITS
 def keep_masks(shapes: Sequence[torch.Size], num_dropped: int, like: Tensor) -> list[Tensor]:
     """For arrays of given shapes 0 where a value is dropped, with probability num_dropped / 2^16, and else the inverse of the rest."""
     counts = [shape.numel() for shape in shapes]
-    words = torch.empty((sum(counts) + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
+    words = torch.empty((sum(counts) + 3) // 4, dtype=torch.int64, device=like.device).random_(
+        -(2**63), None
+    )
     bits = words.view(torch.int16)[: sum(counts)]  # from -2^15 to 2^15 - 1
-    keep = torch.ge(bits, num_dropped - NUM_CHOICES // 2, out=torch.empty_like(bits, dtype=like.dtype))  # faster than by way of bool
+    keep = torch.ge(
+        bits, num_dropped - NUM_CHOICES // 2, out=torch.empty_like(bits, dtype=like.dtype)
+    )  # faster than by way of bool
     keep.mul_(NUM_CHOICES / (NUM_CHOICES - num_dropped))
-    return [part.view(shape) for part, shape in zip(keep.split_with_sizes(counts), shapes, strict=True)]
+    return [
+        part.view(shape) for part, shape in zip(keep.split_with_sizes(counts), shapes, strict=True)
+    ]
 
 
-torch.library.define("incidence::keep_mask", "(Tensor x, int num_dropped) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+torch.library.define(
+    "incidence::keep_mask",
+    "(Tensor x, int num_dropped) -> Tensor",
+    tags=(torch.Tag.nondeterministic_seeded,),
+)
 
 
 @torch.library.impl("incidence::keep_mask", "CompositeExplicitAutograd")

@@ -21,7 +21,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from incidence.kernels.aggregate import Aggregation, LinearAggregation, Pooled, assert_linear, levels_of, pool_sum, wide_of
+from incidence.kernels.aggregate import (
+    Aggregation,
+    LinearAggregation,
+    Pooled,
+    assert_linear,
+    levels_of,
+    pool_sum,
+    wide_of,
+)
 from incidence.kernels.bags import transposed_product
 from incidence.kernels.big import Big
 from incidence.kernels.native import native_layer
@@ -47,7 +55,12 @@ class Forward(NamedTuple):
     pooled: dict[tuple[int, int], Pooled]
 
 
-def apply(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
+def apply(
+    program: Program,
+    xs: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor | None],
+) -> list[Tensor]:
     """The outputs of a layer.
 
     Args:
@@ -60,11 +73,19 @@ def apply(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], bia
 
 
 def run_forward(
-    program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None], kept: Tensor
+    program: Program,
+    xs: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor | None],
+    kept: Tensor,
 ) -> list[Tensor]:
     """The outputs alone; what the compiled library keeps for `run_backward`, where it is used, is written to `kept`."""
     native = native_layer(program, xs, weights)
-    return run(program, xs, weights, biases)[0] if native is None else native.forward(_plain(xs), _plain(weights), biases, kept)[0]
+    return (
+        run(program, xs, weights, biases)[0]
+        if native is None
+        else native.forward(_plain(xs), _plain(weights), biases, kept)[0]
+    )
 
 
 def _plain(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -72,7 +93,12 @@ def _plain(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [tensor.detach().contiguous() for tensor in tensors]
 
 
-def run(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> tuple[list[Tensor], Forward]:
+def run(
+    program: Program,
+    xs: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor | None],
+) -> tuple[list[Tensor], Forward]:
     """The outputs, and what backward needs."""
     forward = _pool(program, xs, weights)
     ys: dict[int, Tensor] = {}
@@ -82,9 +108,17 @@ def run(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], biase
         levels = levels_of(z, stack.plan)  # (keys, slots x out) each
         for into, products in zip(levels, program.products.into[b], strict=True):
             _multiply(into, [(forward.factors[p.factor], forward.big[p.matrix]) for p in products])
-        if any(biases[t] is not None for t in stack.tensors):  # at structures, as every row whose orbit has a bias reads one
+        if any(
+            biases[t] is not None for t in stack.tensors
+        ):  # at structures, as every row whose orbit has a bias reads one
             levels[0] += _side_by_side([biases[t] for t in stack.tensors])
-        ys.update(zip(stack.tensors, read_rows(z, stack.plan, _partner_terms(program, stack, forward)), strict=True))
+        ys.update(
+            zip(
+                stack.tensors,
+                read_rows(z, stack.plan, _partner_terms(program, stack, forward)),
+                strict=True,
+            )
+        )
     return [ys[t] for t in range(len(ys))], forward
 
 
@@ -119,12 +153,23 @@ def run_backward(
         if kept is None:
             _, kept = native.forward(inner, _plain(weights), [None] * len(grads))
         return native.backward(inner, [w.shape for w in weights], grads, kept, True, has_bias)
-    return _backward(program, _pool(program, xs, weights), [w.shape for w in weights], grads, [True] * len(xs), has_bias)
+    return _backward(
+        program,
+        _pool(program, xs, weights),
+        [w.shape for w in weights],
+        grads,
+        [True] * len(xs),
+        has_bias,
+    )
 
 
 def _stacked(xs: Sequence[Tensor], stack: Stack) -> Tensor:
     """The rows of the tensors of a stack, one below the other."""
-    return xs[stack.tensors[0]] if len(stack.tensors) == 1 else torch.cat([xs[k] for k in stack.tensors])
+    return (
+        xs[stack.tensors[0]]
+        if len(stack.tensors) == 1
+        else torch.cat([xs[k] for k in stack.tensors])
+    )
 
 
 def _pool(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor]) -> Forward:
@@ -142,7 +187,9 @@ def _pool(program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor]) -> 
         if isinstance(aggregation, LinearAggregation):
             if a not in sums:
                 sums[a] = pool_sum(x.to(wide_of(x.dtype)), stack.plan)
-            factors[aggr, a, level] = aggregation.scale(sums[a][level], stack.plan, level).to(x.dtype)
+            factors[aggr, a, level] = aggregation.scale(sums[a][level], stack.plan, level).to(
+                x.dtype
+            )
         else:
             if (aggr, a) not in pooled:
                 pooled[aggr, a] = aggregation.pool(x, stack.plan)
@@ -174,15 +221,21 @@ def _backward(
     has_bias: Sequence[bool],
 ) -> Gradients:
     grads = _plain(grads)
-    read = [pool_sum(_stacked(grads, stack), stack.plan) for stack in program.outputs]  # by stack and level
+    read = [
+        pool_sum(_stacked(grads, stack), stack.plan) for stack in program.outputs
+    ]  # by stack and level
     d_big = forward.big.empty_like()
     for p in program.products.of_levels:
-        transposed_product(forward.factors[p.factor], read[p.target][p.target_level], out=d_big[p.matrix])
+        transposed_product(
+            forward.factors[p.factor], read[p.target][p.target_level], out=d_big[p.matrix]
+        )
     d_xs: dict[int, Tensor] = {}
     for a, stack in enumerate(program.inputs):
         terms = _adjoint_terms(program, stack, forward, grads, d_big)
         if any(needs_x[s] for s in stack.tensors):
-            d_xs.update(zip(stack.tensors, _input_gradients(program, a, forward, read, terms), strict=True))
+            d_xs.update(
+                zip(stack.tensors, _input_gradients(program, a, forward, read, terms), strict=True)
+            )
         else:
             add_gradients(terms)
         for term in terms:
@@ -191,7 +244,11 @@ def _backward(
     for product in program.products.of_partners:
         _copy_gradients(d_big, product, product.key in program.partners)
     d_biases = _bias_gradients(program, grads, read, has_bias)
-    return [d_xs.get(s) if need else None for s, need in enumerate(needs_x)], d_big.to_weights(shapes), d_biases
+    return (
+        [d_xs.get(s) if need else None for s, need in enumerate(needs_x)],
+        d_big.to_weights(shapes),
+        d_biases,
+    )
 
 
 def _copy_gradients(d_big: Big, product: PartnerProduct, has_partners: bool) -> None:
@@ -204,17 +261,26 @@ def _copy_gradients(d_big: Big, product: PartnerProduct, has_partners: bool) -> 
 
 
 def _bias_gradients(
-    program: Program, grads: Sequence[Tensor], read: Sequence[Sequence[Tensor]], has_bias: Sequence[bool]
+    program: Program,
+    grads: Sequence[Tensor],
+    read: Sequence[Sequence[Tensor]],
+    has_bias: Sequence[bool],
 ) -> list[Tensor | None]:
     found: dict[int, Tensor] = {}
     for stack, levels in zip(program.outputs, read, strict=True):
         if any(has_bias[t] for t in stack.tensors):
-            orbits = levels[0].sum(0).view(stack.plan.num_slots[0], grads[stack.tensors[0]].shape[1])  # (orbits, out)
-            found.update(zip(stack.tensors, orbits.unsafe_split_with_sizes(stack.num_biases), strict=True))
+            orbits = (
+                levels[0].sum(0).view(stack.plan.num_slots[0], grads[stack.tensors[0]].shape[1])
+            )  # (orbits, out)
+            found.update(
+                zip(stack.tensors, orbits.unsafe_split_with_sizes(stack.num_biases), strict=True)
+            )
     return [found.get(t) if has else None for t, has in enumerate(has_bias)]
 
 
-def _adjoint_terms(program: Program, stack: Stack, forward: Forward, grads: Sequence[Tensor], d_big: Big) -> list[PartnerTerm]:
+def _adjoint_terms(
+    program: Program, stack: Stack, forward: Forward, grads: Sequence[Tensor], d_big: Big
+) -> list[PartnerTerm]:
     """What the inputs of a stack get back from the outputs that their partners are."""
     return [
         PartnerTerm(
@@ -231,17 +297,28 @@ def _adjoint_terms(program: Program, stack: Stack, forward: Forward, grads: Sequ
 
 
 def _input_gradients(
-    program: Program, a: int, forward: Forward, read: Sequence[Sequence[Tensor]], terms: Sequence[PartnerTerm]
+    program: Program,
+    a: int,
+    forward: Forward,
+    read: Sequence[Sequence[Tensor]],
+    terms: Sequence[PartnerTerm],
 ) -> Sequence[Tensor]:
     """The gradients of the inputs of a stack."""
     stack = program.inputs[a]
     x = forward.xs[stack.tensors[0]]
-    linear = [aggr for aggr, aggregation in enumerate(program.aggregations) if isinstance(aggregation, LinearAggregation)]
+    linear = [
+        aggr
+        for aggr, aggregation in enumerate(program.aggregations)
+        if isinstance(aggregation, LinearAggregation)
+    ]
     d_xs = read_rows(_pooled_gradient(program, a, linear, x, forward.big, read), stack.plan, terms)
     for (aggr, of_stack), pooled in forward.pooled.items():
         if of_stack == a:
             inner = _stacked(forward.xs, stack)
-            d_x, d_pooled = torch.zeros_like(inner), _pooled_gradient(program, a, [aggr], x, forward.big, read)
+            d_x, d_pooled = (
+                torch.zeros_like(inner),
+                _pooled_gradient(program, a, [aggr], x, forward.big, read),
+            )
             program.aggregations[aggr].add_adjoint(d_x, d_pooled, inner, pooled, stack.plan)
             for mine, part in zip(d_xs, d_x.split_with_sizes(stack.plan.num_rows_of), strict=True):
                 mine += part
@@ -249,7 +326,12 @@ def _input_gradients(
 
 
 def _pooled_gradient(
-    program: Program, a: int, aggregations: Sequence[int], like: Tensor, big: Big, read: Sequence[Sequence[Tensor]]
+    program: Program,
+    a: int,
+    aggregations: Sequence[int],
+    like: Tensor,
+    big: Big,
+    read: Sequence[Sequence[Tensor]],
 ) -> Tensor:
     """The gradient of what some aggregations pool in all bags of a stack, (bags, in); of linear ones, as rows read it back."""
     stack = program.inputs[a].plan
@@ -275,18 +357,30 @@ def _pooled_gradient(
 
 class _Layer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, program: Program, num_inputs: int, num_weights: int, *tensors: Any) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, program: Program, num_inputs: int, num_weights: int, *tensors: Any
+    ) -> tuple[Tensor, ...]:
         given, biases = tensors[: num_inputs + num_weights], tensors[num_inputs + num_weights :]
         xs, weights = given[:num_inputs], given[num_inputs:]
-        ctx.program, ctx.has_bias, ctx.num_inputs = program, [b is not None for b in biases], num_inputs
+        ctx.program, ctx.has_bias, ctx.num_inputs = (
+            program,
+            [b is not None for b in biases],
+            num_inputs,
+        )
         ctx.native = native_layer(program, xs, weights)
         if ctx.native is not None:
             ys, kept = ctx.native.forward(_plain(xs), _plain(weights), biases)
             ctx.save_for_backward(*given, kept)
             return tuple(ys)
         ys, forward = run(program, xs, weights, biases)
-        ctx.big, ctx.factors, ctx.pooled = forward.big, tuple(forward.factors), tuple(forward.pooled)
-        rest = (part for pooled in forward.pooled.values() for part in (*pooled.levels, pooled.kept))
+        ctx.big, ctx.factors, ctx.pooled = (
+            forward.big,
+            tuple(forward.factors),
+            tuple(forward.pooled),
+        )
+        rest = (
+            part for pooled in forward.pooled.values() for part in (*pooled.levels, pooled.kept)
+        )
         ctx.save_for_backward(*given, *forward.factors.values(), *rest)
         return tuple(ys)
 
@@ -294,21 +388,42 @@ class _Layer(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         program: Program = ctx.program
         saved = iter(ctx.saved_tensors)
-        xs, weights = list(islice(saved, ctx.num_inputs)), list(islice(saved, program.products.num_weights))
+        xs, weights = (
+            list(islice(saved, ctx.num_inputs)),
+            list(islice(saved, program.products.num_weights)),
+        )
         if torch.is_grad_enabled():  # to be differentiated again
             return None, None, None, *chain(*_gradients(program, xs, weights, grads, ctx.has_bias))
         needs_x, shapes = ctx.needs_input_grad[3 : 3 + ctx.num_inputs], [w.shape for w in weights]
         xs = _plain(xs)
         if ctx.native is not None:
-            return None, None, None, *chain(*ctx.native.backward(xs, shapes, _plain(grads), next(saved), any(needs_x), ctx.has_bias))
+            return (
+                None,
+                None,
+                None,
+                *chain(
+                    *ctx.native.backward(
+                        xs, shapes, _plain(grads), next(saved), any(needs_x), ctx.has_bias
+                    )
+                ),
+            )
         factors = {key: next(saved) for key in ctx.factors}
-        pooled = {(aggr, a): Pooled([next(saved) for _ in program.inputs[a].plan.num_slots], next(saved)) for aggr, a in ctx.pooled}
-        found = _backward(program, Forward(xs, ctx.big, factors, pooled), shapes, grads, needs_x, ctx.has_bias)
+        pooled = {
+            (aggr, a): Pooled([next(saved) for _ in program.inputs[a].plan.num_slots], next(saved))
+            for aggr, a in ctx.pooled
+        }
+        found = _backward(
+            program, Forward(xs, ctx.big, factors, pooled), shapes, grads, needs_x, ctx.has_bias
+        )
         return None, None, None, *chain(*found)
 
 
 def _gradients(
-    program: Program, xs: Sequence[Tensor], weights: Sequence[Tensor], grads: Sequence[Tensor], has_bias: Sequence[bool]
+    program: Program,
+    xs: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    has_bias: Sequence[bool],
 ) -> Gradients:
     """The gradients of a layer as something that can be differentiated."""
     counts = len(xs), len(weights)
@@ -323,7 +438,9 @@ class _Gradients(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, program: Program, counts: tuple[int, int], has_bias: Sequence[bool], *tensors: Any) -> tuple[Any, ...]:
+    def forward(
+        ctx: Any, program: Program, counts: tuple[int, int], has_bias: Sequence[bool], *tensors: Any
+    ) -> tuple[Any, ...]:
         ctx.program, ctx.counts, ctx.has_bias = program, counts, has_bias
         ctx.save_for_backward(*tensors)
         flat = iter(tensors)
@@ -339,7 +456,12 @@ class _Gradients(torch.autograd.Function):
         us, vs = (list(islice(again, count)) for count in ctx.counts)
         grads, biases = list(given), list(again)
         d_grads = [
-            one + other for one, other in zip(apply(program, us, weights, biases), apply(program, xs, vs, [None] * len(grads)), strict=True)
+            one + other
+            for one, other in zip(
+                apply(program, us, weights, biases),
+                apply(program, xs, vs, [None] * len(grads)),
+                strict=True,
+            )
         ]
         d_xs, _, _ = _gradients(program, xs, vs, grads, ctx.has_bias)
         _, d_weights, _ = _gradients(program, us, weights, grads, ctx.has_bias)

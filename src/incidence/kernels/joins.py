@@ -25,7 +25,9 @@ __all__ = ["join", "run_join"]
 _BLOCK = 1 << 17  # elements of the products that are made at a time
 
 
-def join(step: JoinStep, xs: Sequence[Tensor], shape: Sequence[int] | None = None, role: int = 0) -> Tensor:
+def join(
+    step: JoinStep, xs: Sequence[Tensor], shape: Sequence[int] | None = None, role: int = 0
+) -> Tensor:
     """One step of a product.
 
     Args:
@@ -67,7 +69,9 @@ def run_join(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int]) -> Te
     wide = torch.broadcast_shapes(*(x.shape[1:] for x in xs))
     if not lists.columns[0].numel() or not prod(wide):
         return xs[0].new_zeros(lists.num_rows, *shape)
-    own = [min(n, size) for n, size in zip(shape, wide, strict=True)]  # 1 where it is summed, or copied
+    own = [
+        min(n, size) for n, size in zip(shape, wide, strict=True)
+    ]  # 1 where it is summed, or copied
     vectors = [k for k, x in enumerate(xs) if prod(x.shape[1:]) > 1]
     if len(vectors) <= 1 and own == list(wide):
         found = _weighted_sums(lists, xs, next(iter(vectors), 0))
@@ -80,12 +84,18 @@ def run_join(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int]) -> Te
 
 def _weighted_sums(lists: RoleLists, xs: Sequence[Tensor], vector: int) -> Tensor:
     """Sums of rows of one factor, where all others have one value a row; (rows of the role, channels)."""
-    others = [(x, column) for k, (x, column) in enumerate(zip(xs, lists.columns, strict=True)) if k != vector]
+    others = [
+        (x, column)
+        for k, (x, column) in enumerate(zip(xs, lists.columns, strict=True))
+        if k != vector
+    ]
     weights = None if lists.sign is None else lists.sign.to(wide_of(xs[vector].dtype))
     for x, column in others:
         more = x.reshape(-1).index_select(0, column).to(wide_of(x.dtype))
         weights = more if weights is None else weights * more
-    return bag_sum(xs[vector].reshape(len(xs[vector]), -1), lists.columns[vector], lists.ptr, weights)
+    return bag_sum(
+        xs[vector].reshape(len(xs[vector]), -1), lists.columns[vector], lists.ptr, weights
+    )
 
 
 def _sums_in_blocks(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
@@ -95,12 +105,16 @@ def _sums_in_blocks(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int]
     total, step = len(lists.columns[0]), max(1, _BLOCK // prod(wide))
     starts = [*range(0, total, step), total]
     bounds = torch.tensor(starts, dtype=lists.ptr.dtype, device=out.device)
-    rows = (torch.searchsorted(lists.ptr, bounds, right=True) - 1).tolist()  # whose joined rows a block starts with
+    rows = (
+        torch.searchsorted(lists.ptr, bounds, right=True) - 1
+    ).tolist()  # whose joined rows a block starts with
     for a, b, first, last in zip(starts, starts[1:], rows, rows[1:], strict=False):
         stop = min(last + 1, lists.num_rows)
         products = _products(lists, xs, slice(a, b)).sum_to_size(b - a, *shape).reshape(b - a, -1)
         ptr = (lists.ptr[first : stop + 1] - a).clamp(0, b - a)
-        out[first:stop] += bag_sum(products, torch.arange(b - a, device=ptr.device, dtype=ptr.dtype), ptr)
+        out[first:stop] += bag_sum(
+            products, torch.arange(b - a, device=ptr.device, dtype=ptr.dtype), ptr
+        )
     return out.to(xs[0].dtype)
 
 

@@ -28,7 +28,9 @@ def keep_memory() -> bool:
         True
     """
     library = _glibc()
-    return library is not None and all(library.mallopt(name, value) == 1 for name, value in _SETTINGS)
+    return library is not None and all(
+        library.mallopt(name, value) == 1 for name, value in _SETTINGS
+    )
 
 
 def _glibc() -> Any:

@@ -25,13 +25,23 @@ _LEAST_SHARED = 1 << 20  # products of channels that are worth a second thread
 def native_join(lists: RoleLists, xs: Sequence[Tensor], shape: Sequence[int]) -> Tensor | None:
     """The sums of one role, (rows of the role, *shape); None where the library is not there, or not made for it."""
     wide = torch.broadcast_shapes(*(x.shape[1:] for x in xs))
-    is_made_for = len(xs) == 2 and len(wide) <= 2 and all(x.dtype == torch.float32 and x.device.type == "cpu" for x in xs)
+    is_made_for = (
+        len(xs) == 2
+        and len(wide) <= 2
+        and all(x.dtype == torch.float32 and x.device.type == "cpu" for x in xs)
+    )
     library = native.library() if is_made_for and lists.ptr.dtype == torch.int32 else None
     if library is None:
         return None
     a, b = (x.detach().contiguous() for x in xs)
     out = torch.empty(lists.num_rows, *shape)
-    told = np.array([*_pair(wide), *(n for one in (a.shape[1:], b.shape[1:], shape) for n in _apart(one, wide))], dtype=np.int64)
+    told = np.array(
+        [
+            *_pair(wide),
+            *(n for one in (a.shape[1:], b.shape[1:], shape) for n in _apart(one, wide)),
+        ],
+        dtype=np.int64,
+    )
     sign = None if lists.sign is None else lists.sign.data_ptr()
     given = (
         told.ctypes.data,
@@ -63,7 +73,11 @@ def _pair(shape: Sequence[int]) -> tuple[int, int]:
 def _apart(shape: Sequence[int], wide: Sequence[int]) -> tuple[int, int, int]:
     """How far rows, groups and channels of an array are apart, 0 where one value serves all."""
     groups, channels = _pair(shape)
-    return groups * channels, channels if groups > 1 else 0, int(channels > 1 or _pair(wide)[1] == 1)
+    return (
+        groups * channels,
+        channels if groups > 1 else 0,
+        int(channels > 1 or _pair(wide)[1] == 1),
+    )
 
 
 def _shares(lists: RoleLists, work: int) -> list[int]:
@@ -72,7 +86,11 @@ def _shares(lists: RoleLists, work: int) -> list[int]:
     if count == 1:
         return [0, lists.num_rows]
     starts = torch.arange(1, count, dtype=lists.ptr.dtype) * (len(lists.columns[0]) // count)
-    return [0, *torch.searchsorted(lists.ptr, starts).clamp(max=lists.num_rows).tolist(), lists.num_rows]
+    return [
+        0,
+        *torch.searchsorted(lists.ptr, starts).clamp(max=lists.num_rows).tolist(),
+        lists.num_rows,
+    ]
 
 
 @lru_cache(maxsize=4)

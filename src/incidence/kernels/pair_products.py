@@ -34,12 +34,17 @@ def plain_pair_products(x: Tensor, nodes: Tensor, entries: Tensor, sizes: Tensor
         entries: The entry of every pair, shape (pairs,).
         sizes: The number of nodes of every entry, shape (entries,).
     """
-    taken, count = x.index_select(0, nodes), sizes[:, None].to(x.dtype)  # (pairs, channels), (entries, 1)
+    taken, count = (
+        x.index_select(0, nodes),
+        sizes[:, None].to(x.dtype),
+    )  # (pairs, channels), (entries, 1)
 
     def at_entries(values: Tensor) -> Tensor:
         return x.new_zeros(sizes.shape[0], x.shape[1]).index_add(0, entries, values)
 
-    return (at_entries(taken).square() - at_entries(taken.square())) / (count * (count - 1)).clamp(min=1)
+    return (at_entries(taken).square() - at_entries(taken.square())) / (count * (count - 1)).clamp(
+        min=1
+    )
 
 
 class _PairProducts(torch.autograd.Function):

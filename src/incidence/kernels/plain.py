@@ -20,7 +20,16 @@ from incidence.plans.layout import BagLayout
 from incidence.plans.program import Products
 from incidence.plans.stack import Partners, StackPlan
 
-__all__ = ["PLAIN", "LevelLists", "PartnerLists", "assert_plain", "level_lists", "partner_lists", "plain_layer", "pool_level"]
+__all__ = [
+    "PLAIN",
+    "LevelLists",
+    "PartnerLists",
+    "assert_plain",
+    "level_lists",
+    "partner_lists",
+    "plain_layer",
+    "pool_level",
+]
 
 
 class LevelLists(NamedTuple):
@@ -55,18 +64,24 @@ def level_lists(stack: StackPlan) -> Iterator[LevelLists]:
         reads = slice(stack.reads_ptr[level], stack.reads_ptr[level + 1])
         signs = None if stack.signs is None else stack.signs.of_bags[reads].float()
         rows = stack.lists.rows_of_bags[reads].long()
-        sizes = counts[first : stack.level_ptr[level + 1]].view(-1, max(1, stack.num_slots[level]))  # (keys, slots)
+        sizes = counts[first : stack.level_ptr[level + 1]].view(
+            -1, max(1, stack.num_slots[level])
+        )  # (keys, slots)
         yield LevelLists(rows, bags[reads] - first, sizes, signs)
 
 
-def partner_lists(partners: Partners | None, num_rows: int, is_signed: bool, device: torch.device) -> PartnerLists:
+def partner_lists(
+    partners: Partners | None, num_rows: int, is_signed: bool, device: torch.device
+) -> PartnerLists:
     """The lists of an operation between partners; without any, they are empty."""
     count = num_rows if partners is not None else 0
     rows = torch.arange(count, device=device)
     targets, sources, signs = (None, None, None) if partners is None else partners.lists
     targets = rows if targets is None else targets.long()
     signs = torch.ones(len(targets), device=device) if signs is None else signs.float()
-    return PartnerLists(targets, targets if sources is None else sources.long(), signs if is_signed else None)
+    return PartnerLists(
+        targets, targets if sources is None else sources.long(), signs if is_signed else None
+    )
 
 
 def _taken(x: Tensor, lists: LevelLists) -> Tensor:
@@ -112,7 +127,9 @@ def assert_plain(aggregations: Sequence[Aggregation]) -> None:
     """
     unknown = next((a.name for a in aggregations if a.name not in PLAIN), None)
     if unknown is not None:
-        raise IncidenceError(f"a network with the aggregation {unknown!r} cannot be exported; {', '.join(PLAIN)} can.")
+        raise IncidenceError(
+            f"a network with the aggregation {unknown!r} cannot be exported; {', '.join(PLAIN)} can."
+        )
 
 
 def pool_level(x: Tensor, lists: LevelLists, aggregation: Aggregation) -> Tensor:
@@ -147,14 +164,23 @@ def plain_layer(
     factors = {}
     for aggr, a, level in products.out_of:
         members = layout.input_stacks[a]
-        x = xs[members[0]] if len(members) == 1 else torch.cat([xs[k] for k in members])  # (rows, in)
-        factors[aggr, a, level] = pool_level(x, stacks[layout.inputs[a]][level], aggregations[aggr])  # (keys, slots x in)
+        x = (
+            xs[members[0]] if len(members) == 1 else torch.cat([xs[k] for k in members])
+        )  # (rows, in)
+        factors[aggr, a, level] = pool_level(
+            x, stacks[layout.inputs[a]][level], aggregations[aggr]
+        )  # (keys, slots x in)
     ys: dict[int, Tensor] = {}
     for b, members in enumerate(layout.output_stacks):
-        width, sizes = weights[products.stack_pairs[0, b].weights[0]].shape[-1], [num_entries[t] for t in members]
+        width, sizes = (
+            weights[products.stack_pairs[0, b].weights[0]].shape[-1],
+            [num_entries[t] for t in members],
+        )
         y = xs[0].new_zeros(sum(sizes), width)  # (rows, out)
         for level, lists in enumerate(stacks[layout.outputs[b]]):
-            terms = [factors[p.factor] @ big[p.matrix] for p in products.into[b][level]]  # (keys, slots x out) each
+            terms = [
+                factors[p.factor] @ big[p.matrix] for p in products.into[b][level]
+            ]  # (keys, slots x out) each
             given = [bias.flatten() for t in members if (bias := biases[t]) is not None]
             if not level and given:  # at structures, as every row whose orbit has a bias reads one
                 terms.append(torch.cat(given).expand(lists.sizes.shape[0], -1))
@@ -164,7 +190,11 @@ def plain_layer(
         ys.update(zip(members, y.split(sizes) if len(sizes) > 1 else [y], strict=True))
     for p, pairs in zip(products.of_partners, partners, strict=True):
         read = (xs[p.source] @ big.sum(p.matrices)).index_select(0, pairs.sources)  # (pairs, out)
-        ys[p.target] = ys[p.target].index_add(0, pairs.targets, read if pairs.signs is None else read * pairs.signs[:, None].to(read.dtype))
+        ys[p.target] = ys[p.target].index_add(
+            0,
+            pairs.targets,
+            read if pairs.signs is None else read * pairs.signs[:, None].to(read.dtype),
+        )
     return [ys[t] for t in range(len(ys))]
 
 

@@ -50,7 +50,12 @@ def step_lists(plan: JoinPlan) -> Iterator[StepLists]:
     for step in plan.steps:
         assert isinstance(step, JoinStep)
         rows = tuple(column.long() for column in step.rows)
-        yield StepLists(step.targets.long(), step.ptr.diff().long(), rows, None if step.sign is None else step.sign.float())
+        yield StepLists(
+            step.targets.long(),
+            step.ptr.diff().long(),
+            rows,
+            None if step.sign is None else step.sign.float(),
+        )
 
 
 def group_lists(plan: JoinPlan) -> GroupLists:
@@ -62,7 +67,10 @@ def group_lists(plan: JoinPlan) -> GroupLists:
 
 
 def plain_product(
-    steps: Sequence[StepLists], sources: Sequence[Sequence[int]], xs: Sequence[Tensor], shape: Sequence[int] | None = None
+    steps: Sequence[StepLists],
+    sources: Sequence[Sequence[int]],
+    xs: Sequence[Tensor],
+    shape: Sequence[int] | None = None,
 ) -> Tensor:
     """All steps of a product.
 
@@ -74,7 +82,9 @@ def plain_product(
     """
     values = list(xs)
     for number, (lists, factors) in enumerate(zip(steps, sources, strict=True)):
-        values.append(_join(lists, [values[k] for k in factors], shape if number + 1 == len(steps) else None))
+        values.append(
+            _join(lists, [values[k] for k in factors], shape if number + 1 == len(steps) else None)
+        )
     return values[-1]
 
 
@@ -84,7 +94,9 @@ def _join(lists: StepLists, xs: Sequence[Tensor], shape: Sequence[int] | None) -
         found = found * x.index_select(0, rows)
     if shape is not None:
         found = found.sum_to_size(found.shape[0], *shape)
-    return found.new_zeros(lists.sizes.shape[0], *found.shape[1:]).index_add(0, lists.targets, found)
+    return found.new_zeros(lists.sizes.shape[0], *found.shape[1:]).index_add(
+        0, lists.targets, found
+    )
 
 
 def _at_rows(x: Tensor, rows: Tensor, signs: Tensor | None) -> Tensor:

@@ -39,7 +39,10 @@ class PartnerTerm(NamedTuple):
     def is_dense(self) -> bool:
         """Whether most rows read a partner, and no row reads two: then all are taken, with 0 for those that read none."""
         targets = self.partners.targets
-        return targets is None or (_MOST_ROWS * len(targets) >= self.num_rows and self.partners.by_row(self.num_rows) is not None)
+        return targets is None or (
+            _MOST_ROWS * len(targets) >= self.num_rows
+            and self.partners.by_row(self.num_rows) is not None
+        )
 
 
 class MatrixGradient:
@@ -73,14 +76,22 @@ def read_rows(z: Tensor, stack: StackPlan, terms: Sequence[PartnerTerm]) -> Sequ
         ys = y.unsafe_split_with_sizes(stack.num_rows_of) if len(stack.row_ptr) > 2 else [y]
         for place, part in enumerate(ys):
             own = [term for term in terms if term.place == place]
-            _add_partners(part, [(term, _rowsread_rows(term, 0, len(part))) for term in own if term.is_dense], part)
+            _add_partners(
+                part,
+                [(term, _rowsread_rows(term, 0, len(part))) for term in own if term.is_dense],
+                part,
+            )
             _add_few(part, own)
         return ys
-    ys = stack.buffers.empty((stack.num_rows, z.shape[1]), z).unsafe_split_with_sizes(stack.num_rows_of)
+    ys = stack.buffers.empty((stack.num_rows, z.shape[1]), z).unsafe_split_with_sizes(
+        stack.num_rows_of
+    )
     for place, y in enumerate(ys):
         own = [term for term in terms if term.place == place]
         for a, b, found in _blocks(z, stack, place):
-            _add_partners(found, [(term, _rowsread_rows(term, a, b)) for term in own if term.is_dense], y[a:b])
+            _add_partners(
+                found, [(term, _rowsread_rows(term, a, b)) for term in own if term.is_dense], y[a:b]
+            )
         _add_few(y, own)
     return ys
 
@@ -93,10 +104,16 @@ def _blocks(z: Tensor, stack: StackPlan, place: int) -> Iterator[tuple[int, int,
     ends = ptr[starts].tolist()
     for start, stop, begin, end in zip(starts, starts[1:], ends, ends[1:], strict=False):
         some = None if signs is None else signs[begin:end]
-        yield start - first, stop - first, bag_sum(z, bags[begin:end], ptr[start : stop + 1] - begin, some)
+        yield (
+            start - first,
+            stop - first,
+            bag_sum(z, bags[begin:end], ptr[start : stop + 1] - begin, some),
+        )
 
 
-def _add_partners(found: Tensor, products: Sequence[tuple[PartnerTerm, Tensor]], out: Tensor) -> None:
+def _add_partners(
+    found: Tensor, products: Sequence[tuple[PartnerTerm, Tensor]], out: Tensor
+) -> None:
     """Writes some rows, with what they read from their partners added: rows times matrices."""
     if not products and out is not found:
         out.copy_(found)
@@ -109,11 +126,17 @@ def _rowsread_rows(term: PartnerTerm, a: int, b: int) -> Tensor:
     """What some rows of a tensor read from their partners, (b - a, channels); 0 where there is none."""
     by_row = None if term.partners.targets is None else term.partners.by_row(term.num_rows)
     sources, signs = (term.partners if by_row is None else by_row).read_from
-    found = some_rows(term.x, a, b) if sources is None else term.x.index_select(0, some_rows(sources, a, b))
+    found = (
+        some_rows(term.x, a, b)
+        if sources is None
+        else term.x.index_select(0, some_rows(sources, a, b))
+    )
     if signs is not None:  # whoever has signs has sources too
         found *= some_rows(signs, a, b)[:, None]
     if by_row is not None and len(by_row.absent):
-        first, last = torch.searchsorted(by_row.absent, torch.tensor([a, b], device=found.device)).tolist()
+        first, last = torch.searchsorted(
+            by_row.absent, torch.tensor([a, b], device=found.device)
+        ).tolist()
         found = found.index_fill(0, by_row.absent[first:last] - a, 0)
     if term.gradient is not None:
         term.gradient.add(slice(a, b), found)

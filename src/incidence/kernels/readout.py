@@ -8,13 +8,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from incidence.kernels.aggregate import Aggregation, LinearAggregation, Pooled, assert_linear, pool_sum, read_back, wide_of
+from incidence.kernels.aggregate import (
+    Aggregation,
+    LinearAggregation,
+    Pooled,
+    assert_linear,
+    pool_sum,
+    read_back,
+    wide_of,
+)
 from incidence.plans.stack import StackPlan
 
 __all__ = ["pool_structures"]
 
 
-def pool_structures(x: Tensor, aggregations: Sequence[Aggregation], stack: StackPlan) -> Sequence[Tensor]:
+def pool_structures(
+    x: Tensor, aggregations: Sequence[Aggregation], stack: StackPlan
+) -> Sequence[Tensor]:
     """The statistics of the rows of every structure, orbit by orbit; from (rows, channels) to (structures, orbits x channels) each.
 
     The stack has no other bags.
@@ -25,16 +35,24 @@ def pool_structures(x: Tensor, aggregations: Sequence[Aggregation], stack: Stack
 
 def _pool(x: Tensor, aggregations: Sequence[Aggregation], stack: StackPlan) -> list[Pooled]:
     """What every aggregation gives; those that are multiples of the sum have it in common."""
-    [sums] = pool_sum(x.to(wide_of(x.dtype)), stack) if any(isinstance(a, LinearAggregation) for a in aggregations) else [x]
+    [sums] = (
+        pool_sum(x.to(wide_of(x.dtype)), stack)
+        if any(isinstance(a, LinearAggregation) for a in aggregations)
+        else [x]
+    )
     return [
-        Pooled([a.scale(sums, stack, 0).to(x.dtype, copy=True)], x.new_empty(0)) if isinstance(a, LinearAggregation) else a.pool(x, stack)
+        Pooled([a.scale(sums, stack, 0).to(x.dtype, copy=True)], x.new_empty(0))
+        if isinstance(a, LinearAggregation)
+        else a.pool(x, stack)
         for a in aggregations
     ]
 
 
 class _PoolStructures(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, aggregations: tuple[Aggregation, ...], stack: StackPlan) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, x: Tensor, aggregations: tuple[Aggregation, ...], stack: StackPlan
+    ) -> tuple[Tensor, ...]:
         pooled = _pool(x.contiguous(), aggregations, stack)
         ctx.aggregations, ctx.stack = aggregations, stack
         ctx.save_for_backward(x, *(part for [rows], kept in pooled for part in (rows, kept)))
@@ -50,7 +68,13 @@ class _Adjoint(torch.autograd.Function):
     """The gradient of a pooling; of a linear one it is linear, and its own gradient is the pooling."""
 
     @staticmethod
-    def forward(ctx: Any, aggregations: tuple[Aggregation, ...], stack: StackPlan, x: Tensor, *tensors: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        aggregations: tuple[Aggregation, ...],
+        stack: StackPlan,
+        x: Tensor,
+        *tensors: Tensor,
+    ) -> Tensor:
         ctx.aggregations, ctx.stack = aggregations, stack
         x = x.contiguous()
         flat = iter(tensors)

@@ -26,7 +26,9 @@ def run_softmax(x: Tensor, groups: RoleLists, rows: RoleLists) -> Tensor:
         return x.clone()
     wide, [group] = x.to(wide_of(x.dtype)), rows.columns
     index = group.long()[:, None].expand_as(wide)
-    most = wide.new_full((groups.num_rows, wide.shape[1]), -torch.inf).scatter_reduce_(0, index, wide, "amax")
+    most = wide.new_full((groups.num_rows, wide.shape[1]), -torch.inf).scatter_reduce_(
+        0, index, wide, "amax"
+    )
     y = (wide - most.index_select(0, group)).exp_()
     return (y / run_join(groups, [y], y.shape[1:]).index_select(0, group)).to(x.dtype)
 

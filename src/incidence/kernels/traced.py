@@ -72,7 +72,9 @@ def layer_text(program: Program) -> str:
             "max_overlap": layout.map.max_overlap,
             "stacks": [layout.input_stacks, layout.output_stacks],
             "kept": [[*pair, numbers] for pair, numbers in weights.kept.items()],
-            "aggr": [(aggregation.name, aggregation.version) for aggregation in program.aggregations],
+            "aggr": [
+                (aggregation.name, aggregation.version) for aggregation in program.aggregations
+            ],
             "aggr_of": None if weights.aggr_of is None else list(weights.aggr_of.items()),
         }
     )
@@ -85,7 +87,11 @@ def _static(spec: str) -> _Static:
     inputs, outputs = (tuple(map(tuple, stacks)) for stacks in said["stacks"])
     layout = layout_of(EquivariantMap(said["map"], said["max_overlap"]), inputs, outputs)
     kept = {(s, t): tuple(numbers) for s, t, numbers in said["kept"]}
-    aggr_of = None if said["aggr_of"] is None else {number: tuple(aggr) for number, aggr in said["aggr_of"]}
+    aggr_of = (
+        None
+        if said["aggr_of"] is None
+        else {number: tuple(aggr) for number, aggr in said["aggr_of"]}
+    )
     weights = WeightLayout(layout.map, kept, len(said["aggr"]), aggr_of)
     aggregations = tuple(known_aggregation(name, version) for name, version in said["aggr"])
     products = weights.products(layout, aggregations)
@@ -108,14 +114,19 @@ def flatten(program: Program) -> Flat:
     partners = [program.partners.get(key) for key in _partner_keys(program.products)]
     sizes = [size for stack in stacks for size in _sizes(stack)]
     for found in partners:
-        sizes += [found is not None, *(found is not None and listed is not None for listed in _lists(found))]
+        sizes += [
+            found is not None,
+            *(found is not None and listed is not None for listed in _lists(found)),
+        ]
     tensors = [_known_by(torch.tensor(sizes, dtype=torch.long), program)]
     tensors += [torch.zeros(count, 0, device=program.device) for count in num_rows(program.outputs)]
     tensors += [t for stack in stacks for t in stack.tensors]
     nothing = torch.zeros(_PAD, dtype=torch.int32, device=program.device)
     for found in partners:
         for listed in _lists(found):
-            tensors.append(nothing if listed is None else torch.cat([nothing.to(listed.dtype), listed]))
+            tensors.append(
+                nothing if listed is None else torch.cat([nothing.to(listed.dtype), listed])
+            )
     return Flat(tensors, layer_text(program))
 
 
@@ -135,7 +146,12 @@ def _program(tensors: Sequence[Tensor], spec: str) -> Program:
 
 
 def _sizes(stack: StackPlan) -> list[int]:
-    return [stack.num_structures, *stack.row_ptr, *stack.level_ptr, *stack.num_reads.sum(axis=2).ravel().tolist()]
+    return [
+        stack.num_structures,
+        *stack.row_ptr,
+        *stack.level_ptr,
+        *stack.num_reads.sum(axis=2).ravel().tolist(),
+    ]
 
 
 def _different(program: Program) -> list[StackPlan]:
@@ -155,9 +171,15 @@ def _restore(tensors: Sequence[Tensor], spec: str) -> Program:
     partners = {key: found for key in keys if (found := _restore_partners(sizes, flat)) is not None}
 
     def side(tensors_of: Stacks, stacks: Sequence[BagLayout]) -> tuple[Stack, ...]:
-        return tuple(Stack(members, stack, plans[stack]) for members, stack in zip(tensors_of, stacks, strict=True))
+        return tuple(
+            Stack(members, stack, plans[stack])
+            for members, stack in zip(tensors_of, stacks, strict=True)
+        )
 
-    inputs, outputs = side(layout.input_stacks, layout.inputs), side(layout.output_stacks, layout.outputs)
+    inputs, outputs = (
+        side(layout.input_stacks, layout.inputs),
+        side(layout.output_stacks, layout.outputs),
+    )
     return Program(inputs, outputs, products, partners, aggregations)
 
 
@@ -167,18 +189,37 @@ def _num_tensors(stack: BagLayout) -> int:
 
 
 def _restore_stack(stack: BagLayout, sizes: Iterator[int], flat: Iterator[Tensor]) -> StackPlan:
-    num_structures, num_tensors, num_levels = next(sizes), len(stack.patterns), len(stack.all_levels)
-    row_ptr, level_ptr = (tuple(next(sizes) for _ in range(count + 1)) for count in (num_tensors, num_levels))
-    num_reads = np.array([next(sizes) for _ in range(num_tensors * num_levels)]).reshape(num_tensors, num_levels, 1)
+    num_structures, num_tensors, num_levels = (
+        next(sizes),
+        len(stack.patterns),
+        len(stack.all_levels),
+    )
+    row_ptr, level_ptr = (
+        tuple(next(sizes) for _ in range(count + 1)) for count in (num_tensors, num_levels)
+    )
+    num_reads = np.array([next(sizes) for _ in range(num_tensors * num_levels)]).reshape(
+        num_tensors, num_levels, 1
+    )
     lists = StackLists(*(next(flat) for _ in StackLists._fields))
     signs = StackSigns(*(next(flat) for _ in StackSigns._fields)) if stack.is_signed else None
-    return StackPlan(row_ptr, num_structures, stack.num_slots, level_ptr, lists, num_reads, stack.single_nodes, signs)
+    return StackPlan(
+        row_ptr,
+        num_structures,
+        stack.num_slots,
+        level_ptr,
+        lists,
+        num_reads,
+        stack.single_nodes,
+        signs,
+    )
 
 
 def _restore_partners(sizes: Iterator[int], flat: Iterator[Tensor]) -> Partners | None:
     is_there, *has = (next(sizes) for _ in range(1 + _OF_PARTNERS))
     lists = [next(flat)[_PAD:] for _ in range(_OF_PARTNERS)]
-    targets, sources, signs = (listed if has_it else None for listed, has_it in zip(lists, has, strict=True))
+    targets, sources, signs = (
+        listed if has_it else None for listed, has_it in zip(lists, has, strict=True)
+    )
     return Partners(targets, sources, np.zeros(0, dtype=np.int64), signs) if is_there else None
 
 
@@ -187,22 +228,35 @@ def _restore_partners(sizes: Iterator[int], flat: Iterator[Tensor]) -> Partners 
     mutates_args=(),
     schema="(Tensor[] xs, Tensor[] weights, Tensor[] biases, Tensor[] tensors, str spec) -> Tensor[]",
 )
-def _layer(xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str) -> list[Tensor]:
+def _layer(
+    xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str
+) -> list[Tensor]:
     program = _program(tensors, spec)
     for x, count in zip(xs, program.num_rows, strict=True):
         if x.ndim != 2 or x.shape[0] != count:
-            raise IncidenceError(f"features must have shape [{count}, channels], a row for each entry; got {list(x.shape)}.")
+            raise IncidenceError(
+                f"features must have shape [{count}, channels], a row for each entry; got {list(x.shape)}."
+            )
     kept = xs[0].new_empty(_num_kept(xs, weights, tensors, spec))
-    return [*_apart(run_forward(program, xs, weights, [b if b.numel() else None for b in biases], kept)), kept]
+    return [
+        *_apart(
+            run_forward(program, xs, weights, [b if b.numel() else None for b in biases], kept)
+        ),
+        kept,
+    ]
 
 
-def _num_kept(xs: Sequence[Tensor], weights: Sequence[Tensor], tensors: Sequence[Tensor], spec: str) -> int:
+def _num_kept(
+    xs: Sequence[Tensor], weights: Sequence[Tensor], tensors: Sequence[Tensor], spec: str
+) -> int:
     """How many floats the compiled library keeps for the way back, at most; none where it is not used."""
     layout, products, aggregations, _ = _static(spec)
     if not is_native(products, aggregations, xs[0]):
         return 0
     before = layout.stacks[: layout.numbers_in[0]]
-    at = 1 + len(layout.map.outputs) + sum(map(_num_tensors, before))  # where the lists of the inputs are
+    at = (
+        1 + len(layout.map.outputs) + sum(map(_num_tensors, before))
+    )  # where the lists of the inputs are
     rows_ptr = StackLists(*tensors[at : at + len(StackLists._fields)]).rows_ptr
     return most_kept(products, rows_ptr.shape[0] - 1, xs[0].shape[1], weights[0].shape[-1])
 
@@ -219,10 +273,15 @@ def _apart(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 @_layer.register_fake
-def _(xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str) -> list[Tensor]:
+def _(
+    xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], spec: str
+) -> list[Tensor]:
     layout, products, _, _ = _static(spec)
     ys = [
-        xs[0].new_empty(entries.shape[0], weights[products.stack_pairs[0, layout.place_out(t).stack].weights[0]].shape[-1])
+        xs[0].new_empty(
+            entries.shape[0],
+            weights[products.stack_pairs[0, layout.place_out(t).stack].weights[0]].shape[-1],
+        )
         for t, entries in enumerate(tensors[1 : 1 + len(layout.map.outputs)])
     ]
     return [*ys, xs[0].new_empty(_num_kept(xs, weights, tensors, spec))]
@@ -234,19 +293,43 @@ def _(xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: li
     schema="(Tensor[] grads, Tensor[] xs, Tensor[] weights, Tensor[] biases, Tensor[] tensors, Tensor kept, str spec) -> Tensor[]",
 )
 def _layer_backward(
-    grads: list[Tensor], xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], kept: Tensor, spec: str
+    grads: list[Tensor],
+    xs: list[Tensor],
+    weights: list[Tensor],
+    biases: list[Tensor],
+    tensors: list[Tensor],
+    kept: Tensor,
+    spec: str,
 ) -> list[Tensor]:
     has_bias = [b.numel() > 0 for b in biases]
-    d_xs, d_weights, d_biases = run_backward(_program(tensors, spec), xs, weights, grads, has_bias, kept)
+    d_xs, d_weights, d_biases = run_backward(
+        _program(tensors, spec), xs, weights, grads, has_bias, kept
+    )
     found = [*(d for d in d_xs if d is not None), *d_weights]
-    return _apart([*found, *(torch.empty_like(b) if d is None else d for b, d in zip(biases, d_biases, strict=True))])
+    return _apart(
+        [
+            *found,
+            *(
+                torch.empty_like(b) if d is None else d
+                for b, d in zip(biases, d_biases, strict=True)
+            ),
+        ]
+    )
 
 
 @_layer_backward.register_fake
 def _(
-    grads: list[Tensor], xs: list[Tensor], weights: list[Tensor], biases: list[Tensor], tensors: list[Tensor], kept: Tensor, spec: str
+    grads: list[Tensor],
+    xs: list[Tensor],
+    weights: list[Tensor],
+    biases: list[Tensor],
+    tensors: list[Tensor],
+    kept: Tensor,
+    spec: str,
 ) -> list[Tensor]:
-    return [torch.empty_like(t, memory_format=torch.contiguous_format) for t in (*xs, *weights, *biases)]
+    return [
+        torch.empty_like(t, memory_format=torch.contiguous_format) for t in (*xs, *weights, *biases)
+    ]
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -258,15 +341,27 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 def _adjoint(ctx: Any, grads: list[Tensor]) -> tuple[Any, ...]:
     saved = iter(ctx.saved_tensors)
     xs, weights, biases, tensors = (list(islice(saved, size)) for size in ctx.sizes)
-    found = _layer_backward([g.contiguous() for g in grads[:-1]], xs, weights, biases, tensors, next(saved), ctx.spec)
+    found = _layer_backward(
+        [g.contiguous() for g in grads[:-1]], xs, weights, biases, tensors, next(saved), ctx.spec
+    )
     split = len(xs), len(xs) + len(weights)
-    return found[: split[0]], found[split[0] : split[1]], found[split[1] :], [None] * len(tensors), None
+    return (
+        found[: split[0]],
+        found[split[0] : split[1]],
+        found[split[1] :],
+        [None] * len(tensors),
+        None,
+    )
 
 
 _layer.register_autograd(_adjoint, setup_context=_setup)
 
 
-@torch.library.custom_op(f"incidence::unplanned_{_VERSION}", mutates_args=(), schema="(Tensor like, SymInt[] shape) -> Tensor")
+@torch.library.custom_op(
+    f"incidence::unplanned_{_VERSION}",
+    mutates_args=(),
+    schema="(Tensor like, SymInt[] shape) -> Tensor",
+)
 def _unplanned(like: Tensor, shape: Sequence[int]) -> Tensor:
     raise IncidenceError(NO_PLAN)
 
@@ -285,21 +380,36 @@ def unplanned(like: Tensor, *shape: int) -> Tensor:
     return found
 
 
-def traced_apply(flat: Flat, xs: list[Tensor], weights: list[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
+def traced_apply(
+    flat: Flat, xs: list[Tensor], weights: list[Tensor], biases: Sequence[Tensor | None]
+) -> list[Tensor]:
     """`engine.apply` as one operator; a missing bias is an empty tensor. From plain lists it is plain steps."""
     if isinstance(flat, PlainFlat):
         return _plain_apply(flat, xs, weights, biases)
-    ys: list[Tensor] = _layer(xs, weights, [xs[0].new_zeros(0) if b is None else b for b in biases], flat.tensors, flat.spec)
+    ys: list[Tensor] = _layer(
+        xs,
+        weights,
+        [xs[0].new_zeros(0) if b is None else b for b in biases],
+        flat.tensors,
+        flat.spec,
+    )
     return ys[:-1]
 
 
-def _plain_apply(flat: Flat, xs: list[Tensor], weights: list[Tensor], biases: Sequence[Tensor | None]) -> list[Tensor]:
+def _plain_apply(
+    flat: Flat, xs: list[Tensor], weights: list[Tensor], biases: Sequence[Tensor | None]
+) -> list[Tensor]:
     layout, products, aggregations, _ = _static(flat.spec)
     tensors = iter(flat.tensors)
     num_entries = [next(tensors).shape[0] for _ in layout.map.outputs]
-    stacks = {stack: [_next_level(tensors, stack) for _ in stack.all_levels] for stack in layout.stacks}
+    stacks = {
+        stack: [_next_level(tensors, stack) for _ in stack.all_levels] for stack in layout.stacks
+    }
     is_signed = any(stack.is_signed for stack in layout.stacks)
-    partners = [PartnerLists(next(tensors), next(tensors), next(tensors) if is_signed else None) for _ in products.of_partners]
+    partners = [
+        PartnerLists(next(tensors), next(tensors), next(tensors) if is_signed else None)
+        for _ in products.of_partners
+    ]
     return plain_layer(products, aggregations, stacks, partners, num_entries, xs, weights, biases)
 
 
@@ -309,7 +419,9 @@ def prepare_plain(text: str, weights: Sequence[Tensor]) -> None:
 
 
 def _next_level(tensors: Iterator[Tensor], stack: BagLayout) -> LevelLists:
-    return LevelLists(next(tensors), next(tensors), next(tensors), next(tensors) if stack.is_signed else None)
+    return LevelLists(
+        next(tensors), next(tensors), next(tensors), next(tensors) if stack.is_signed else None
+    )
 
 
 def flatten_readout(plan: Plan) -> Flat:
@@ -323,20 +435,30 @@ def flatten_readout(plan: Plan) -> Flat:
 
 def readout_text(plan: Plan) -> str:
     """What the readout is, as a text."""
-    said = {"map": str(plan.layout.map), "max_overlap": plan.layout.map.max_overlap, "stacks": plan.layout.input_stacks}
+    said = {
+        "map": str(plan.layout.map),
+        "max_overlap": plan.layout.map.max_overlap,
+        "stacks": plan.layout.input_stacks,
+    }
     return json.dumps(said)
 
 
 @lru_cache(maxsize=256)
 def _readout_layout(spec: str) -> MapLayout:
     said = json.loads(spec)
-    return layout_of(EquivariantMap(said["map"], said["max_overlap"]), tuple(map(tuple, said["stacks"])))
+    return layout_of(
+        EquivariantMap(said["map"], said["max_overlap"]), tuple(map(tuple, said["stacks"]))
+    )
 
 
 def _restore_readout(tensors: Sequence[Tensor], spec: str, number: int) -> StackPlan:
     _, sizes, *lists = tensors
     known: StackPlan | None = getattr(sizes, "_incidence", None)
-    return known if known is not None else _restore_stack(_readout_layout(spec).inputs[number], iter(sizes.tolist()), iter(lists))
+    return (
+        known
+        if known is not None
+        else _restore_stack(_readout_layout(spec).inputs[number], iter(sizes.tolist()), iter(lists))
+    )
 
 
 @torch.library.custom_op(
@@ -344,14 +466,20 @@ def _restore_readout(tensors: Sequence[Tensor], spec: str, number: int) -> Stack
     mutates_args=(),
     schema="(Tensor x, Tensor[] tensors, str spec, int number, str name, int version) -> Tensor",
 )
-def _readout(x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int) -> Tensor:
-    [rows], _ = known_aggregation(name, version).pool(x.contiguous(), _restore_readout(tensors, spec, number))
+def _readout(
+    x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int
+) -> Tensor:
+    [rows], _ = known_aggregation(name, version).pool(
+        x.contiguous(), _restore_readout(tensors, spec, number)
+    )
     return rows.clone()
 
 
 @_readout.register_fake
 def _(x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int) -> Tensor:
-    return x.new_empty(tensors[0].shape[0], _readout_layout(spec).inputs[number].num_slots[0] * x.shape[1])
+    return x.new_empty(
+        tensors[0].shape[0], _readout_layout(spec).inputs[number].num_slots[0] * x.shape[1]
+    )
 
 
 @torch.library.custom_op(
@@ -359,15 +487,25 @@ def _(x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, versi
     mutates_args=(),
     schema="(Tensor grad, Tensor x, Tensor[] tensors, str spec, int number, str name, int version) -> Tensor",
 )
-def _readout_backward(grad: Tensor, x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int) -> Tensor:
+def _readout_backward(
+    grad: Tensor, x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int
+) -> Tensor:
     stack, aggregation = _restore_readout(tensors, spec, number), known_aggregation(name, version)
     d_x = torch.zeros_like(x, memory_format=torch.contiguous_format)
-    aggregation.add_adjoint(d_x, grad.reshape(-1, x.shape[1]), x.contiguous(), aggregation.pool(x.contiguous(), stack), stack)
+    aggregation.add_adjoint(
+        d_x,
+        grad.reshape(-1, x.shape[1]),
+        x.contiguous(),
+        aggregation.pool(x.contiguous(), stack),
+        stack,
+    )
     return d_x
 
 
 @_readout_backward.register_fake
-def _(grad: Tensor, x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int) -> Tensor:
+def _(
+    grad: Tensor, x: Tensor, tensors: list[Tensor], spec: str, number: int, name: str, version: int
+) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
@@ -378,7 +516,14 @@ def _setup_readout(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 def _readout_adjoint(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     x, *tensors = ctx.saved_tensors
-    return _readout_backward(grad, x, tensors, *ctx.static), [None] * len(tensors), None, None, None, None
+    return (
+        _readout_backward(grad, x, tensors, *ctx.static),
+        [None] * len(tensors),
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 _readout.register_autograd(_readout_adjoint, setup_context=_setup_readout)

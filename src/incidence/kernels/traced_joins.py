@@ -23,7 +23,14 @@ from incidence.plans.dense_join import DenseFactor, DenseStep
 from incidence.plans.join_plan import JoinPlan, JoinStep, RoleLists
 from incidence.structure.pytree import Flat
 
-__all__ = ["flatten_joins", "flatten_step", "product_text", "traced_join", "traced_product", "traced_softmax"]
+__all__ = [
+    "flatten_joins",
+    "flatten_step",
+    "product_text",
+    "traced_join",
+    "traced_product",
+    "traced_softmax",
+]
 
 _VERSION = 1  # of what the operator takes and gives: torch keeps compiled graphs on disk, which know it by name
 
@@ -39,7 +46,10 @@ def flatten_step(step: JoinStep) -> list[Tensor]:
 
 def flatten_joins(plan: JoinPlan) -> Flat:
     """The lists of all steps, and the factors of each as a text."""
-    steps = (_flatten_dense(step) if isinstance(step, DenseStep) else flatten_step(step) for step in plan.steps)
+    steps = (
+        _flatten_dense(step) if isinstance(step, DenseStep) else flatten_step(step)
+        for step in plan.steps
+    )
     return Flat([tensor for tensors in steps for tensor in tensors], product_text(plan))
 
 
@@ -57,7 +67,11 @@ def _flatten_dense(step: DenseStep) -> list[Tensor]:
 def _restored(lists: Sequence[Tensor], num_factors: int, role: int) -> RoleLists:
     width = len(lists) // (num_factors + 1)
     ptr, *columns = lists[role * width : (role + 1) * width]
-    return RoleLists(ptr, tuple(columns[:num_factors]), columns[num_factors] if len(columns) > num_factors else None)
+    return RoleLists(
+        ptr,
+        tuple(columns[:num_factors]),
+        columns[num_factors] if len(columns) > num_factors else None,
+    )
 
 
 def _assert_rows(xs: Sequence[Tensor], lists: Sequence[Tensor], role: int) -> None:
@@ -66,11 +80,15 @@ def _assert_rows(xs: Sequence[Tensor], lists: Sequence[Tensor], role: int) -> No
     counts = [lists[other * width].shape[0] - 1 for other in range(len(xs) + 1) if other != role]
     for x, count in zip(xs, counts, strict=True):
         if x.shape[0] != count:
-            raise IncidenceError(f"features must have shape [{count}, channels], a row for each entry; got {list(x.shape)}.")
+            raise IncidenceError(
+                f"features must have shape [{count}, channels], a row for each entry; got {list(x.shape)}."
+            )
 
 
 @torch.library.custom_op(
-    f"incidence::join_{_VERSION}", mutates_args=(), schema="(Tensor[] xs, Tensor[] lists, int role, SymInt[] shape) -> Tensor"
+    f"incidence::join_{_VERSION}",
+    mutates_args=(),
+    schema="(Tensor[] xs, Tensor[] lists, int role, SymInt[] shape) -> Tensor",
 )
 def _join(xs: list[Tensor], lists: list[Tensor], role: int, shape: list[int]) -> Tensor:
     _assert_rows(xs, lists, role)
@@ -96,14 +114,18 @@ def _adjoint(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     grads = []
     for other, x in enumerate(by_role):
         if other != ctx.role:
-            grads.append(_join([*by_role[:other], *by_role[other + 1 :]], lists, other, list(x.shape[1:])))
+            grads.append(
+                _join([*by_role[:other], *by_role[other + 1 :]], lists, other, list(x.shape[1:]))
+            )
     return grads, [None] * len(lists), None, None
 
 
 _join.register_autograd(_adjoint, setup_context=_setup)
 
 
-def traced_join(lists: list[Tensor], xs: list[Tensor], role: int = 0, shape: Sequence[int] | None = None) -> Tensor:
+def traced_join(
+    lists: list[Tensor], xs: list[Tensor], role: int = 0, shape: Sequence[int] | None = None
+) -> Tensor:
     """`joins.join` as one operator."""
     wide = torch.broadcast_shapes(*(x.shape[1:] for x in xs)) if shape is None else shape
     found: Tensor = _join(xs, lists, role, list(wide))
@@ -115,7 +137,9 @@ def _program(spec: str) -> tuple[tuple[tuple[int, ...], str, int], ...]:
     found = []
     for sources, kind in json.loads(spec):
         roles = len(sources) + 1
-        count = 2 + 2 * len(sources) + kind.count("1") if "->" in kind else roles * (roles + bool(kind))
+        count = (
+            2 + 2 * len(sources) + kind.count("1") if "->" in kind else roles * (roles + bool(kind))
+        )
         found.append((tuple(sources), kind, count))
     return tuple(found)
 
@@ -132,7 +156,11 @@ def traced_product(flat: Flat, xs: Sequence[Tensor], shape: Sequence[int] | None
         lists, factors = flat.tensors[start : start + count], [values[source] for source in sources]
         start += count
         last = shape if start == len(flat.tensors) else None
-        values.append(_traced_arrays(lists, factors, kind, last) if "->" in kind else traced_join(lists, factors, shape=last))
+        values.append(
+            _traced_arrays(lists, factors, kind, last)
+            if "->" in kind
+            else traced_join(lists, factors, shape=last)
+        )
     return values[-1]
 
 
@@ -144,10 +172,14 @@ def _plain_product(flat: Flat, xs: Sequence[Tensor], shape: Sequence[int] | None
 
 def _next_step(tensors: Iterator[Tensor], num_factors: int, is_signed: bool) -> StepLists:
     targets, sizes = islice(tensors, 2)
-    return StepLists(targets, sizes, tuple(islice(tensors, num_factors)), next(tensors) if is_signed else None)
+    return StepLists(
+        targets, sizes, tuple(islice(tensors, num_factors)), next(tensors) if is_signed else None
+    )
 
 
-def _traced_arrays(lists: list[Tensor], xs: list[Tensor], kind: str, shape: Sequence[int] | None) -> Tensor:
+def _traced_arrays(
+    lists: list[Tensor], xs: list[Tensor], kind: str, shape: Sequence[int] | None
+) -> Tensor:
     """A step by arrays, which tracing sees through."""
     equation, signs = kind.split(" ")
     letters = dict.fromkeys(letter for letter in equation if letter not in "y,->")
@@ -161,7 +193,9 @@ def _traced_arrays(lists: list[Tensor], xs: list[Tensor], kind: str, shape: Sequ
     return multiply_arrays(equation, sizes, factors, lists[-1], xs, shape)
 
 
-@torch.library.custom_op(f"incidence::softmax_{_VERSION}", mutates_args=(), schema="(Tensor x, Tensor[] lists) -> Tensor")
+@torch.library.custom_op(
+    f"incidence::softmax_{_VERSION}", mutates_args=(), schema="(Tensor x, Tensor[] lists) -> Tensor"
+)
 def _softmax(x: Tensor, lists: list[Tensor]) -> Tensor:
     _assert_rows([x], lists, 0)
     return run_softmax(x, _restored(lists, 1, 0), _restored(lists, 1, 1))

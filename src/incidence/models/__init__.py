@@ -4,4 +4,13 @@ from incidence.models.net import IncidenceNet
 from incidence.models.predictor import Predictor
 from incidence.models.presets import PRESETS, Preset, assert_has, find_preset, make, settings_of
 
-__all__ = ["PRESETS", "IncidenceNet", "Predictor", "Preset", "assert_has", "find_preset", "make", "settings_of"]
+__all__ = [
+    "PRESETS",
+    "IncidenceNet",
+    "Predictor",
+    "Preset",
+    "assert_has",
+    "find_preset",
+    "make",
+    "settings_of",
+]

@@ -33,7 +33,9 @@ def nodes_of(text: str, asked: Pattern) -> list[Pattern]:
     found = [next((p for p in as_side(text) if p == Pattern(f"i:{sort}")), None) for sort in sorts]
     missing = next((sort for sort, p in zip(sorts, found, strict=True) if p is None), None)
     if missing is not None:
-        raise IncidenceError(f"entries of `{asked}` are asked for by their nodes, and `{text}` has no nodes of sort `{missing}`: add them.")
+        raise IncidenceError(
+            f"entries of `{asked}` are asked for by their nodes, and `{text}` has no nodes of sort `{missing}`: add them."
+        )
     return [p for p in found if p is not None]
 
 
@@ -55,20 +57,32 @@ class PairProducts(Incident):
     """
 
     def __init__(self, text: str, asked: Pattern, channels: int) -> None:
-        super().__init__(f"asked_{key_of(asked)}", [asked], {next(iter(p.sorts.values())): key_of(p) for p in nodes_of(text, asked)})
+        super().__init__(
+            f"asked_{key_of(asked)}",
+            [asked],
+            {next(iter(p.sorts.values())): key_of(p) for p in nodes_of(text, asked)},
+        )
         self.asked, self.channels = asked, channels
         self.maps = nn.ModuleList(nn.Linear(channels, channels) for _ in self.nodes)
 
     def forward(self, x: Mapping[str, Tensor], structure: Structure) -> Tensor:
         """The products; shape (entries, channels)."""
-        made = {key: linear(x[key]) for key, linear in zip(self.nodes.values(), self.maps, strict=True)}
+        made = {
+            key: linear(x[key]) for key, linear in zip(self.nodes.values(), self.maps, strict=True)
+        }
         if torch.compiler.is_compiling():
             return self._traced(torch.cat(self._rows(made)), structure)
-        return pair_products(torch.cat(self._all_rows(made, structure)), incidences(structure, self.links))
+        return pair_products(
+            torch.cat(self._all_rows(made, structure)), incidences(structure, self.links)
+        )
 
     def _traced(self, x: Tensor, structure: Structure) -> Tensor:
         flat = flat_of(structure, self._key)
-        return unplanned(x, 2, self.channels) if flat is None else plain_pair_products(x, *flat.tensors)
+        return (
+            unplanned(x, 2, self.channels)
+            if flat is None
+            else plain_pair_products(x, *flat.tensors)
+        )
 
     def follow(self, side: Side | None) -> Side:
         """The asked tensor."""
@@ -88,14 +102,20 @@ class AskedHead(nn.Module):
         dropout: Before the last map.
     """
 
-    def __init__(self, layer: Linear, after: Sequential, in_channels: int, out_channels: int, dropout: float) -> None:
+    def __init__(
+        self, layer: Linear, after: Sequential, in_channels: int, out_channels: int, dropout: float
+    ) -> None:
         super().__init__()
         [asked], hidden = layer.map.outputs, layer.out_channels[0]
         self.key, self.layer, self.after = key_of(asked), layer, after
         self._keys = [key_of(p) for p in layer.map.inputs]
         self.own = PerTensor(str(asked), in_channels, hidden)
         self.products = PairProducts(", ".join(map(str, layer.map.inputs)), asked, hidden)
-        self.mix, self.dropout, self.last = nn.Linear(2 * hidden, hidden), nn.Dropout(dropout), nn.Linear(hidden, out_channels)
+        self.mix, self.dropout, self.last = (
+            nn.Linear(2 * hidden, hidden),
+            nn.Dropout(dropout),
+            nn.Linear(hidden, out_channels),
+        )
         nn.init.zeros_(self.last.weight)
         nn.init.zeros_(self.last.bias)
 

@@ -22,13 +22,17 @@ class PerTensor(nn.Module):
     Channels are for all, or for each in the order of the text; -1 if they are not known yet.
     """
 
-    def __init__(self, text: str, in_channels: int | Sequence[int], out_channels: int, bias: bool = True) -> None:
+    def __init__(
+        self, text: str, in_channels: int | Sequence[int], out_channels: int, bias: bool = True
+    ) -> None:
         super().__init__()
         self.patterns, self.out_channels = as_side(text), out_channels
         self.keys = [key_of(p) for p in self.patterns]
         widths = [in_channels] * len(self.keys) if isinstance(in_channels, int) else in_channels
         biases = [bias and not p.is_oriented for p in self.patterns]
-        self.maps = nn.ModuleList(_linear(width, out_channels, b) for width, b in zip(widths, biases, strict=True))
+        self.maps = nn.ModuleList(
+            _linear(width, out_channels, b) for width, b in zip(widths, biases, strict=True)
+        )
 
     def forward(self, x: Values, structure: Structure) -> Any:
         """Maps every entry."""
@@ -42,7 +46,11 @@ class PerTensor(nn.Module):
 
 
 def _linear(in_channels: int, out_channels: int, bias: bool) -> nn.Linear:
-    return nn.LazyLinear(out_channels, bias) if in_channels < 0 else nn.Linear(in_channels, out_channels, bias)
+    return (
+        nn.LazyLinear(out_channels, bias)
+        if in_channels < 0
+        else nn.Linear(in_channels, out_channels, bias)
+    )
 
 
 class Pick(nn.Module):

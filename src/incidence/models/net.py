@@ -16,8 +16,26 @@ from incidence.errors import IncidenceError, PatternError
 from incidence.models.asked import AskedHead, nodes_of
 from incidence.models.entries import PerTensor, Pick, RowScale
 from incidence.models.reach import reach_of
-from incidence.models.terms import AttentionTerm, NeighbourTerm, PooledTerm, ProductTerm, Sum, as_texts
-from incidence.nn import Activation, BatchNorm, Diffusion, Dropout, Gate, LayerNorm, Linear, Readout, Residual, Sequential
+from incidence.models.terms import (
+    AttentionTerm,
+    NeighbourTerm,
+    PooledTerm,
+    ProductTerm,
+    Sum,
+    as_texts,
+)
+from incidence.nn import (
+    Activation,
+    BatchNorm,
+    Diffusion,
+    Dropout,
+    Gate,
+    LayerNorm,
+    Linear,
+    Readout,
+    Residual,
+    Sequential,
+)
 from incidence.nn.batch_norm import RowRms
 from incidence.nn.linear import as_channels
 from incidence.nn.modules import plan_modules
@@ -141,15 +159,21 @@ class IncidenceNet(nn.Module):
         super().__init__()
         self.map = EquivariantMap(text, max_overlap)
         if min(depth, head_depth, hops) < 0:
-            raise IncidenceError(f"depth, head_depth and hops count layers, from 0; got {depth}, {head_depth} and {hops}.")
+            raise IncidenceError(
+                f"depth, head_depth and hops count layers, from 0; got {depth}, {head_depth} and {hops}."
+            )
         if not all(0 <= p <= 1 for p in (dropout, head_dropout or 0.0, in_dropout)):
-            raise IncidenceError(f"dropout is a probability, from 0 to 1; got {dropout}, {head_dropout} and {in_dropout}.")
+            raise IncidenceError(
+                f"dropout is a probability, from 0 to 1; got {dropout}, {head_dropout} and {in_dropout}."
+            )
         _assert_among("ends", ends, ("layer", "entry", "query"))
         _assert_among("scale", scale, ("columns", "rows"))
         _assert_among("first_norm", first_norm, ("same", *NORMS))
         _assert_among("dropout_at", dropout_at, ("branch", "stream"))
         self.scale = scale
-        self._input_keys = [(key_of(p), str(p)) for p in self.map.inputs]  # made here, as tracing cannot make them
+        self._input_keys = [
+            (key_of(p), str(p)) for p in self.map.inputs
+        ]  # made here, as tracing cannot make them
         self._output_keys = [key_of(p) for p in self.map.outputs]
         self.in_channels: list[int] = per_tensor(self.map.inputs, in_channels, "in_channels")
         widths = per_tensor(self.map.outputs, out_channels, "out_channels")
@@ -158,21 +182,49 @@ class IncidenceNet(nn.Module):
         self._asked_keys = [key_of(p) for p in self._asked]
         told = [p for p in self.map.inputs if p not in self._asked]
         links = _links(told) if adjacent else []
-        self.through = through if through is not None else side([p for p in told if p not in links or p in self.map.outputs])
+        self.through = (
+            through
+            if through is not None
+            else side([p for p in told if p not in links or p in self.map.outputs])
+        )
         self.operations = operations
         inner = EquivariantMap(f"{self.through} -> {self.through}", max_overlap)
-        self.products, self.attention = as_texts(products, "products"), as_texts(attention, "attention")
-        self._style = _Style(hidden, aggr, whole, norm, activation, dropout, inner, operations, dropout_at == "stream")
+        self.products, self.attention = (
+            as_texts(products, "products"),
+            as_texts(attention, "attention"),
+        )
+        self._style = _Style(
+            hidden,
+            aggr,
+            whole,
+            norm,
+            activation,
+            dropout,
+            inner,
+            operations,
+            dropout_at == "stream",
+        )
         strange = [p for p in self._style.told if p not in (*inner.inputs, *self.map.outputs)]
         if strange:
             there = ", ".join(f"`{p}`" for p in dict.fromkeys((*inner.inputs, *self.map.outputs)))
             raise IncidenceError(f"activation has `{strange[0]}`, and the network has {there}.")
-        before = [*([RowScale()] if scale == "rows" else []), *([Dropout(in_dropout)] if in_dropout else [])]
+        before = [
+            *([RowScale()] if scale == "rows" else []),
+            *([Dropout(in_dropout)] if in_dropout else []),
+        ]
         self._hidden_key = key_of(inner.inputs[0])
         first_norm = norm if first_norm == "same" else first_norm
-        first = self._entry_maps(told, first_norm) if ends != "layer" else self._style.layer(f"{side(told)} -> {self.through}", in_channels)
+        first = (
+            self._entry_maps(told, first_norm)
+            if ends != "layer"
+            else self._style.layer(f"{side(told)} -> {self.through}", in_channels)
+        )
         self.encoder = Sequential(*before, first, *self._style.after(self.through, first_norm))
-        blocks = [m for _ in range(depth) for m in self._style.block(self.through, self._terms(hidden, heads, links))]
+        blocks = [
+            m
+            for _ in range(depth)
+            for m in self._style.block(self.through, self._terms(hidden, heads, links))
+        ]
         self.blocks = Sequential(*blocks, *([Diffusion(self.through, hops)] if hops else []))
         head = readout, head_depth, dropout if head_dropout is None else head_dropout
         outputs = zip(self.map.outputs, self.out_channels, strict=True)
@@ -186,9 +238,13 @@ class IncidenceNet(nn.Module):
 
     def _find_asked(self) -> tuple[Pattern, ...]:
         """The outputs whose entries are asked for."""
-        strange = next((p for p in self.map.outputs if p not in self.map.inputs or not p.faces), None)
+        strange = next(
+            (p for p in self.map.outputs if p not in self.map.inputs or not p.faces), None
+        )
         if strange is not None:
-            raise IncidenceError(f"with ends='query' the outputs are inputs, too, whose entries are asked for; `{strange}` is none.")
+            raise IncidenceError(
+                f"with ends='query' the outputs are inputs, too, whose entries are asked for; `{strange}` is none."
+            )
         return self.map.outputs
 
     def _entry_maps(self, told: Sequence[Pattern], norm: str) -> nn.Module:
@@ -196,20 +252,28 @@ class IncidenceNet(nn.Module):
         inner = self._style.inner.inputs
         if not set(inner) <= set(told):
             ends = "query" if self._asked else "entry"
-            raise IncidenceError(f"with ends={ends!r} the hidden tensors are among the inputs; got `{self.through}` for `{self.map}`.")
+            raise IncidenceError(
+                f"with ends={ends!r} the hidden tensors are among the inputs; got `{self.through}` for `{self.map}`."
+            )
         width_of = dict(zip(self.map.inputs, self.in_channels, strict=True))
         rest = [p for p in told if p not in inner]
         mine = [p for p in told if p in inner]
-        maps = PerTensor(side(mine), [width_of[p] for p in mine], self._style.hidden, norm == "none")
+        maps = PerTensor(
+            side(mine), [width_of[p] for p in mine], self._style.hidden, norm == "none"
+        )
         if not rest:
             return maps
-        pooled = self._style.layer(f"{side(rest)} -> {self.through}", {key_of(p): width_of[p] for p in rest})
+        pooled = self._style.layer(
+            f"{side(rest)} -> {self.through}", {key_of(p): width_of[p] for p in rest}
+        )
         return Sum(maps, [PooledTerm(pooled)])
 
     def _asked_head(self, asked: Pattern, channels: int, dropout: float) -> AskedHead:
         layer = self._style.layer(f"{side(nodes_of(self.through, asked))} -> {asked}")
         after = Sequential(*self._style.after(side((asked,))))
-        return AskedHead(layer, after, self.in_channels[self.map.inputs.index(asked)], channels, dropout)
+        return AskedHead(
+            layer, after, self.in_channels[self.map.inputs.index(asked)], channels, dropout
+        )
 
     _repr_html_ = html_of
 
@@ -220,7 +284,9 @@ class IncidenceNet(nn.Module):
         found += [AttentionTerm(text, tensors, hidden, heads) for text in self.attention]
         return [*found, NeighbourTerm(tensors, links, hidden)] if links else found
 
-    def forward(self, x: Values | Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Any:
+    def forward(
+        self, x: Values | Mapping[str, Tensor] | Example, structure: Structure | None = None
+    ) -> Any:
         """The outputs: a tensor, or a dict of tensors if the map has several. Features of other tensors are left alone.
 
         Args:
@@ -235,7 +301,10 @@ class IncidenceNet(nn.Module):
             x = every if len(every) > 1 else next(iter(every.values()))
         hidden = self.blocks(self.encoder(x, structure), structure)
         if asked:
-            hidden = {**(hidden if isinstance(hidden, dict) else {self._hidden_key: hidden}), **asked}
+            hidden = {
+                **(hidden if isinstance(hidden, dict) else {self._hidden_key: hidden}),
+                **asked,
+            }
         ys = [head(hidden, structure) for head in self.heads]
         return ys[0] if len(ys) == 1 else dict(zip(self._output_keys, ys, strict=True))
 
@@ -250,7 +319,10 @@ class IncidenceNet(nn.Module):
             >>> IncidenceNet("i, {i j} -> i", 4, depth=2, operations="local").reach, IncidenceNet("i, {i j} -> ", 4).reach
             (4, None)
         """
-        trunk, heads = [reach_of(part) for part in (self.encoder, self.blocks)], [reach_of(head) for head in self.heads]
+        trunk, heads = (
+            [reach_of(part) for part in (self.encoder, self.blocks)],
+            [reach_of(head) for head in self.heads],
+        )
         if None in (*trunk, *heads):
             return None
         return sum(step or 0 for step in trunk) + max(step or 0 for step in heads)
@@ -263,7 +335,9 @@ class IncidenceNet(nn.Module):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Also reads what was saved when a layer was two, one for whole structures and one for the rest."""
         for name, module in self.named_modules():
-            if isinstance(module, Linear) and any(key.startswith(f"{prefix}{name}.terms.") for key in state_dict):
+            if isinstance(module, Linear) and any(
+                key.startswith(f"{prefix}{name}.terms.") for key in state_dict
+            ):
                 _join_saved(state_dict, f"{prefix}{name}.", module)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
@@ -274,7 +348,10 @@ class IncidenceNet(nn.Module):
             IncidenceError: One is missing.
         """
         keys = zip(self._input_keys, self.map.inputs, strict=True)
-        return [x[key] if key in x else x[text] if text in x else self._find(x, p) for (key, text), p in keys]
+        return [
+            x[key] if key in x else x[text] if text in x else self._find(x, p)
+            for (key, text), p in keys
+        ]
 
     @staticmethod
     def _find(x: Mapping[str, Tensor], pattern: Pattern) -> Tensor:
@@ -284,12 +361,20 @@ class IncidenceNet(nn.Module):
                 if Pattern(key) == pattern:
                     return value
         given = ", ".join(map(repr, x))
-        raise IncidenceError(f"the network reads `{pattern}`, which has no features here; there are: {given}. Lift the data first.")
+        raise IncidenceError(
+            f"the network reads `{pattern}`, which has no features here; there are: {given}. Lift the data first."
+        )
 
     @torch.no_grad()
-    def calibrate(self, x: Values | Mapping[str, Tensor] | Example, structure: Structure | None = None) -> IncidenceNet:
+    def calibrate(
+        self, x: Values | Mapping[str, Tensor] | Example, structure: Structure | None = None
+    ) -> IncidenceNet:
         """Scales the weights of all layers to a first batch, one layer after the other; see `nn.Linear.calibrate`."""
-        hooks = [m.register_forward_pre_hook(_calibrate) for m in self.modules() if isinstance(m, _CALIBRATED)]
+        hooks = [
+            m.register_forward_pre_hook(_calibrate)
+            for m in self.modules()
+            if isinstance(m, _CALIBRATED)
+        ]
         was_training = self.training
         try:
             self.train()(*taken_apart(x, structure))
@@ -320,21 +405,50 @@ class _Style:
     ) -> None:
         if norm not in NORMS:
             raise IncidenceError(f"norm is one of {', '.join(NORMS)}; got {norm!r}.")
-        self.told = {Pattern(key): name for key, name in activation.items()} if isinstance(activation, Mapping) else {}
+        self.told = (
+            {Pattern(key): name for key, name in activation.items()}
+            if isinstance(activation, Mapping)
+            else {}
+        )
         self.activation = None if isinstance(activation, Mapping) else activation
-        wrong = [name for name in (self.activation, *self.told.values()) if name is not None and name not in ACTIVATIONS]
+        wrong = [
+            name
+            for name in (self.activation, *self.told.values())
+            if name is not None and name not in ACTIVATIONS
+        ]
         if wrong:
-            raise IncidenceError(f"activation is one of {', '.join(ACTIVATIONS)}; got {wrong[0]!r}.")
-        self.hidden, self.aggr, self.norm, self.dropout, self.drops_stream = hidden, aggr, norm, dropout, drops_stream
-        self.inner, self.choice = inner, choice  # the map of the hidden tensors, to which numbers and formulas refer
+            raise IncidenceError(
+                f"activation is one of {', '.join(ACTIVATIONS)}; got {wrong[0]!r}."
+            )
+        self.hidden, self.aggr, self.norm, self.dropout, self.drops_stream = (
+            hidden,
+            aggr,
+            norm,
+            dropout,
+            drops_stream,
+        )
+        self.inner, self.choice = (
+            inner,
+            choice,
+        )  # the map of the hidden tensors, to which numbers and formulas refer
         self.whole = aggr if whole is None else whole
-        self.bias = norm == "none"  # a norm would take it away again, and Adam would follow the rounding of its gradient
+        self.bias = (
+            norm == "none"
+        )  # a norm would take it away again, and Adam would follow the rounding of its gradient
 
     def layer(self, text: str, in_channels: int | Mapping[str, int] | None = None) -> Linear:
         """A complete layer; pooling over whole structures may differ from pooling around nodes."""
         m = EquivariantMap(text, self.inner.max_overlap)
         kept = None if self.choice is None else carried(self.choice, self.inner, m)
-        return Linear(m, self.hidden if in_channels is None else in_channels, self.hidden, self.pooling, self.bias, m.max_overlap, kept)
+        return Linear(
+            m,
+            self.hidden if in_channels is None else in_channels,
+            self.hidden,
+            self.pooling,
+            self.bias,
+            m.max_overlap,
+            kept,
+        )
 
     def pooling(self, operation: Operation) -> Aggr:
         """How an operation pools: one that matches no node pools over whole structures."""
@@ -346,31 +460,65 @@ class _Style:
 
     def activate(self, text: str) -> Activation:
         """The activation of every tensor of a side; refuses one that is not odd for oriented tensors."""
-        return Activation({str(p): ACTIVATIONS[self._function(p)](self.hidden) for p in as_side(text)})
+        return Activation(
+            {str(p): ACTIVATIONS[self._function(p)](self.hidden) for p in as_side(text)}
+        )
 
     def _function(self, pattern: Pattern) -> str:
         """The name of the activation of a tensor: as told, or what is allowed."""
-        return self.told.get(pattern, self.activation) or ("tanh" if pattern.is_oriented else "relu")
+        return self.told.get(pattern, self.activation) or (
+            "tanh" if pattern.is_oriented else "relu"
+        )
 
     def block(self, text: str, terms: Sequence[nn.Module]) -> list[nn.Module]:
-        layer, each, drop = self.layer(f"{text} -> {text}"), PerTensor(text, self.hidden, self.hidden, self.bias), Dropout(self.dropout)
+        layer, each, drop = (
+            self.layer(f"{text} -> {text}"),
+            PerTensor(text, self.hidden, self.hidden, self.bias),
+            Dropout(self.dropout),
+        )
         parts = [Sum(layer, terms) if terms else layer, *self.after(text), each, *self.after(text)]
-        return [drop, Residual(Sequential(*parts))] if self.drops_stream else [Residual(Sequential(*parts, drop))]
+        return (
+            [drop, Residual(Sequential(*parts))]
+            if self.drops_stream
+            else [Residual(Sequential(*parts, drop))]
+        )
 
     def head(
-        self, text: str, output: Pattern, channels: int, readout: Aggr, depth: int, dropout: float, is_direct: bool = False
+        self,
+        text: str,
+        output: Pattern,
+        channels: int,
+        readout: Aggr,
+        depth: int,
+        dropout: float,
+        is_direct: bool = False,
     ) -> nn.Module:
         if is_direct:
-            return Sequential(Pick(output), Dropout(dropout), PerTensor(side((output,)), self.hidden, channels))
+            return Sequential(
+                Pick(output), Dropout(dropout), PerTensor(side((output,)), self.hidden, channels)
+            )
         if output.faces:
             to = side((output,))
-            return Sequential(self.layer(f"{text} -> {to}"), *self.after(to), Dropout(dropout), PerTensor(to, self.hidden, channels))
+            return Sequential(
+                self.layer(f"{text} -> {to}"),
+                *self.after(to),
+                Dropout(dropout),
+                PerTensor(to, self.hidden, channels),
+            )
         statistics = Readout(text, list(readout) if not isinstance(readout, str) else readout)
         width = statistics.out_channels(self.hidden)
         norm = NORMS[self.norm]("", width) or [Rescale(width)]
         widths = [width, *[self.hidden] * depth]
-        steps = ([nn.Linear(width, self.hidden), self.activate(""), nn.Dropout(dropout)] for width in widths[:-1])
-        return Sequential(statistics, *norm, *(module for step in steps for module in step), nn.Linear(widths[-1], channels))
+        steps = (
+            [nn.Linear(width, self.hidden), self.activate(""), nn.Dropout(dropout)]
+            for width in widths[:-1]
+        )
+        return Sequential(
+            statistics,
+            *norm,
+            *(module for step in steps for module in step),
+            nn.Linear(widths[-1], channels),
+        )
 
 
 def side(patterns: Sequence[Pattern]) -> str:
@@ -383,9 +531,17 @@ def _join_saved(state_dict: dict[str, Any], prefix: str, layer: Linear) -> None:
     for pair in layer._weight_layout.pairs:
         name = layer._weight_name(pair)
         near, far = (state_dict.pop(f"{prefix}terms.{k}.{name}") for k in range(2))
-        near_rows, far_rows = iter(near.movedim(-3, 0).reshape(-1, *near.shape[-2:])), iter(far)  # aggregations of an operation together
-        rows = [next(near_rows if any(map(any, operation.overlap)) else far_rows) for operation in layer.operations_of(*pair)]
-        state_dict[prefix + name] = torch.stack(rows) if rows else near.new_zeros(0, *near.shape[-2:])
+        near_rows, far_rows = (
+            iter(near.movedim(-3, 0).reshape(-1, *near.shape[-2:])),
+            iter(far),
+        )  # aggregations of an operation together
+        rows = [
+            next(near_rows if any(map(any, operation.overlap)) else far_rows)
+            for operation in layer.operations_of(*pair)
+        ]
+        state_dict[prefix + name] = (
+            torch.stack(rows) if rows else near.new_zeros(0, *near.shape[-2:])
+        )
     for key in [key for key in state_dict if key.startswith(f"{prefix}terms.0.bias")]:
         state_dict[prefix + key.removeprefix(f"{prefix}terms.0.")] = state_dict.pop(key)
 

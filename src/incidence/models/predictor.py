@@ -16,7 +16,10 @@ from incidence.structure import Example, Structure
 
 __all__ = ["Predictor"]
 
-_PROBABILITIES: dict[str, Callable[[Tensor], Tensor]] = {"classification": lambda y: y.softmax(-1), "multilabel": torch.sigmoid}
+_PROBABILITIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "classification": lambda y: y.softmax(-1),
+    "multilabel": torch.sigmoid,
+}
 """What scores become, by kind."""
 
 
@@ -35,10 +38,14 @@ class Predictor(nn.Module):
             stay within the range of the training targets. Empty for none.
     """
 
-    def __init__(self, net: IncidenceNet, kind: str = "regression", clamp: float = 6.0, offset: str = "") -> None:
+    def __init__(
+        self, net: IncidenceNet, kind: str = "regression", clamp: float = 6.0, offset: str = ""
+    ) -> None:
         super().__init__()
         if kind not in ("regression", *_PROBABILITIES):
-            raise IncidenceError(f"a predictor is for regression, {' or '.join(_PROBABILITIES)}; got {kind!r}.")
+            raise IncidenceError(
+                f"a predictor is for regression, {' or '.join(_PROBABILITIES)}; got {kind!r}."
+            )
         self.net, self.kind, self.clamp, self.offset = net, kind, clamp, offset
         for number, width in enumerate(net.in_channels):
             self.register_buffer(f"shift_{number}", torch.zeros(width))
@@ -46,20 +53,40 @@ class Predictor(nn.Module):
         self.register_buffer("target_shift", torch.zeros(net.out_channels[0]))
         self.register_buffer("target_scale", torch.ones(net.out_channels[0]))
         if offset:
-            self.register_buffer("target_range", torch.tensor([-torch.finfo().max, torch.finfo().max]))
+            self.register_buffer(
+                "target_range", torch.tensor([-torch.finfo().max, torch.finfo().max])
+            )
 
     target_shift: Tensor
     target_scale: Tensor
     target_range: Tensor
 
     @torch.no_grad()
-    def fit_scales(self, features: Sequence[Mapping[str, Tensor]], targets: Iterable[Tensor] = ()) -> Predictor:
+    def fit_scales(
+        self, features: Sequence[Mapping[str, Tensor]], targets: Iterable[Tensor] = ()
+    ) -> Predictor:
         """Takes the scales from the training data; rows of a target that are not numbers are left out."""
-        for number, rows_of_one in enumerate(zip(*map(self.net.select, features), strict=True) if self.net.scale == "columns" else ()):
-            self._set(f"{{}}_{number}", torch.cat(rows_of_one), self.net.map.inputs[number].is_oriented, keeps_constants=True)
-        rows = [t.reshape(-1, len(self.target_shift)) for t in targets] if self.kind == "regression" else []
+        for number, rows_of_one in enumerate(
+            zip(*map(self.net.select, features), strict=True) if self.net.scale == "columns" else ()
+        ):
+            self._set(
+                f"{{}}_{number}",
+                torch.cat(rows_of_one),
+                self.net.map.inputs[number].is_oriented,
+                keeps_constants=True,
+            )
+        rows = (
+            [t.reshape(-1, len(self.target_shift)) for t in targets]
+            if self.kind == "regression"
+            else []
+        )
         if rows:
-            self._set("target_{}", torch.cat(rows), self.net.map.outputs[0].is_oriented, keeps_constants=False)
+            self._set(
+                "target_{}",
+                torch.cat(rows),
+                self.net.map.outputs[0].is_oriented,
+                keeps_constants=False,
+            )
             if self.offset:
                 known = torch.cat(rows)[~torch.cat(rows).isnan()]
                 self.target_range.copy_(torch.stack([known.min(), known.max()]))
@@ -90,7 +117,9 @@ class Predictor(nn.Module):
 
     _repr_html_ = html_of
 
-    def forward(self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Tensor:
+    def forward(
+        self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None
+    ) -> Tensor:
         """What the network gives for features and their structure, or an example: numbers on its scale, or scores.
 
         Shape: (rows, out_channels).
@@ -104,7 +133,9 @@ class Predictor(nn.Module):
         return (target - self.target_shift) / self.target_scale
 
     @torch.no_grad()
-    def predict(self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Tensor:
+    def predict(
+        self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None
+    ) -> Tensor:
         """Numbers in their units, or probabilities of classes or labels; shape (rows, out_channels)."""
         return self.in_units(self.forward(features, structure))
 
@@ -115,7 +146,9 @@ class Predictor(nn.Module):
         y = y * self.target_scale + self.target_shift
         return y.clamp(*self.target_range.unbind()) if self.offset else y
 
-    def calibrate(self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None) -> Predictor:
+    def calibrate(
+        self, features: Mapping[str, Tensor] | Example, structure: Structure | None = None
+    ) -> Predictor:
         """Scales the weights of the network to a first batch."""
         x, structure = taken_apart(features, structure)
         self.net.calibrate(self.standardise(x), structure)

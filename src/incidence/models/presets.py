@@ -38,46 +38,139 @@ _MESH = {"hidden": 32, "aggr": "mean", "readout": ("mean", "max"), "head_dropout
 _MOLECULE = {"aggr": "mean"}
 _GRAPH = {"hidden": 32, "dropout": 0.2}
 _RINGS = {"max_overlap": 2}  # an edge that is a side of a ring shares two nodes with it
-_ORDER3 = {"through": "i j k", "hidden": 16, "depth": 0, "norm": "none", "dropout": 0.0, "whole": None}
+_ORDER3 = {
+    "through": "i j k",
+    "hidden": 16,
+    "depth": 0,
+    "norm": "none",
+    "dropout": 0.0,
+    "whole": None,
+}
 _FLOWS = {"hidden": 16, "depth": 2, "dropout": 0.0}
 _HYPERGRAPH = {"aggr": "mean", "dropout": 0.5, "depth": 2}
-_ONE = {"aggr": "mean", "operations": "local", "ends": "entry"}  # nothing is pooled over a structure of which only parts are known
-_NODES = {**_ONE, "adjacent": True, "first_norm": "layer", "hidden": 64, "depth": 4, "dropout": 0.2, "dropout_at": "stream"}
-_DIFFUSION = {**_ONE, "norm": "none", "hidden": 64, "depth": 0, "hops": 2, "dropout": 0.5, "in_dropout": 0.5}
+_ONE = {
+    "aggr": "mean",
+    "operations": "local",
+    "ends": "entry",
+}  # nothing is pooled over a structure of which only parts are known
+_NODES = {
+    **_ONE,
+    "adjacent": True,
+    "first_norm": "layer",
+    "hidden": 64,
+    "depth": 4,
+    "dropout": 0.2,
+    "dropout_at": "stream",
+}
+_DIFFUSION = {
+    **_ONE,
+    "norm": "none",
+    "hidden": 64,
+    "depth": 0,
+    "hops": 2,
+    "dropout": 0.5,
+    "in_dropout": 0.5,
+}
 _COMPLETION = {**_ONE, "ends": "query", "norm": "layer", "hidden": 32, "depth": 2, "dropout": 0.1}
 _PAIRS = {**_GRAPH, "hidden": 16}
 _PPGN = {"through": "i j", "products": ("i j, j k -> i k",)}
 _LOCAL = {"through": "near=i j", "products": ("near=i j, near=j k -> near=i k",)}
-_SUBGRAPH = {"through": "i j, {i j}", "products": ("i j, {j k} -> i k", "{i j}, j k -> i k")}  # in a subgraph, and between roots
+_SUBGRAPH = {
+    "through": "i j, {i j}",
+    "products": ("i j, {j k} -> i k", "{i j}, j k -> i k"),
+}  # in a subgraph, and between roots
 _ATTENTION = ("near=i j over j", "i over i", "{i j} over i j", "{i j k} over i j k")
-_TRANSFORMER = {**_GRAPH, "through": "i, {i j}, {i j k}, near=i j, ", "attention": _ATTENTION}  # the empty tensor looks at all faces
+_TRANSFORMER = {
+    **_GRAPH,
+    "through": "i, {i j}, {i j k}, near=i j, ",
+    "attention": _ATTENTION,
+}  # the empty tensor looks at all faces
 
 PRESETS: dict[str, Preset] = {
     "graph": Preset("i, {i j}", "graphs: nodes and edges", settings=_GRAPH),
-    "matrix": Preset("i j", "graphs as node-node matrices: order 2, all 15 operations", "matrix", _GRAPH),
-    "triangles": Preset("i, {i j}, {i j k}", "graphs: nodes, edges and triangles", "cliques", _GRAPH),
-    "rings": Preset("i, {i j}, ring={i ...}", "graphs: nodes, edges and rings", "rings", {**_GRAPH, **_RINGS}),
+    "matrix": Preset(
+        "i j", "graphs as node-node matrices: order 2, all 15 operations", "matrix", _GRAPH
+    ),
+    "triangles": Preset(
+        "i, {i j}, {i j k}", "graphs: nodes, edges and triangles", "cliques", _GRAPH
+    ),
+    "rings": Preset(
+        "i, {i j}, ring={i ...}", "graphs: nodes, edges and rings", "rings", {**_GRAPH, **_RINGS}
+    ),
     "order3": Preset("i j", "small graphs: order 3, from the matrix alone", "triples", _ORDER3),
-    "ppgn": Preset("i, {i j}, i j", "small graphs: products of matrices over all pairs", "pairs", {**_PAIRS, **_PPGN}),
-    "local-fgnn": Preset("i, {i j}, near=i j", "graphs: products over the pairs a few steps apart", "hops", {**_PAIRS, **_LOCAL}),
-    "subgraph": Preset("i, {i j}, i j", "graphs: a copy with a marked root for every node", "pairs", {**_PAIRS, **_SUBGRAPH}),
-    "transformer": Preset("i, {i j}, {i j k}, near=i j", "graphs: attention over pairs and faces", "cliques+hops", _TRANSFORMER),
+    "ppgn": Preset(
+        "i, {i j}, i j",
+        "small graphs: products of matrices over all pairs",
+        "pairs",
+        {**_PAIRS, **_PPGN},
+    ),
+    "local-fgnn": Preset(
+        "i, {i j}, near=i j",
+        "graphs: products over the pairs a few steps apart",
+        "hops",
+        {**_PAIRS, **_LOCAL},
+    ),
+    "subgraph": Preset(
+        "i, {i j}, i j",
+        "graphs: a copy with a marked root for every node",
+        "pairs",
+        {**_PAIRS, **_SUBGRAPH},
+    ),
+    "transformer": Preset(
+        "i, {i j}, {i j k}, near=i j",
+        "graphs: attention over pairs and faces",
+        "cliques+hops",
+        _TRANSFORMER,
+    ),
     "molecule": Preset("i, {i j}", "molecules: atoms and bonds", settings=_MOLECULE),
-    "molecule-rings": Preset("i, {i j}, ring={i ...}", "molecules: atoms, bonds and rings", settings={**_MOLECULE, **_RINGS}),
-    "molecule-3d": Preset("i, {i j}, contact={i j}, angle=i {j k}", "molecules in space, by distances and angles", "space", _MOLECULE),
-    "mesh": Preset("i, {i j}, {i j k}", "triangle meshes: vertices, edges and faces", settings=_MESH),
-    "flows": Preset("i, <i j>, <i j k>", "flows on complexes: nodes, oriented edges and triangles", settings=_FLOWS),
-    "hypergraph": Preset("i, {i ...}", "hypergraphs: nodes and hyperedges of any size", settings=_HYPERGRAPH),
-    "nodes": Preset(None, "entries of one large structure with many labels: no pooling over all of it", settings=_NODES),
-    "diffusion": Preset(None, "the same with few labels: every entry on its own, then averages over neighbours", settings=_DIFFUSION),
-    "completion": Preset(None, "entries that are asked for, given others: ratings, links", settings=_COMPLETION),
-    "relational": Preset(None, "tables with keys, or anything else: all tensors that have features"),
+    "molecule-rings": Preset(
+        "i, {i j}, ring={i ...}",
+        "molecules: atoms, bonds and rings",
+        settings={**_MOLECULE, **_RINGS},
+    ),
+    "molecule-3d": Preset(
+        "i, {i j}, contact={i j}, angle=i {j k}",
+        "molecules in space, by distances and angles",
+        "space",
+        _MOLECULE,
+    ),
+    "mesh": Preset(
+        "i, {i j}, {i j k}", "triangle meshes: vertices, edges and faces", settings=_MESH
+    ),
+    "flows": Preset(
+        "i, <i j>, <i j k>",
+        "flows on complexes: nodes, oriented edges and triangles",
+        settings=_FLOWS,
+    ),
+    "hypergraph": Preset(
+        "i, {i ...}", "hypergraphs: nodes and hyperedges of any size", settings=_HYPERGRAPH
+    ),
+    "nodes": Preset(
+        None,
+        "entries of one large structure with many labels: no pooling over all of it",
+        settings=_NODES,
+    ),
+    "diffusion": Preset(
+        None,
+        "the same with few labels: every entry on its own, then averages over neighbours",
+        settings=_DIFFUSION,
+    ),
+    "completion": Preset(
+        None, "entries that are asked for, given others: ratings, links", settings=_COMPLETION
+    ),
+    "relational": Preset(
+        None, "tables with keys, or anything else: all tensors that have features"
+    ),
 }
 """The networks that have a name: what they read, for whom they are, and their settings."""
 
 
 def make(
-    name: str, in_channels: int | Mapping[str, int], out_channels: int | Mapping[str, int] = 1, at: str = "", **settings: Any
+    name: str,
+    in_channels: int | Mapping[str, int],
+    out_channels: int | Mapping[str, int] = 1,
+    at: str = "",
+    **settings: Any,
 ) -> IncidenceNet:
     """A network by name, or by the tensors it reads.
 
@@ -96,13 +189,24 @@ def make(
     """
     preset = find_preset(name)
     if preset.inputs is None and not isinstance(in_channels, Mapping):
-        raise IncidenceError(f"the model {name!r} reads all that has features: give in_channels for each, as in {{'i': 8, '{{i j}}': 4}}.")
-    inputs = ", ".join(in_channels) if isinstance(in_channels, Mapping) and preset.inputs is None else preset.inputs
+        raise IncidenceError(
+            f"the model {name!r} reads all that has features: give in_channels for each, as in {{'i': 8, '{{i j}}': 4}}."
+        )
+    inputs = (
+        ", ".join(in_channels)
+        if isinstance(in_channels, Mapping) and preset.inputs is None
+        else preset.inputs
+    )
     text = f"{inputs} -> {at}"
     patterns = EquivariantMap(text).inputs
-    in_channels = in_channels if isinstance(in_channels, Mapping) else {str(p): in_channels for p in patterns}
+    in_channels = (
+        in_channels if isinstance(in_channels, Mapping) else {str(p): in_channels for p in patterns}
+    )
     names = {p.name: p for p in patterns if p.name}
-    given = {names.get(key) or _pattern(key, name, [*names, *map(key_of, patterns)]): width for key, width in in_channels.items()}
+    given = {
+        names.get(key) or _pattern(key, name, [*names, *map(key_of, patterns)]): width
+        for key, width in in_channels.items()
+    }
     known = [p for p in patterns if p in given]
     if not known or (len(known) < len(patterns) and name not in PRESETS):
         raise IncidenceError(
@@ -111,7 +215,12 @@ def make(
         )
     through = {} if len(known) == len(patterns) else {"through": inputs}
     text = f"{', '.join(map(str, known))} -> {at}"
-    return IncidenceNet(text, {key_of(p): given[p] for p in known}, out_channels, **{**through, **preset.settings, **settings})
+    return IncidenceNet(
+        text,
+        {key_of(p): given[p] for p in known},
+        out_channels,
+        **{**through, **preset.settings, **settings},
+    )
 
 
 def assert_has(name: str, in_channels: Mapping[str, int]) -> None:
@@ -121,9 +230,15 @@ def assert_has(name: str, in_channels: Mapping[str, int]) -> None:
         IncidenceError: The data has no features of a tensor of the preset.
     """
     inputs, has = find_preset(name).inputs, {Pattern(key) for key in in_channels}
-    lacking = [p for p in EquivariantMap(f"{inputs} -> ").inputs if p not in has] if inputs is not None else []
+    lacking = (
+        [p for p in EquivariantMap(f"{inputs} -> ").inputs if p not in has]
+        if inputs is not None
+        else []
+    )
     if lacking:
-        wanted, has_features = (", ".join(f"`{key}`" for key in some) or "nothing" for some in (lacking, in_channels))
+        wanted, has_features = (
+            ", ".join(f"`{key}`" for key in some) or "nothing" for some in (lacking, in_channels)
+        )
         raise IncidenceError(
             f"the model {name!r} reads {wanted}, and the data has features of {has_features}: lift it, or choose another model."
         )
@@ -137,7 +252,9 @@ def _pattern(key: str, model: str, known: Sequence[str]) -> Pattern:
         close = get_close_matches(key, known, n=1)
         if not close:
             raise
-        raise IncidenceError(f"the model {model!r} reads no tensor `{key}`: did you mean `{close[0]}`?") from error
+        raise IncidenceError(
+            f"the model {model!r} reads no tensor `{key}`: did you mean `{close[0]}`?"
+        ) from error
 
 
 def find_preset(name: str) -> Preset:
@@ -157,6 +274,13 @@ def find_preset(name: str) -> Preset:
 
 def settings_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Every setting of a network by name: those given, then those of the preset, then the defaults; one statistic is a text."""
-    defaults = {p.name: p.default for p in signature(IncidenceNet).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    defaults = {
+        p.name: p.default
+        for p in signature(IncidenceNet).parameters.values()
+        if p.kind is p.KEYWORD_ONLY
+    }
     found = {**defaults, **find_preset(name).settings, **settings}
-    return {key: value[0] if isinstance(value, (tuple, list)) and len(value) == 1 else value for key, value in found.items()}
+    return {
+        key: value[0] if isinstance(value, (tuple, list)) and len(value) == 1 else value
+        for key, value in found.items()
+    }

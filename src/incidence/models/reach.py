@@ -22,7 +22,9 @@ def reach_of(modules: nn.Module) -> int | None:
     if own is None or None in parts:
         return None
     steps = [part for part in parts if part is not None]
-    return own + (max(steps, default=0) if isinstance(modules, (Sum, nn.ModuleList)) else sum(steps))
+    return own + (
+        max(steps, default=0) if isinstance(modules, (Sum, nn.ModuleList)) else sum(steps)
+    )
 
 
 def _steps(module: nn.Module) -> int | None:
@@ -32,5 +34,10 @@ def _steps(module: nn.Module) -> int | None:
         return module.steps
     if not isinstance(module, Linear):
         return 0
-    words = {word_for(o) for s in range(len(module.map.inputs)) for t in range(len(module.map.outputs)) for o in module.operations_of(s, t)}
+    words = {
+        word_for(o)
+        for s in range(len(module.map.inputs))
+        for t in range(len(module.map.outputs))
+        for o in module.operations_of(s, t)
+    }
     return None if "global" in words else int(bool(words - {"self"}))

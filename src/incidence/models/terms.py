@@ -44,7 +44,9 @@ class ProductTerm(nn.Module):
         return y
 
     def _product(self, x: Values, structure: Structure) -> Tensor:
-        y: Tensor = self.product([x[key] if isinstance(x, Mapping) else x for key in self.keys], structure)
+        y: Tensor = self.product(
+            [x[key] if isinstance(x, Mapping) else x for key in self.keys], structure
+        )
         return y
 
     @torch.no_grad()
@@ -72,20 +74,28 @@ class AttentionTerm(nn.Module):
         super().__init__()
         pattern, word, over = text.rpartition(" over ")
         if not word:
-            raise IncidenceError(f"attention= is along a tensor over some of its letters, such as 'near=i j over j'; got {text!r}.")
+            raise IncidenceError(
+                f"attention= is along a tensor over some of its letters, such as 'near=i j over j'; got {text!r}."
+            )
         if isinstance(heads, int) and heads > 0 and channels % heads:
-            raise IncidenceError(f"with attention, hidden is a multiple of heads; got {channels} and {heads}.")
+            raise IncidenceError(
+                f"with attention, hidden is a multiple of heads; got {channels} and {heads}."
+            )
         ends = Attention(pattern, over, 1, 1)
         bias = None if ends.pattern in (ends.queries, ends.values) else channels
         self.attention = Attention(pattern, over, channels, channels, heads, bias)
         self._own = [key_of(p) for p in self.attention.in_channels]
-        self.keys = [_hidden_key(p, hidden, f"attention along `{text}`") for p in self.attention.in_channels]
+        self.keys = [
+            _hidden_key(p, hidden, f"attention along `{text}`") for p in self.attention.in_channels
+        ]
         self.key = _hidden_key(self.attention.queries, hidden, f"attention along `{text}`")
 
     def forward(self, x: Values, structure: Structure) -> Tensor:
         """What is added to the tensor that looks."""
         xs = [x[key] if isinstance(x, Mapping) else x for key in self.keys]
-        y: Tensor = self.attention(xs[0] if len(xs) == 1 else dict(zip(self._own, xs, strict=True)), structure)
+        y: Tensor = self.attention(
+            xs[0] if len(xs) == 1 else dict(zip(self._own, xs, strict=True)), structure
+        )
         return y
 
 
@@ -112,7 +122,9 @@ class NeighbourTerm(nn.Module):
         return more if isinstance(x, Mapping) else more[self.keys[0]]
 
     def _sums(self, x: Values, structure: Structure) -> dict[str, Tensor]:
-        return self.neighbours.of_nodes(x if isinstance(x, Mapping) else {self.keys[0]: x}, structure)
+        return self.neighbours.of_nodes(
+            x if isinstance(x, Mapping) else {self.keys[0]: x}, structure
+        )
 
     @torch.no_grad()
     def calibrate(self, x: Values, structure: Structure) -> NeighbourTerm:
@@ -129,11 +141,16 @@ class PooledTerm(nn.Module):
     def __init__(self, layer: Linear) -> None:
         super().__init__()
         self.layer = layer
-        self._reads, self._gives = ([key_of(p) for p in side] for side in (layer.map.inputs, layer.map.outputs))
+        self._reads, self._gives = (
+            [key_of(p) for p in side] for side in (layer.map.inputs, layer.map.outputs)
+        )
 
     def forward(self, x: Mapping[str, Tensor], structure: Structure) -> dict[str, Tensor]:
         """What is added to the hidden tensors."""
-        y = self.layer({key: x[key] for key in self._reads} if len(self._reads) > 1 else x[self._reads[0]], structure)
+        y = self.layer(
+            {key: x[key] for key in self._reads} if len(self._reads) > 1 else x[self._reads[0]],
+            structure,
+        )
         return y if isinstance(y, dict) else {self._gives[0]: y}
 
 
@@ -151,7 +168,13 @@ class Sum(nn.Module):
         for key, term in zip(self._keys, self.terms, strict=True):
             more = term(x, structure)
             if isinstance(y, dict):
-                y = {**y, **{k: y[k] + value for k, value in (more if isinstance(more, dict) else {key: more}).items()}}
+                y = {
+                    **y,
+                    **{
+                        k: y[k] + value
+                        for k, value in (more if isinstance(more, dict) else {key: more}).items()
+                    },
+                }
             else:
                 y = y + more
         return y
@@ -177,8 +200,12 @@ def as_texts(given: str | Sequence[str] | None, what: str) -> tuple[str, ...]:
 
 def _hidden_key(pattern: Pattern, hidden: Sequence[Pattern], what: str) -> str:
     """The key of the hidden tensor that a pattern means."""
-    found = [p for p in hidden if p == pattern] or [p for p in hidden if p.name == pattern.name and fits(pattern, p)]
+    found = [p for p in hidden if p == pattern] or [
+        p for p in hidden if p.name == pattern.name and fits(pattern, p)
+    ]
     if len(found) != 1:
         known = ", ".join(f"`{p}`" for p in hidden)
-        raise IncidenceError(f"{what} takes hidden tensors, and `{pattern}` is none: there are {known}; see through=.")
+        raise IncidenceError(
+            f"{what} takes hidden tensors, and `{pattern}` is none: there are {known}; see through=."
+        )
     return key_of(found[0])

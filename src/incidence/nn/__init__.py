@@ -4,7 +4,9 @@ from incidence.lazy import uninterrupted
 
 with uninterrupted():
     from incidence.kernels.aggregate import Aggregation, register_aggregation
-    from incidence.nn import transfer as transfer  # gives the layers their methods restrict_to and project
+    from incidence.nn import (
+        transfer as transfer,
+    )  # gives the layers their methods restrict_to and project
     from incidence.nn.attention import Attention
     from incidence.nn.automorphism import AutomorphismLinear
     from incidence.nn.diffusion import Diffusion, Neighbours

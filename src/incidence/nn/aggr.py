@@ -11,7 +11,12 @@ from incidence.kernels.aggregate import AGGREGATIONS
 
 __all__ = ["Aggr", "as_aggr", "by_operation"]
 
-Aggr = str | Sequence[str] | Callable[[Operation], str | Sequence[str]] | Mapping[int, str | Sequence[str]]
+Aggr = (
+    str
+    | Sequence[str]
+    | Callable[[Operation], str | Sequence[str]]
+    | Mapping[int, str | Sequence[str]]
+)
 """One aggregation, a list of them, or one for every operation."""
 
 
@@ -21,10 +26,19 @@ def by_operation(
     """The aggregations that operations have, and for every operation that is kept, which ones."""
     if isinstance(aggr, Mapping):
         for number in aggr:
-            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < m.dimension:
-                raise IncidenceError(f"aggr= maps numbers of operations, 0 to {m.dimension - 1}, to aggregations; got {number!r}.")
+            if (
+                isinstance(number, bool)
+                or not isinstance(number, int)
+                or not 0 <= number < m.dimension
+            ):
+                raise IncidenceError(
+                    f"aggr= maps numbers of operations, 0 to {m.dimension - 1}, to aggregations; got {number!r}."
+                )
     numbers = sorted(number for listed in kept.values() for number in listed)
-    chosen = {n: as_aggr(aggr.get(n, "sum") if isinstance(aggr, Mapping) else aggr(m.operations[n])) for n in numbers}
+    chosen = {
+        n: as_aggr(aggr.get(n, "sum") if isinstance(aggr, Mapping) else aggr(m.operations[n]))
+        for n in numbers
+    }
     names = tuple(dict.fromkeys(name for listed in chosen.values() for name in listed))
     return names, {number: tuple(map(names.index, listed)) for number, listed in chosen.items()}
 
@@ -32,11 +46,15 @@ def by_operation(
 def as_aggr(aggr: Any) -> tuple[str, ...]:
     """The names of aggregations, checked."""
     if not isinstance(aggr, (str, list, tuple)):
-        raise IncidenceError(f"aggr is one of {', '.join(AGGREGATIONS)}, or a list of them; got {aggr!r}.")
+        raise IncidenceError(
+            f"aggr is one of {', '.join(AGGREGATIONS)}, or a list of them; got {aggr!r}."
+        )
     names = (aggr,) if isinstance(aggr, str) else tuple(aggr)
     for name in names:
         if not isinstance(name, str) or name not in AGGREGATIONS:
             raise IncidenceError(f"no aggregation {name!r}; there are: {', '.join(AGGREGATIONS)}.")
     if not names or len(set(names)) < len(names):
-        raise IncidenceError(f"aggr is one aggregation or a list of different ones; got {list(names)}.")
+        raise IncidenceError(
+            f"aggr is one aggregation or a list of different ones; got {list(names)}."
+        )
     return names

@@ -69,15 +69,35 @@ class Attention(Planned):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.heads, self.out_channels = as_channels(heads, "heads", 1), as_channels(out_channels, "out_channels", 1)
+        self.heads, self.out_channels = (
+            as_channels(heads, "heads", 1),
+            as_channels(out_channels, "out_channels", 1),
+        )
         if self.out_channels % self.heads:
-            raise IncidenceError(f"out_channels must be a multiple of heads, {self.heads}; got {self.out_channels}.")
+            raise IncidenceError(
+                f"out_channels must be a multiple of heads, {self.heads}; got {self.out_channels}."
+            )
         self.pattern, self.over = Pattern(pattern), over
         self.queries, self.values = _queries(self.pattern, over), _values(self.pattern, over)
         ends = list(dict.fromkeys([self.queries, self.values]))
-        widths = dict(zip(ends, (as_channels(c, "in_channels", 1) for c in per_tensor(ends, in_channels, "in_channels")), strict=True))
-        if edge_channels is not None and widths.setdefault(self.pattern, as_channels(edge_channels, "edge_channels", 1)) != edge_channels:
-            raise IncidenceError(f"`{pattern}` is what is looked at too, with {widths[self.pattern]} channels: edge_channels is as many.")
+        widths = dict(
+            zip(
+                ends,
+                (
+                    as_channels(c, "in_channels", 1)
+                    for c in per_tensor(ends, in_channels, "in_channels")
+                ),
+                strict=True,
+            )
+        )
+        if (
+            edge_channels is not None
+            and widths.setdefault(self.pattern, as_channels(edge_channels, "edge_channels", 1))
+            != edge_channels
+        ):
+            raise IncidenceError(
+                f"`{pattern}` is what is looked at too, with {widths[self.pattern]} channels: edge_channels is as many."
+            )
         self.in_channels = widths
         self.map = EquivariantMap.between(widths, [self.queries])
         linear = partial(nn.Linear, device=device, dtype=dtype)
@@ -86,9 +106,15 @@ class Attention(Planned):
         self.edge = None if edge_channels is None else linear(edge_channels, self.heads)
         self.out = linear(self.out_channels, self.out_channels)
         self.dropout = Dropout(dropout)
-        self._texts = f"{self.queries}, {self.values} -> {self.pattern}", f"{self.pattern}, {self.values} -> {self.queries}"
+        self._texts = (
+            f"{self.queries}, {self.values} -> {self.pattern}",
+            f"{self.pattern}, {self.values} -> {self.queries}",
+        )
         self._keys = [key_of(p) for p in widths]
-        self._places = [list(widths).index(p) if p in widths else -1 for p in (self.queries, self.values, self.pattern)]
+        self._places = [
+            list(widths).index(p) if p in widths else -1
+            for p in (self.queries, self.values, self.pattern)
+        ]
 
     def forward(self, x: Values, structure: Structure) -> Tensor:
         """Attention on a structure.
@@ -98,11 +124,18 @@ class Attention(Planned):
         """
         xs = self._features(x, structure)
         at_queries, at_values, at_edges = (xs[place] for place in self._places)
-        q, k, v = (self._by_head(m(u)) for m, u in ((self.query, at_queries), (self.key, at_values), (self.value, at_values)))
-        scores = linked(self._texts[0], [q / sqrt(q.shape[2]), k], structure, (self.heads, 1))[:, :, 0]  # (entries, heads)
+        q, k, v = (
+            self._by_head(m(u))
+            for m, u in ((self.query, at_queries), (self.key, at_values), (self.value, at_values))
+        )
+        scores = linked(self._texts[0], [q / sqrt(q.shape[2]), k], structure, (self.heads, 1))[
+            :, :, 0
+        ]  # (entries, heads)
         scores = scores if self.edge is None else scores + self.edge(at_edges)
         weights = self.dropout(softmax(scores, str(self.pattern), self.over, structure), structure)
-        y = linked(self._texts[1], [weights[:, :, None].to(v.dtype), v], structure)  # (entries, heads, channels of a head)
+        y = linked(
+            self._texts[1], [weights[:, :, None].to(v.dtype), v], structure
+        )  # (entries, heads, channels of a head)
         found: Tensor = self.out(y.flatten(1))
         return found
 
@@ -113,7 +146,9 @@ class Attention(Planned):
         return as_list(list(self.in_channels), x, structure, list(self.in_channels.values()))
 
     def _by_head(self, x: Tensor) -> Tensor:
-        return x.view(x.shape[0], self.heads, x.shape[1] // self.heads)  # (entries, heads, channels of a head)
+        return x.view(
+            x.shape[0], self.heads, x.shape[1] // self.heads
+        )  # (entries, heads, channels of a head)
 
     def plan(self, structure: Structure) -> None:
         """Makes the index lists for a structure: needed before tracing."""
@@ -133,7 +168,10 @@ def _queries(pattern: Pattern, over: str) -> Pattern:
 
 def _values(pattern: Pattern, over: str) -> Pattern:
     """What some letters leave of a pattern, each face once."""
-    kept = (face._replace(letters=tuple(x for x in face.letters if x.name in over.split())) for face in pattern.faces)
+    kept = (
+        face._replace(letters=tuple(x for x in face.letters if x.name in over.split()))
+        for face in pattern.faces
+    )
     return _tensor(tuple(face for face in kept if face.letters))
 
 

@@ -13,7 +13,15 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.errors import IncidenceError
 from incidence.kernels.bags import bag_sum
 from incidence.nn.linear import as_channels
-from incidence.nn.tensors import Values, as_list, as_values, assert_distinct, assert_structure, assert_unoriented, per_tensor
+from incidence.nn.tensors import (
+    Values,
+    as_list,
+    as_values,
+    assert_distinct,
+    assert_structure,
+    assert_unoriented,
+    per_tensor,
+)
 from incidence.notebook import html_of
 from incidence.structure import Structure
 from incidence.symmetry import Group, automorphisms
@@ -63,26 +71,52 @@ class AutomorphismLinear(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        assert_structure(structure, "the first argument", "AutomorphismLinear(structure, text, in_channels, out_channels)")
+        assert_structure(
+            structure,
+            "the first argument",
+            "AutomorphismLinear(structure, text, in_channels, out_channels)",
+        )
         self.map = text if isinstance(text, EquivariantMap) else EquivariantMap(text)
-        assert_unoriented(self.map, "AutomorphismLinear shares weights along orbits of pairs of entries, which have no signs")
+        assert_unoriented(
+            self.map,
+            "AutomorphismLinear shares weights along orbits of pairs of entries, which have no signs",
+        )
         self.structure = structure
         self.group = _as_group(structure, group)
         for side in (self.map.inputs, self.map.outputs):
             assert_distinct(side, self.map.text)
-        self.in_channels = [as_channels(c, "in_channels", 1) for c in per_tensor(self.map.inputs, in_channels, "in_channels")]
-        self.out_channels = [as_channels(c, "out_channels", 1) for c in per_tensor(self.map.outputs, out_channels, "out_channels")]
+        self.in_channels = [
+            as_channels(c, "in_channels", 1)
+            for c in per_tensor(self.map.inputs, in_channels, "in_channels")
+        ]
+        self.out_channels = [
+            as_channels(c, "out_channels", 1)
+            for c in per_tensor(self.map.outputs, out_channels, "out_channels")
+        ]
         self.entry_orbits = [self.group.orbits(q, structure) for q in self.map.outputs]
-        self._pairs = [(s, t) for s in range(len(self.map.inputs)) for t in range(len(self.map.outputs))]
-        self.pair_orbits = {(s, t): pair_orbits(self.group, self.map.inputs[s], self.map.outputs[t], structure) for s, t in self._pairs}
-        self._bags = {(s, t): pair_bags(self.pair_orbits[s, t], self.entry_orbits[t]) for s, t in self._pairs}
+        self._pairs = [
+            (s, t) for s in range(len(self.map.inputs)) for t in range(len(self.map.outputs))
+        ]
+        self.pair_orbits = {
+            (s, t): pair_orbits(self.group, self.map.inputs[s], self.map.outputs[t], structure)
+            for s, t in self._pairs
+        }
+        self._bags = {
+            (s, t): pair_bags(self.pair_orbits[s, t], self.entry_orbits[t]) for s, t in self._pairs
+        }
         self._copies = structure  # the last batch of copies that was given
         for s, t in self._pairs:
             shape = len(self.pair_orbits[s, t].sizes), self.in_channels[s], self.out_channels[t]
-            self.register_parameter(self.weight_name(s, t), nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+            self.register_parameter(
+                self.weight_name(s, t), nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            )
         for t, channels in enumerate(self.out_channels):
             rows = int(self.entry_orbits[t].max()) + 1 if len(self.entry_orbits[t]) else 0
-            value = nn.Parameter(torch.empty(rows, channels, device=device, dtype=dtype)) if bias else None
+            value = (
+                nn.Parameter(torch.empty(rows, channels, device=device, dtype=dtype))
+                if bias
+                else None
+            )
             self.register_parameter(self.bias_name(t), value)
         self.reset_parameters()
 
@@ -100,7 +134,11 @@ class AutomorphismLinear(nn.Module):
             for (s, t), orbits in self.pair_orbits.items():
                 home = self.entry_orbits[t][orbits.ys]
                 num_terms = orbits.sizes // torch.bincount(self.entry_orbits[t])[home].clamp(min=1)
-                num_orbits = sum(torch.bincount(self.entry_orbits[t][o.ys])[home] for (_, u), o in self.pair_orbits.items() if u == t)
+                num_orbits = sum(
+                    torch.bincount(self.entry_orbits[t][o.ys])[home]
+                    for (_, u), o in self.pair_orbits.items()
+                    if u == t
+                )
                 weight = getattr(self, self.weight_name(s, t))
                 scale = (num_terms * num_orbits * self.in_channels[s]).clamp(min=1).double().rsqrt()
                 weight.normal_().mul_(scale.to(weight)[:, None, None])
@@ -127,7 +165,10 @@ class AutomorphismLinear(nn.Module):
         wide = [v.view(copies, -1, v.shape[1]).transpose(0, 1).flatten(1) for v in xs]
         ys = []
         for t, channels in enumerate(self.out_channels):
-            terms = [_shared_product(v, getattr(self, self.weight_name(s, t)), self._bags[s, t], copies) for s, v in enumerate(wide)]
+            terms = [
+                _shared_product(v, getattr(self, self.weight_name(s, t)), self._bags[s, t], copies)
+                for s, v in enumerate(wide)
+            ]
             y = torch.stack(terms).sum(0) if len(terms) > 1 else terms[0]  # (entries, copies, out)
             bias = getattr(self, self.bias_name(t))
             y = y if bias is None else y + bias[self.entry_orbits[t]][:, None]
@@ -157,7 +198,9 @@ class AutomorphismLinear(nn.Module):
         if device != self.structure.device:
             self.structure = self._copies = self.structure.to(device)
             kept = (self.entry_orbits, self.pair_orbits, self._bags)
-            self.entry_orbits, self.pair_orbits, self._bags = tree_map_only(Tensor, lambda t: t.to(device), kept)
+            self.entry_orbits, self.pair_orbits, self._bags = tree_map_only(
+                Tensor, lambda t: t.to(device), kept
+            )
         return self
 
     _repr_html_ = html_of
@@ -174,14 +217,20 @@ def _as_group(structure: Structure, group: Group | Iterable[Any] | None) -> Grou
     if group is None:
         return automorphisms(structure)
     if not isinstance(group, Group):
-        if not isinstance(group, Iterable) or isinstance(group, str) or not getattr(group, "ndim", 1):
+        if (
+            not isinstance(group, Iterable)
+            or isinstance(group, str)
+            or not getattr(group, "ndim", 1)
+        ):
             raise IncidenceError(
                 f"group= is a Group or a list of generators, permutations of the nodes; got {group!r}. Leave it out for all automorphisms."
             )
         return Group(structure, group)
     if group.structure is not structure:
         for pattern in structure.patterns:
-            group.permutations(pattern, structure)  # refuses generators that do not keep the entries
+            group.permutations(
+                pattern, structure
+            )  # refuses generators that do not keep the entries
     return group
 
 
@@ -192,9 +241,15 @@ def _shared_product(x: Tensor, weight: Tensor, bags: PairBags, copies: int) -> T
     parts, start = [sums.new_zeros(0, copies, num_out)], 0
     for orbits, entries, slots, rows in bags.alike:
         stop = start + orbits * entries * slots
-        rows_in = sums[start:stop].view(orbits, entries, slots, copies, num_in).transpose(2, 3)  # (orbits, entries, copies, slots, in)
+        rows_in = (
+            sums[start:stop].view(orbits, entries, slots, copies, num_in).transpose(2, 3)
+        )  # (orbits, entries, copies, slots, in)
         matrices = weight.index_select(0, rows).view(orbits, slots * num_in, num_out)
-        parts.append(torch.bmm(rows_in.reshape(orbits, entries * copies, slots * num_in), matrices).view(-1, copies, num_out))
+        parts.append(
+            torch.bmm(rows_in.reshape(orbits, entries * copies, slots * num_in), matrices).view(
+                -1, copies, num_out
+            )
+        )
         start = stop
     return torch.cat(parts).index_select(0, bags.place)
 

@@ -28,7 +28,13 @@ class RowNorm(nn.BatchNorm1d):
 
     def forward(self, x: Tensor) -> Tensor:
         """The normalised rows."""
-        if self.training and self.is_shared and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        if (
+            self.training
+            and self.is_shared
+            and dist.is_available()
+            and dist.is_initialized()
+            and dist.get_world_size() > 1
+        ):
             return self._over_all(x)
         if self.training and len(x) > 1:
             return self._over_these(x)
@@ -36,7 +42,9 @@ class RowNorm(nn.BatchNorm1d):
 
     def _over_these(self, x: Tensor) -> Tensor:
         if _can_ask(x):
-            y, mean, inverse = torch.native_batch_norm(x, self.weight, self.bias, None, None, True, 0.0, self.eps)
+            y, mean, inverse = torch.native_batch_norm(
+                x, self.weight, self.bias, None, None, True, 0.0, self.eps
+            )
             variance = inverse.detach().pow(-2).sub_(self.eps)
             if bool(_varies(variance, mean).all()):  # as nearly always
                 self._learn(variance.mul_(len(x) / (len(x) - 1)), mean)
@@ -52,7 +60,10 @@ class RowNorm(nn.BatchNorm1d):
 
     def _scaled(self, x: Tensor, variance: Tensor, mean: Tensor, count: int | Tensor) -> Tensor:
         varies = _varies(variance.detach(), mean.detach())
-        square, unbiased = (torch.where(varies, v, mean.square()) for v in (variance, variance.detach() * (count / (count - 1))))
+        square, unbiased = (
+            torch.where(varies, v, mean.square())
+            for v in (variance, variance.detach() * (count / (count - 1)))
+        )
         mean = torch.where(varies, mean, 0.0)
         self._learn(unbiased.detach(), mean.detach())
         return (x - mean) * ((square + self.eps).rsqrt() * self._kept_weight(square)) + self.bias
@@ -60,7 +71,9 @@ class RowNorm(nn.BatchNorm1d):
     def _by_running(self, x: Tensor) -> Tensor:
         assert self.running_var is not None
         weight = self._kept_weight(self.running_var)
-        return torch.batch_norm(x, weight, self.bias, self.running_mean, self.running_var, False, 0.0, self.eps, True)
+        return torch.batch_norm(
+            x, weight, self.bias, self.running_mean, self.running_var, False, 0.0, self.eps, True
+        )
 
     def _kept_weight(self, square: Tensor) -> Tensor:
         """The weight, but 0 for channels of nothing but rounding."""
@@ -72,7 +85,11 @@ class RowNorm(nn.BatchNorm1d):
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
         count, least = self.num_batches_tracked.add_(1), self.momentum or 0.0
-        rate: Any = max(least, 1 / int(count)) if _can_ask(mean) else (1 / count).to(self.running_mean).clamp(min=least)
+        rate: Any = (
+            max(least, 1 / int(count))
+            if _can_ask(mean)
+            else (1 / count).to(self.running_mean).clamp(min=least)
+        )
         self.running_mean.lerp_(mean.to(self.running_mean), rate)
         self.running_var.lerp_(square.to(self.running_var), rate)
 
@@ -108,7 +125,12 @@ class RowRms(nn.Module):
         """The mean square of these rows, which is learned, or the running one."""
         if not self.training:
             return self.running_square
-        is_spread = self.is_shared and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+        is_spread = (
+            self.is_shared
+            and dist.is_available()
+            and dist.is_initialized()
+            and dist.get_world_size() > 1
+        )
         count, total = len(x), x.square().sum(0)
         if is_spread:
             counts = x.new_full((1,), count)

@@ -42,21 +42,35 @@ def calibrate(layer: Linear, x: Values | Mapping[str, Tensor], structure: Struct
             aggregation = layer._aggregations[aggr]
             scale = _scale(layer, structure, plan, pair, number, aggregation, xs)
             least = _rms(xs[pair[0]], xs[pair[0]].numel())
-            bound = max(_scale(layer, structure, plan, pair, number, aggregation, [v.abs() for v in xs]), least)
+            bound = max(
+                _scale(layer, structure, plan, pair, number, aggregation, [v.abs() for v in xs]),
+                least,
+            )
             if scale > _CANCELLED * bound:
                 row.div_(scale)
 
 
 def _scale(
-    layer: Linear, structure: Structure, plan: Plan, pair: tuple[int, int], number: int, aggregation: Aggregation, xs: list[Tensor]
+    layer: Linear,
+    structure: Structure,
+    plan: Plan,
+    pair: tuple[int, int],
+    number: int,
+    aggregation: Aggregation,
+    xs: list[Tensor],
 ) -> float:
     """The root mean square of the term of one operation."""
     s, t = pair
     width = xs[s].shape[1]
-    kept: dict[tuple[int, int], tuple[int, ...]] = {other: (number,) if other == pair else () for other in layer._weight_layout.pairs}
+    kept: dict[tuple[int, int], tuple[int, ...]] = {
+        other: (number,) if other == pair else () for other in layer._weight_layout.pairs
+    }
     program = compile_map(WeightLayout(layer.map, kept), plan, (aggregation,))
     eye = torch.eye(width, dtype=xs[s].dtype, device=xs[s].device)[None]
-    weights = [eye if other == pair else xs[other[0]].new_zeros(0, xs[other[0]].shape[1], width) for other in kept]
+    weights = [
+        eye if other == pair else xs[other[0]].new_zeros(0, xs[other[0]].shape[1], width)
+        for other in kept
+    ]
     ys = apply(program, xs, weights, [None] * len(layer.map.outputs))
     rows = orbit_rows(structure, layer.map.outputs[t])[layer.map.operations[number].target.number]
     return _rms(ys[t], len(rows) * layer.in_channels[s])

@@ -23,14 +23,18 @@ def takes_structure(module: nn.Module) -> bool:
     return _num_needed(type(inner).forward) >= 3  # with `self`
 
 
-_NEEDED: dict[Callable[..., Any], int] = {}  # a plain dict: torch.compile does not trace through a cache
+_NEEDED: dict[
+    Callable[..., Any], int
+] = {}  # a plain dict: torch.compile does not trace through a cache
 
 
 def _num_needed(function: Callable[..., Any]) -> int:
     """How many arguments a function is to be given by position; finding out takes longer than many a module."""
     if function not in _NEEDED:
         parameters = inspect.signature(function).parameters.values()
-        by_position = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        by_position = [
+            p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
         _NEEDED[function] = sum(p.default is p.empty or p.name == "structure" for p in by_position)
     return _NEEDED[function]
 
@@ -127,7 +131,9 @@ def _read_side(modules: Iterable[nn.Module]) -> Side | None:
 
 def _reads(module: nn.Module) -> Sequence[Pattern] | None:
     """The tensors that a module reads; None if it does not tell."""
-    told: Sequence[Pattern] | None = getattr(getattr(module, "map", None), "inputs", getattr(module, "patterns", None))
+    told: Sequence[Pattern] | None = getattr(
+        getattr(module, "map", None), "inputs", getattr(module, "patterns", None)
+    )
     return told
 
 
@@ -139,4 +145,8 @@ def _leaves(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
 
 
 def _channels(patterns: Sequence[Pattern], told: Any) -> tuple[int | None, ...]:
-    return tuple(told) if isinstance(told, (list, tuple)) and len(told) == len(patterns) else (None,) * len(patterns)
+    return (
+        tuple(told)
+        if isinstance(told, (list, tuple)) and len(told) == len(patterns)
+        else (None,) * len(patterns)
+    )

@@ -22,19 +22,28 @@ if TYPE_CHECKING:
 __all__ = ["dense_layer"]
 
 
-def dense_layer(layer: Linear, x: Values | Mapping[str, Tensor], num_nodes: int | Mapping[str, int] | None) -> Any:
+def dense_layer(
+    layer: Linear, x: Values | Mapping[str, Tensor], num_nodes: int | Mapping[str, int] | None
+) -> Any:
     """Applies the layer to dense arrays."""
     m = layer.map
     if m.is_open:
-        raise IncidenceError(f"`{m}` has open faces: there is no dense layout for them. Use the layer on a structure.")
+        raise IncidenceError(
+            f"`{m}` has open faces: there is no dense layout for them. Use the layer on a structure."
+        )
     if len(m.inputs) > 1 and not isinstance(x, Mapping):
         keys = ", ".join(repr(key_of(p)) for p in m.inputs)
-        raise IncidenceError(f"the input has {len(m.inputs)} tensors: pass a dict with the keys {keys}; got {type(x).__name__}.")
+        raise IncidenceError(
+            f"the input has {len(m.inputs)} tensors: pass a dict with the keys {keys}; got {type(x).__name__}."
+        )
     xs = per_tensor(m.inputs, x, "the input")
     counts = _num_nodes(layer, xs, num_nodes)
     layer._materialize([value.flatten(0, -2) for value in xs])
     orbits = {p: dense_orbits(p) for p in (*m.inputs, *m.outputs)}
-    sources = [[DenseSource(value, orbit, counts) for orbit in orbits[p]] for p, value in zip(m.inputs, xs, strict=True)]
+    sources = [
+        [DenseSource(value, orbit, counts) for orbit in orbits[p]]
+        for p, value in zip(m.inputs, xs, strict=True)
+    ]
     ys = []
     for t, pattern in enumerate(m.outputs):
         terms = _terms(layer, sources, t, len(orbits[pattern]))
@@ -42,27 +51,43 @@ def dense_layer(layer: Linear, x: Values | Mapping[str, Tensor], num_nodes: int 
         for orbit, into in zip(orbits[pattern], terms, strict=True):
             shape = [xs[0].shape[0], *(counts[sort] for sort in orbit.sorts), layer.out_channels[t]]
             values.append((orbit, spread(into, orbit, shape, xs[0])))
-        like = xs[0].new_empty(xs[0].shape[0], *(counts[sort] for sort in pattern.sorts.values()), layer.out_channels[t])
+        like = xs[0].new_empty(
+            xs[0].shape[0],
+            *(counts[sort] for sort in pattern.sorts.values()),
+            layer.out_channels[t],
+        )
         ys.append(write_orbits(values, like, counts))
     return as_values(m.outputs, ys)
 
 
-def _terms(layer: Linear, sources: list[list[DenseSource]], t: int, num_orbits: int) -> list[list[tuple[Choices, Tensor]]]:
+def _terms(
+    layer: Linear, sources: list[list[DenseSource]], t: int, num_orbits: int
+) -> list[list[tuple[Choices, Tensor]]]:
     """For every orbit of an output, the arrays that are spread and added up there."""
     bias = layer._biases()[t]
     terms: list[list[tuple[Choices, Tensor]]] = [[] for _ in range(num_orbits)]
-    with_bias = [number for number, orbit in enumerate(layer.map.outputs[t].orbits) if orbit.has_bias]
-    for number, value in zip(with_bias, [] if bias is None else bias.unbind(), strict=bias is not None):
+    with_bias = [
+        number for number, orbit in enumerate(layer.map.outputs[t].orbits) if orbit.has_bias
+    ]
+    for number, value in zip(
+        with_bias, [] if bias is None else bias.unbind(), strict=bias is not None
+    ):
         terms[number].append(((((), 1),), value[None]))
     for s, parts in enumerate(sources):
         weight: Tensor = layer._weights()[layer._weight_layout.pairs.index((s, t))]
         groups = _grouped(layer.map, s, t, tuple(layer._weight_layout.terms((s, t))))
-        order = torch.tensor([row for _, _, _, members in groups for row, _, _ in members], device=weight.device)
+        order = torch.tensor(
+            [row for _, _, _, members in groups for row, _, _ in members], device=weight.device
+        )
         width = weight.shape[-1]
-        every = weight.view(-1, *weight.shape[-2:]).transpose(0, 1).index_select(1, order).flatten(1)  # (in, rows x out), group by group
+        every = (
+            weight.view(-1, *weight.shape[-2:]).transpose(0, 1).index_select(1, order).flatten(1)
+        )  # (in, rows x out), group by group
         matrices = every.split([len(members) * width for _, _, _, members in groups], dim=1)
         for (source, counts, aggr, members), matrix in zip(groups, matrices, strict=True):
-            products = (parts[source].pool(counts, layer._aggregations[aggr]) @ matrix).split(width, dim=-1)
+            products = (parts[source].pool(counts, layer._aggregations[aggr]) @ matrix).split(
+                width, dim=-1
+            )
             for (_, target, chosen), product in zip(members, products, strict=True):
                 terms[target].append((chosen, product))
     return terms
@@ -83,7 +108,9 @@ def _grouped(m: EquivariantMap, s: int, t: int, terms: tuple[tuple[int, int], ..
         operation = m.operations[number]
         target = operation.target.number
         member = row, target, choices(operation.overlap, targets[target])
-        grouped.setdefault((operation.source.number, tuple(map(sum, operation.overlap)), aggr), []).append(member)
+        grouped.setdefault(
+            (operation.source.number, tuple(map(sum, operation.overlap)), aggr), []
+        ).append(member)
     return [(*key, members) for key, members in grouped.items()]
 
 
@@ -98,34 +125,62 @@ def _dense_orbit(pattern: Pattern, number: int) -> DenseOrbit:
     sorts = tuple(c.sort for c in orbit.classes for _ in range(c.size or 0))
     placed = tuple(placements(pattern, orbit))
     signs = tuple(placement_sign(pattern, p) for p in placed)
-    return DenseOrbit(tuple(c.size or 0 for c in orbit.classes), sorts, placed, signs, tuple(c.is_odd for c in orbit.classes))
+    return DenseOrbit(
+        tuple(c.size or 0 for c in orbit.classes),
+        sorts,
+        placed,
+        signs,
+        tuple(c.is_odd for c in orbit.classes),
+    )
 
 
-def _num_nodes(layer: Linear, xs: list[Any], num_nodes: int | Mapping[str, int] | None) -> dict[str, int]:
+def _num_nodes(
+    layer: Linear, xs: list[Any], num_nodes: int | Mapping[str, int] | None
+) -> dict[str, int]:
     m = layer.map
-    if not isinstance(num_nodes, (int, Mapping, type(None))) or (isinstance(num_nodes, int) and num_nodes < 0):
-        raise IncidenceError(f"num_nodes is an integer of at least 0, or a mapping from sort to integer; got {num_nodes!r}.")
-    counts = dict.fromkeys(m.sorts, num_nodes) if isinstance(num_nodes, int) else dict(num_nodes or {})
+    if not isinstance(num_nodes, (int, Mapping, type(None))) or (
+        isinstance(num_nodes, int) and num_nodes < 0
+    ):
+        raise IncidenceError(
+            f"num_nodes is an integer of at least 0, or a mapping from sort to integer; got {num_nodes!r}."
+        )
+    counts = (
+        dict.fromkeys(m.sorts, num_nodes) if isinstance(num_nodes, int) else dict(num_nodes or {})
+    )
     for pattern, x, channels in zip(m.inputs, xs, layer.in_channels, strict=True):
         wanted = len(pattern.letters) + 2
         if not isinstance(x, Tensor) or x.ndim != wanted:
             axes = ", ".join(["batch", *pattern.letters, "channels"])
             came = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
-            raise IncidenceError(f"the dense tensor of `{pattern}` must have {wanted} axes, [{axes}]; got {came}.")
+            raise IncidenceError(
+                f"the dense tensor of `{pattern}` must have {wanted} axes, [{axes}]; got {came}."
+            )
         dtype = layer._weights()[0].dtype
         if not x.is_floating_point():
-            raise IncidenceError(f"the dense tensor of `{pattern}` must be of a floating type; got {x.dtype}. Convert it with `.float()`.")
+            raise IncidenceError(
+                f"the dense tensor of `{pattern}` must be of a floating type; got {x.dtype}. Convert it with `.float()`."
+            )
         if x.shape[0] != xs[0].shape[0]:
-            raise IncidenceError(f"dense tensors have one batch size; got {xs[0].shape[0]}, and {x.shape[0]} for `{pattern}`.")
+            raise IncidenceError(
+                f"dense tensors have one batch size; got {xs[0].shape[0]}, and {x.shape[0]} for `{pattern}`."
+            )
         if x.dtype != dtype:
-            raise IncidenceError(f"the dense tensor of `{pattern}` is {x.dtype} and the layer is {dtype}: convert one of them.")
+            raise IncidenceError(
+                f"the dense tensor of `{pattern}` is {x.dtype} and the layer is {dtype}: convert one of them."
+            )
         if channels >= 0 and x.shape[-1] != channels:
-            raise IncidenceError(f"the dense tensor of `{pattern}` must have {channels} channels; got {x.shape[-1]}.")
+            raise IncidenceError(
+                f"the dense tensor of `{pattern}` must have {channels} channels; got {x.shape[-1]}."
+            )
         for (letter, sort), size in zip(pattern.sorts.items(), x.shape[1:-1], strict=True):
             if counts.setdefault(sort, size) != size:
                 there = f"there are {counts[sort]} of sort `{sort}`"
-                raise IncidenceError(f"the dense tensor of `{pattern}` has {size} nodes on the axis of `{letter}`, but {there}.")
+                raise IncidenceError(
+                    f"the dense tensor of `{pattern}` has {size} nodes on the axis of `{letter}`, but {there}."
+                )
     missing = [sort for sort in m.sorts if sort not in counts]
     if missing:
-        raise IncidenceError(f"no input of `{m}` tells the number of nodes of sort `{missing[0]}`: give num_nodes.")
+        raise IncidenceError(
+            f"no input of `{m}` tells the number of nodes of sort `{missing[0]}`: give num_nodes."
+        )
     return {sort: int(counts[sort] or 0) for sort in counts}

@@ -11,7 +11,13 @@ from torch import Tensor
 from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
-from incidence.kernels.diffusion import Neighbourhoods, diffuse, plain_diffuse, plain_sum_around, sum_around
+from incidence.kernels.diffusion import (
+    Neighbourhoods,
+    diffuse,
+    plain_diffuse,
+    plain_sum_around,
+    sum_around,
+)
 from incidence.kernels.traced import unplanned
 from incidence.nn.composition import Side, unknown
 from incidence.nn.incident import Incident
@@ -34,12 +40,18 @@ class Surroundings(Incident):
         patterns = as_side(text)
         links = [p for p in patterns if p.is_open or len(p.letters) > 1]
         sorts = {sort for p in links for sort in p.sorts.values()}
-        super().__init__("neighbours", links, {sort: key_of(p) for p in patterns for sort in sorts if p == Pattern(f"i:{sort}")})
+        super().__init__(
+            "neighbours",
+            links,
+            {sort: key_of(p) for p in patterns for sort in sorts if p == Pattern(f"i:{sort}")},
+        )
         self.text, self.steps, self.patterns = text, steps, patterns
         missing = next((sort for sort in sorted(sorts) if sort not in self.nodes), None)
         if missing is not None or not links:
             what = f"no nodes of sort `{missing}`" if links else "nothing that joins nodes"
-            raise IncidenceError(f"nodes take over what is around them along entries, and `{text}` has {what}: add it, as in `i, {{i j}}`.")
+            raise IncidenceError(
+                f"nodes take over what is around them along entries, and `{text}` has {what}: add it, as in `i, {{i j}}`."
+            )
 
     def of_nodes(self, values: Mapping[str, Tensor], structure: Structure) -> dict[str, Tensor]:
         """The map of the rows of nodes, by the key of their tensor; other tensors are left out."""
@@ -57,9 +69,15 @@ class Surroundings(Incident):
         rows, flat = self._rows(values), flat_of(structure, self._key)
         stacked = torch.cat(rows) if len(rows) > 1 else rows[0]  # (nodes of all sorts, channels)
         for _ in range(self.steps):
-            stacked = unplanned(stacked, *stacked.shape) if flat is None else self._plain_step(stacked, *flat.tensors)
+            stacked = (
+                unplanned(stacked, *stacked.shape)
+                if flat is None
+                else self._plain_step(stacked, *flat.tensors)
+            )
         parts = stacked.split([one.shape[0] for one in rows]) if len(rows) > 1 else [stacked]
-        return {self.nodes[sort]: part for sort, part in zip(sorted(self.nodes), parts, strict=True)}
+        return {
+            self.nodes[sort]: part for sort, part in zip(sorted(self.nodes), parts, strict=True)
+        }
 
     @torch.inference_mode(False)
     def _around(self, structure: Structure, dtype: torch.dtype) -> Neighbourhoods:
@@ -98,7 +116,13 @@ class Diffusion(Surroundings):
         """The same tensors, nodes averaged with their surroundings."""
         if torch.compiler.is_compiling():
             return {**x, **self.of_nodes(x, structure)}  # type: ignore[dict-item, arg-type]
-        values = dict(zip(self._keys, as_list(self.patterns, x, structure, [None] * len(self.patterns)), strict=True))
+        values = dict(
+            zip(
+                self._keys,
+                as_list(self.patterns, x, structure, [None] * len(self.patterns)),
+                strict=True,
+            )
+        )
         return {**values, **self.of_nodes(values, structure)}
 
     def follow(self, side: Side | None) -> Side | None:

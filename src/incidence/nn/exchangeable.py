@@ -15,7 +15,15 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError
 from incidence.nn.linear import Linear
-from incidence.nn.tensors import Values, as_list, as_values, assert_structure, assert_unoriented, key_of, per_tensor
+from incidence.nn.tensors import (
+    Values,
+    as_list,
+    as_values,
+    assert_structure,
+    assert_unoriented,
+    key_of,
+    per_tensor,
+)
 from incidence.notebook import html_of
 from incidence.plans import Plan
 from incidence.structure import Structure
@@ -66,14 +74,40 @@ class Exchangeable(nn.Module):
     ) -> None:
         super().__init__()
         self.order, self.map = _as_map(text)
-        assert_unoriented(self.map, "Exchangeable permutes the faces of each dimension, which leaves them no orientation")
-        self._relaxation = Relaxation(self.map.inputs + self.map.outputs, is_strict=self.order is not None)
+        assert_unoriented(
+            self.map,
+            "Exchangeable permutes the faces of each dimension, which leaves them no orientation",
+        )
+        self._relaxation = Relaxation(
+            self.map.inputs + self.map.outputs, is_strict=self.order is not None
+        )
         split = len(self.map.inputs)
         inputs, outputs = self._relaxation.patterns[:split], self._relaxation.patterns[split:]
-        widths_in = dict(zip(map(key_of, inputs), per_tensor(self.map.inputs, in_channels, "in_channels"), strict=True))
-        widths_out = dict(zip(map(key_of, outputs), per_tensor(self.map.outputs, out_channels, "out_channels"), strict=True))
+        widths_in = dict(
+            zip(
+                map(key_of, inputs),
+                per_tensor(self.map.inputs, in_channels, "in_channels"),
+                strict=True,
+            )
+        )
+        widths_out = dict(
+            zip(
+                map(key_of, outputs),
+                per_tensor(self.map.outputs, out_channels, "out_channels"),
+                strict=True,
+            )
+        )
         relaxed = EquivariantMap.between(inputs, outputs)
-        self.linear = Linear(relaxed, widths_in, widths_out, aggr=aggr, bias=bias, operations=operations, device=device, dtype=dtype)
+        self.linear = Linear(
+            relaxed,
+            widths_in,
+            widths_out,
+            aggr=aggr,
+            bias=bias,
+            operations=operations,
+            device=device,
+            dtype=dtype,
+        )
 
     @property
     def num_operations(self) -> int:
@@ -84,7 +118,9 @@ class Exchangeable(nn.Module):
     def relax(self, structure: Structure) -> Structure:
         """The structure with a sort for each dimension, on which `linear` works; kept."""
         assert_structure(structure)
-        return (self._relaxation if self.order is None else _strict(self._tensor(structure))).apply(structure)
+        return (self._relaxation if self.order is None else _strict(self._tensor(structure))).apply(
+            structure
+        )
 
     def plan(self, structure: Structure) -> Plan:
         """The index lists for a structure: see `Linear.plan`."""
@@ -110,9 +146,14 @@ class Exchangeable(nn.Module):
         relaxed = self.relax(structure)
         if relaxed is structure or self.order is not None:
             return self.linear(x, relaxed)
-        xs = as_list(self.map.inputs, x, structure, [None if c < 0 else c for c in self.linear.in_channels])
+        xs = as_list(
+            self.map.inputs, x, structure, [None if c < 0 else c for c in self.linear.in_channels]
+        )
         y = self.linear(dict(zip(map(key_of, self.linear.map.inputs), xs, strict=True)), relaxed)
-        return as_values(self.map.outputs, [y] if isinstance(y, Tensor) else [y[key_of(q)] for q in self.linear.map.outputs])
+        return as_values(
+            self.map.outputs,
+            [y] if isinstance(y, Tensor) else [y[key_of(q)] for q in self.linear.map.outputs],
+        )
 
     restrict_to: Callable[..., Any]
     """`nn.transfer.restrict`, set there: the layer of a smaller group for the same map."""
@@ -134,6 +175,8 @@ def _as_map(text: object) -> tuple[int | None, EquivariantMap]:
     if isinstance(text, str):
         return None, EquivariantMap(text if "->" in text else f"{text} -> {text}")
     if isinstance(text, bool) or not isinstance(text, int) or not 1 <= text <= 8:
-        raise IncidenceError(f"Exchangeable takes a number of dimensions, 1 to 8, or the tensors as text; got {text!r}.")
+        raise IncidenceError(
+            f"Exchangeable takes a number of dimensions, 1 to 8, or the tensors as text; got {text!r}."
+        )
     side = " ".join(f"d{k}:dim{k}" for k in range(text))
     return text, EquivariantMap(f"{side} -> {side}")

@@ -24,10 +24,25 @@ from incidence.structure import Structure
 from incidence.structure.data import cache_of
 from incidence.structure.pytree import Flat, flat_of
 
-__all__ = ["as_limit", "assert_operands", "einsum", "linked", "plan_einsum", "plan_softmax", "product_key", "softmax", "softmax_key"]
+__all__ = [
+    "as_limit",
+    "assert_operands",
+    "einsum",
+    "linked",
+    "plan_einsum",
+    "plan_softmax",
+    "product_key",
+    "softmax",
+    "softmax_key",
+]
 
 
-def einsum(text: str, *operands_and_structure: Any, structure: Structure | None = None, limit: int = MAX_JOINED) -> Tensor:
+def einsum(
+    text: str,
+    *operands_and_structure: Any,
+    structure: Structure | None = None,
+    limit: int = MAX_JOINED,
+) -> Tensor:
     r"""The product of tensors on a structure, where letters *link* the tensors, as in einsum: a letter is one node throughout the text.
 
     $$y(r) = \sum_a \prod_k x_k(a(P_k)),$$
@@ -59,7 +74,11 @@ def einsum(text: str, *operands_and_structure: Any, structure: Structure | None 
         >>> einsum("{i j}, {j k}, {i k} -> i", edges, edges, edges, s).flatten()  # twice the triangles at every node
         tensor([2., 2., 2.])
     """
-    *xs, structure = (*operands_and_structure, structure) if structure is not None else operands_and_structure or (None,)
+    *xs, structure = (
+        (*operands_and_structure, structure)
+        if structure is not None
+        else operands_and_structure or (None,)
+    )
     if torch.compiler.is_compiling():
         return linked(text, xs, structure)
     product = parse_product(text)
@@ -69,11 +88,17 @@ def einsum(text: str, *operands_and_structure: Any, structure: Structure | None 
     return _run(plan, _in_one_dtype(xs))
 
 
-def linked(text: str, xs: Sequence[Tensor], structure: Structure, shape: Sequence[int] | None = None) -> Tensor:
+def linked(
+    text: str, xs: Sequence[Tensor], structure: Structure, shape: Sequence[int] | None = None
+) -> Tensor:
     """A product without checks, of factors (entries, *shape of a row) that can be broadcast; summed to `shape`, if given."""
     if torch.compiler.is_compiling():
         flat = flat_of(structure, product_key(text))
-        return _unplanned(text, xs, shape) if flat is None else traced_product(flat, _in_one_dtype(xs), shape)
+        return (
+            _unplanned(text, xs, shape)
+            if flat is None
+            else traced_product(flat, _in_one_dtype(xs), shape)
+        )
     return _run(join_plan_of(structure, parse_product(text)), _in_one_dtype(xs), shape)
 
 
@@ -88,8 +113,15 @@ def _unplanned(text: str, xs: Sequence[Tensor], shape: Sequence[int] | None) -> 
 def _run(plan: JoinPlan, xs: Sequence[Tensor], shape: Sequence[int] | None = None) -> Tensor:
     values = list(xs)
     for step in plan.steps:
-        factors, last = [values[source] for source in step.sources], shape if step is plan.steps[-1] else None
-        values.append(dense_join(step, factors, last) if isinstance(step, DenseStep) else join(step, factors, last))
+        factors, last = (
+            [values[source] for source in step.sources],
+            shape if step is plan.steps[-1] else None,
+        )
+        values.append(
+            dense_join(step, factors, last)
+            if isinstance(step, DenseStep)
+            else join(step, factors, last)
+        )
     return values[-1]
 
 
@@ -100,33 +132,55 @@ def _product_plan(product: ProductText, structure: Structure, limit: int) -> Joi
 def as_limit(limit: Any) -> int:
     """A bound on joined rows, or a sentence about it."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-        raise IncidenceError(f"limit= is a number of joined rows, an integer from 0; got {limit!r}.")
+        raise IncidenceError(
+            f"limit= is a number of joined rows, an integer from 0; got {limit!r}."
+        )
     return limit
 
 
-def assert_operands(product: ProductText, xs: Sequence[Any], structure: Structure, widths: Sequence[int], limit: int = MAX_JOINED) -> None:
+def assert_operands(
+    product: ProductText,
+    xs: Sequence[Any],
+    structure: Structure,
+    widths: Sequence[int],
+    limit: int = MAX_JOINED,
+) -> None:
     """Refuses values that do not fit a product, whose layer was made for so many channels of each operand."""
     assert_structure(structure)
     _assert_rows(product, xs, _product_plan(product, structure, limit), structure)
     for pattern, x, width in zip(product.operands, xs, widths, strict=True):
         if x.shape[1] != width:
-            raise IncidenceError(f"the features of `{pattern}` must have {width} channels, as the layer was made for; got {x.shape[1]}.")
+            raise IncidenceError(
+                f"the features of `{pattern}` must have {width} channels, as the layer was made for; got {x.shape[1]}."
+            )
 
 
-def _assert_rows(product: ProductText, xs: Sequence[Any], plan: JoinPlan, structure: Structure) -> None:
-    for number, (pattern, x, rows) in enumerate(zip(product.operands, xs, plan.num_rows, strict=False)):
-        assert_rows(f"operand {number} of `{product}`, the features of `{pattern}`,", x, rows, structure)
+def _assert_rows(
+    product: ProductText, xs: Sequence[Any], plan: JoinPlan, structure: Structure
+) -> None:
+    for number, (pattern, x, rows) in enumerate(
+        zip(product.operands, xs, plan.num_rows, strict=False)
+    ):
+        assert_rows(
+            f"operand {number} of `{product}`, the features of `{pattern}`,", x, rows, structure
+        )
 
 
-def _assert_operands(product: ProductText, xs: Sequence[Any], plan: JoinPlan, structure: Structure) -> None:
+def _assert_operands(
+    product: ProductText, xs: Sequence[Any], plan: JoinPlan, structure: Structure
+) -> None:
     if len(xs) != len(product.operands):
         count = len(product.operands)
-        raise IncidenceError(f"`{product}` has {count} operand{'s' * (count != 1)}, and then comes the structure; got {len(xs)} before it.")
+        raise IncidenceError(
+            f"`{product}` has {count} operand{'s' * (count != 1)}, and then comes the structure; got {len(xs)} before it."
+        )
     _assert_rows(product, xs, plan, structure)
     widths = {x.shape[1] for x in xs} - {1}
     if len(widths) > 1:
         shown = ", ".join(str(x.shape[1]) for x in xs)
-        raise IncidenceError(f"the operands of `{product}` must have the same number of channels, or one; got {shown}.")
+        raise IncidenceError(
+            f"the operands of `{product}` must have the same number of channels, or one; got {shown}."
+        )
 
 
 def _in_one_dtype(xs: Sequence[Tensor]) -> list[Tensor]:
@@ -136,7 +190,9 @@ def _in_one_dtype(xs: Sequence[Tensor]) -> list[Tensor]:
         return [x.to(torch.get_autocast_dtype(kind)) for x in xs]
     different = sorted({str(x.dtype) for x in xs})
     if len(different) > 1:
-        raise IncidenceError(f"the operands must be of one type; got {' and '.join(different)}: convert them, for example with `.float()`.")
+        raise IncidenceError(
+            f"the operands must be of one type; got {' and '.join(different)}: convert them, for example with `.float()`."
+        )
     return list(xs)
 
 

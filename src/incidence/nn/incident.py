@@ -36,20 +36,40 @@ class Incident(Planned):
         flats = cache_of(structure, Flat)
         if self._key not in flats:
             lists, sorts = incidences(structure, self.links), sorted(self.nodes)
-            starts = torch.tensor([structure._node_offsets[sort] for sort in sorts], device=structure.device)
-            counts = torch.tensor([structure.counts[sort] for sort in sorts], device=structure.device)
-            shift = counts.cumsum(0) - counts - starts  # nodes are numbered through these sorts alone
+            starts = torch.tensor(
+                [structure._node_offsets[sort] for sort in sorts], device=structure.device
+            )
+            counts = torch.tensor(
+                [structure.counts[sort] for sort in sorts], device=structure.device
+            )
+            shift = (
+                counts.cumsum(0) - counts - starts
+            )  # nodes are numbered through these sorts alone
             nodes = lists.nodes + shift[torch.searchsorted(starts, lists.nodes, right=True) - 1]
             sizes = lists.entry_ptr.diff()
-            flats[self._key] = Flat([nodes, torch.arange(len(sizes), device=nodes.device).repeat_interleave(sizes), sizes], "")
+            flats[self._key] = Flat(
+                [
+                    nodes,
+                    torch.arange(len(sizes), device=nodes.device).repeat_interleave(sizes),
+                    sizes,
+                ],
+                "",
+            )
         found: Flat = flats[self._key]
         return found
 
     def told(self) -> dict[str, str]:
         """The names of the lists, and what they are in words."""
-        words = {"nodes": "node of each pair", "entries": "entry of each pair", "sizes": "nodes of each entry"}
+        words = {
+            "nodes": "node of each pair",
+            "entries": "entry of each pair",
+            "sizes": "nodes of each entry",
+        }
         links = ", ".join(map(str, self.links))
-        return {f"{self.word}_{what}": f"{about}: pairs of a node and an entry of {links}" for what, about in words.items()}
+        return {
+            f"{self.word}_{what}": f"{about}: pairs of a node and an entry of {links}"
+            for what, about in words.items()
+        }
 
     def _rows(self, x: Mapping[str, Tensor]) -> list[Tensor]:
         """The features of nodes, by sort, as the lists number them."""
@@ -59,4 +79,9 @@ class Incident(Planned):
         """The same for all sorts of a structure, as `incidences` numbers nodes; those that nothing joins stand there as zeros."""
         some = next(x[key] for key in self.nodes.values())
         counts = structure.counts
-        return [x[self.nodes[sort]] if sort in self.nodes else some.new_zeros(counts[sort], some.shape[1]) for sort in sorted(counts)]
+        return [
+            x[self.nodes[sort]]
+            if sort in self.nodes
+            else some.new_zeros(counts[sort], some.shape[1])
+            for sort in sorted(counts)
+        ]

@@ -56,17 +56,35 @@ class MaskedLinear(nn.Module):
         super().__init__()
         for name in options:
             if name not in signature(Linear).parameters:
-                raise TypeError(f"MaskedLinear got an unexpected keyword argument {name!r}; it takes mask= and what Linear takes.")
-        self.map = text if isinstance(text, EquivariantMap) else EquivariantMap(text, options.pop("max_overlap", 1))
+                raise TypeError(
+                    f"MaskedLinear got an unexpected keyword argument {name!r}; it takes mask= and what Linear takes."
+                )
+        self.map = (
+            text
+            if isinstance(text, EquivariantMap)
+            else EquivariantMap(text, options.pop("max_overlap", 1))
+        )
         if mask is None and (strange := [q for q in self.map.outputs if q not in self.map.inputs]):
-            raise IncidenceError(f"`{strange[0]}` is no input of `{self.map}`, so it has no support to keep: give a mask.")
+            raise IncidenceError(
+                f"`{strange[0]}` is no input of `{self.map}`, so it has no support to keep: give a mask."
+            )
         if mask is not None and not callable(mask):
-            raise IncidenceError(f"mask= is a function of the input and the structure that gives a boolean tensor; got {mask!r}.")
+            raise IncidenceError(
+                f"mask= is a function of the input and the structure that gives a boolean tensor; got {mask!r}."
+            )
         self.mask = mask
         self._kept = [Pattern(f"masked{t}={q.unnamed()}") for t, q in enumerate(self.map.outputs)]
-        widths = dict(zip(map(key_of, self._kept), per_tensor(self.map.outputs, out_channels, "out_channels"), strict=True))
+        widths = dict(
+            zip(
+                map(key_of, self._kept),
+                per_tensor(self.map.outputs, out_channels, "out_channels"),
+                strict=True,
+            )
+        )
         inner = EquivariantMap.between(self.map.inputs, self._kept, self.map.max_overlap)
-        self.linear = Linear(inner, in_channels, widths, max_overlap=self.map.max_overlap, **options)
+        self.linear = Linear(
+            inner, in_channels, widths, max_overlap=self.map.max_overlap, **options
+        )
 
     def forward(self, x: Values | Mapping[str, Tensor], structure: Structure) -> Any:
         """Applies the layer where the mask says so; 0 elsewhere.
@@ -75,7 +93,9 @@ class MaskedLinear(nn.Module):
             IncidenceError: The features do not fit the structure or the layer, or the mask does not fit the output.
         """
         assert_structure(structure)
-        xs = as_list(self.map.inputs, x, structure, [None if c < 0 else c for c in self.linear.in_channels])
+        xs = as_list(
+            self.map.inputs, x, structure, [None if c < 0 else c for c in self.linear.in_channels]
+        )
         given = as_values(self.map.inputs, xs)
         keeps = self._keeps(given, structure)
         smaller = structure
@@ -84,21 +104,32 @@ class MaskedLinear(nn.Module):
         y = self.linear(given, smaller)
         parts = [y] if isinstance(y, Tensor) else [y[key_of(kept)] for kept in self._kept]
         full = [
-            part.new_zeros(len(keep), part.shape[1]).masked_scatter(keep[:, None], part) for part, keep in zip(parts, keeps, strict=True)
+            part.new_zeros(len(keep), part.shape[1]).masked_scatter(keep[:, None], part)
+            for part, keep in zip(parts, keeps, strict=True)
         ]
         return as_values(self.map.outputs, full)
 
     def _keeps(self, x: Any, structure: Structure) -> list[Tensor]:
         if self.mask is None:
             xs = [x] if isinstance(x, Tensor) else list(x.values())
-            support = {key_of(p): (v.detach() != 0).any(1) for p, v in zip(self.map.inputs, xs, strict=True)}
+            support = {
+                key_of(p): (v.detach() != 0).any(1)
+                for p, v in zip(self.map.inputs, xs, strict=True)
+            }
             return [support[key_of(q)] for q in self.map.outputs]
         given = per_tensor(self.map.outputs, self.mask(x, structure), "the mask")
-        return [as_mask(structure, structure.resolve(q), keep) for q, keep in zip(self.map.outputs, given, strict=True)]
+        return [
+            as_mask(structure, structure.resolve(q), keep)
+            for q, keep in zip(self.map.outputs, given, strict=True)
+        ]
 
     _repr_html_ = html_of
 
     def extra_repr(self) -> str:
         """What the layer is, as it was written."""
-        how = "the support of the input" if self.mask is None else getattr(self.mask, "__name__", repr(self.mask))
+        how = (
+            "the support of the input"
+            if self.mask is None
+            else getattr(self.mask, "__name__", repr(self.mask))
+        )
         return f"{str(self.map)!r}, mask: {how}"

@@ -27,7 +27,15 @@ from incidence.structure import Structure
 from incidence.structure.data import cache_of, orbit_rows, row_counts
 from incidence.structure.pytree import Flat, flat_of
 
-__all__ = ["Activation", "BatchNorm", "Dropout", "LayerNorm", "Residual", "Sequential", "plan_modules"]
+__all__ = [
+    "Activation",
+    "BatchNorm",
+    "Dropout",
+    "LayerNorm",
+    "Residual",
+    "Sequential",
+    "plan_modules",
+]
 
 
 def _map(x: Values, change: Callable[[Tensor], Tensor]) -> Any:
@@ -57,17 +65,25 @@ class Activation(nn.Module):
 
     def __init__(self, function: Function | Mapping[str, Function] = torch.relu) -> None:
         super().__init__()
-        by_tensor = {Pattern(key): one for key, one in function.items()} if isinstance(function, Mapping) else {}
+        by_tensor = (
+            {Pattern(key): one for key, one in function.items()}
+            if isinstance(function, Mapping)
+            else {}
+        )
         self.function = None if isinstance(function, Mapping) else function
         wrong = [one for one in by_tensor.values() or [self.function] if not callable(one)]
         if wrong:
-            raise IncidenceError(f"an activation is a function of a tensor, such as torch.relu; got {wrong[0]!r}.")
+            raise IncidenceError(
+                f"an activation is a function of a tensor, such as torch.relu; got {wrong[0]!r}."
+            )
         for pattern, one in by_tensor.items():
             assert_odd(one, pattern)
         self.patterns = tuple(by_tensor) or None  # the tensors, if they are told
         if by_tensor:
             self.keys = [key_of(pattern) for pattern in by_tensor]
-            self.functions = nn.ModuleList(one if isinstance(one, nn.Module) else _Pointwise(one) for one in by_tensor.values())
+            self.functions = nn.ModuleList(
+                one if isinstance(one, nn.Module) else _Pointwise(one) for one in by_tensor.values()
+            )
 
     def forward(self, x: Values, structure: Structure) -> Any:
         """Applies the function to every tensor."""
@@ -75,7 +91,9 @@ class Activation(nn.Module):
             return _map(x, self.function)
         if not isinstance(x, Mapping):
             return self.functions[0](x)
-        return {key: function(x[key]) for key, function in zip(self.keys, self.functions, strict=True)}
+        return {
+            key: function(x[key]) for key, function in zip(self.keys, self.functions, strict=True)
+        }
 
     def follow(self, side: Side | None) -> Side | None:
         """The same tensors; refuses a function that would lose the sign of an oriented one."""
@@ -85,7 +103,11 @@ class Activation(nn.Module):
 
     def extra_repr(self) -> str:
         """The function."""
-        return "" if self.function is None or isinstance(self.function, nn.Module) else _name_of(self.function)
+        return (
+            ""
+            if self.function is None or isinstance(self.function, nn.Module)
+            else _name_of(self.function)
+        )
 
 
 class _Pointwise(nn.Module):
@@ -151,10 +173,14 @@ class _Norm(nn.Module):
     `make` gets the channels, and whether values have a sign: then nothing may be added to them, and no mean over entries subtracted.
     """
 
-    def __init__(self, text: str, channels: int | Mapping[str, int], make: Callable[[int, bool], nn.Module]) -> None:
+    def __init__(
+        self, text: str, channels: int | Mapping[str, int], make: Callable[[int, bool], nn.Module]
+    ) -> None:
         super().__init__()
         self.patterns = as_side(text)
-        widths = [as_channels(c, "channels", 1) for c in per_tensor(self.patterns, channels, "channels")]
+        widths = [
+            as_channels(c, "channels", 1) for c in per_tensor(self.patterns, channels, "channels")
+        ]
         self.norms = nn.ModuleList(
             nn.ModuleList(make(width, pattern.is_oriented) for _ in pattern.orbits)
             for pattern, width in zip(self.patterns, widths, strict=True)
@@ -165,7 +191,9 @@ class _Norm(nn.Module):
     def forward(self, x: Values, structure: Structure) -> Any:
         """Normalises every orbit of every tensor."""
         if torch.compiler.is_compiling():
-            return self._normalised([x] if isinstance(x, Tensor) else [x[key] for key in self._keys], structure)
+            return self._normalised(
+                [x] if isinstance(x, Tensor) else [x[key] for key in self._keys], structure
+            )
         xs = self._expected(x, structure) or self._checked(x, structure)
         try:
             return self._normalised(xs, structure)
@@ -174,15 +202,29 @@ class _Norm(nn.Module):
             raise
 
     def _normalised(self, xs: Sequence[Tensor], structure: Structure) -> Any:
-        ys = [self._one(v, number, norms, structure) for number, (v, norms) in enumerate(zip(xs, self.norms, strict=True))]
+        ys = [
+            self._one(v, number, norms, structure)
+            for number, (v, norms) in enumerate(zip(xs, self.norms, strict=True))
+        ]
         return ys[0] if len(ys) == 1 else dict(zip(self._keys, ys, strict=True))
 
     def _expected(self, x: Any, structure: Any) -> list[Tensor] | None:
         """The inputs if they have the shapes that they should have, as most do; None where they need a look."""
-        values: list[Any] = [x] if isinstance(x, Tensor) else [x.get(key) for key in self._keys] if isinstance(x, dict) else []
-        if not isinstance(structure, Structure) or not all(isinstance(value, Tensor) for value in values):
+        values: list[Any] = (
+            [x]
+            if isinstance(x, Tensor)
+            else [x.get(key) for key in self._keys]
+            if isinstance(x, dict)
+            else []
+        )
+        if not isinstance(structure, Structure) or not all(
+            isinstance(value, Tensor) for value in values
+        ):
             return None
-        shapes = [(rows, width) for rows, width in zip(row_counts(structure, self.patterns), self.channels, strict=True)]
+        shapes = [
+            (rows, width)
+            for rows, width in zip(row_counts(structure, self.patterns), self.channels, strict=True)
+        ]
         return values if [value.shape for value in values] == shapes else None
 
     def _checked(self, x: Any, structure: Structure) -> list[Tensor]:
@@ -191,7 +233,9 @@ class _Norm(nn.Module):
         dtype = next(self.parameters()).dtype
         for value in xs:
             if value.dtype != dtype and not torch.is_autocast_enabled(value.device.type):
-                raise IncidenceError(f"the features are {value.dtype} and the norm is {dtype}: convert one, for example with .to({dtype}).")
+                raise IncidenceError(
+                    f"the features are {value.dtype} and the norm is {dtype}: convert one, for example with .to({dtype})."
+                )
         return xs
 
     def _one(self, x: Tensor, number: int, norms: Any, structure: Structure) -> Tensor:
@@ -241,8 +285,16 @@ class BatchNorm(_Norm):
         eps: Added to the variance.
     """
 
-    def __init__(self, text: str, channels: int | Mapping[str, int], momentum: float = 0.1, eps: float = 1e-5) -> None:
-        super().__init__(text, channels, lambda width, is_signed: (RowRms if is_signed else RowNorm)(width, eps=eps, momentum=momentum))
+    def __init__(
+        self, text: str, channels: int | Mapping[str, int], momentum: float = 0.1, eps: float = 1e-5
+    ) -> None:
+        super().__init__(
+            text,
+            channels,
+            lambda width, is_signed: (RowRms if is_signed else RowNorm)(
+                width, eps=eps, momentum=momentum
+            ),
+        )
 
 
 class LayerNorm(_Norm):
@@ -252,7 +304,11 @@ class LayerNorm(_Norm):
     """
 
     def __init__(self, text: str, channels: int | Mapping[str, int], eps: float = 1e-5) -> None:
-        super().__init__(text, channels, lambda width, is_signed: nn.LayerNorm(width, eps=eps, bias=not is_signed))
+        super().__init__(
+            text,
+            channels,
+            lambda width, is_signed: nn.LayerNorm(width, eps=eps, bias=not is_signed),
+        )
 
 
 def plan_modules(module: nn.Module, structure: Structure) -> None:
@@ -274,7 +330,9 @@ class Sequential(nn.Sequential):
         super().__init__(*modules)
         for module in self:
             if type(module) is nn.Sequential and any(map(takes_structure, module)):
-                raise IncidenceError("a torch Sequential passes no structure along: use inc.nn.Sequential inside as well.")
+                raise IncidenceError(
+                    "a torch Sequential passes no structure along: use inc.nn.Sequential inside as well."
+                )
         self.follow(None)
 
     @property
@@ -323,7 +381,11 @@ class Residual(nn.Module):
         super().__init__()
         wrong = [m for m in modules if not isinstance(m, nn.Module)]
         if wrong or not modules:
-            raise IncidenceError(f"a residual is made of modules; got {wrong[0]!r}." if wrong else "a residual needs a module.")
+            raise IncidenceError(
+                f"a residual is made of modules; got {wrong[0]!r}."
+                if wrong
+                else "a residual needs a module."
+            )
         self.inner = modules[0] if len(modules) == 1 else Sequential(*modules)
         self.follow(None)
 
@@ -344,12 +406,18 @@ class Residual(nn.Module):
             return self._add(x, y, "the tensor")
         extra = [key for key in y if key not in x]
         if extra:
-            raise IncidenceError(f"a residual adds to what is there: the module gives {extra[0]!r}, which is no input.")
-        return {key: self._add(value, y[key], key) if key in y else value for key, value in x.items()}
+            raise IncidenceError(
+                f"a residual adds to what is there: the module gives {extra[0]!r}, which is no input."
+            )
+        return {
+            key: self._add(value, y[key], key) if key in y else value for key, value in x.items()
+        }
 
     @staticmethod
     def _add(x: Any, y: Any, key: str) -> Tensor:
         if not isinstance(x, Tensor) or not isinstance(y, Tensor) or x.shape != y.shape:
             shapes = [list(v.shape) if isinstance(v, Tensor) else type(v).__name__ for v in (x, y)]
-            raise IncidenceError(f"a residual needs equal shapes for {key!r}; got {shapes[0]} and {shapes[1]}.")
+            raise IncidenceError(
+                f"a residual needs equal shapes for {key!r}; got {shapes[0]} and {shapes[1]}."
+            )
         return x + y

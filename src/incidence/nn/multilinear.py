@@ -63,18 +63,33 @@ class Multilinear(Planned):
         super().__init__()
         self.map = text if isinstance(text, MultilinearMap) else MultilinearMap(text)
         if products is not None and not callable(products):
-            raise IncidenceError(f"products= is a function that says which products to keep; got {products!r}.")
-        self.products = tuple(product for product in self.map.products if products is None or products(product))
+            raise IncidenceError(
+                f"products= is a function that says which products to keep; got {products!r}."
+            )
+        self.products = tuple(
+            product for product in self.map.products if products is None or products(product)
+        )
         if not self.products:
-            raise IncidenceError(f"no product is left of the {self.map.dimension} of `{self.map}`: the layer would be 0.")
+            raise IncidenceError(
+                f"no product is left of the {self.map.dimension} of `{self.map}`: the layer would be 0."
+            )
         self._operands = Operands(self.map.operands, self.map.text)
-        self.in_channels = [as_channels(c, "in_channels", 1) for c in self._operands.per_operand(in_channels, "in_channels")]
+        self.in_channels = [
+            as_channels(c, "in_channels", 1)
+            for c in self._operands.per_operand(in_channels, "in_channels")
+        ]
         self.out_channels = as_channels(out_channels, "out_channels", 1)
         self.rank = None if rank is None else as_channels(rank, "rank", 1)
         shapes = [(*self.in_channels, self.out_channels)]
         if self.rank is not None:
-            shapes = [(self.rank, self.out_channels), *((width, self.rank) for width in self.in_channels)]
-        self.weight, *rest = (nn.Parameter(torch.empty(len(self.products), *shape, device=device, dtype=dtype)) for shape in shapes)
+            shapes = [
+                (self.rank, self.out_channels),
+                *((width, self.rank) for width in self.in_channels),
+            ]
+        self.weight, *rest = (
+            nn.Parameter(torch.empty(len(self.products), *shape, device=device, dtype=dtype))
+            for shape in shapes
+        )
         self.weights = nn.ParameterList(rest)
         self.reset_parameters()
 
@@ -107,9 +122,19 @@ class Multilinear(Planned):
         """One product before its weight, (entries, products of channels or rank)."""
         text = str(self.products[number])
         if self.rank is not None:
-            return linked(text, [x @ weight[number] for x, weight in zip(xs, self.weights, strict=True)], structure)
-        shapes = [[x.shape[1] if place == k else 1 for place in range(len(xs))] for k, x in enumerate(xs)]
-        return linked(text, [x.view(x.shape[0], *shape) for x, shape in zip(xs, shapes, strict=True)], structure).flatten(1)
+            return linked(
+                text,
+                [x @ weight[number] for x, weight in zip(xs, self.weights, strict=True)],
+                structure,
+            )
+        shapes = [
+            [x.shape[1] if place == k else 1 for place in range(len(xs))] for k, x in enumerate(xs)
+        ]
+        return linked(
+            text,
+            [x.view(x.shape[0], *shape) for x, shape in zip(xs, shapes, strict=True)],
+            structure,
+        ).flatten(1)
 
     @torch.no_grad()
     def calibrate(self, x: Values | Sequence[Tensor], structure: Structure) -> Multilinear:
@@ -131,4 +156,6 @@ class Multilinear(Planned):
         """What the layer is, as it was written."""
         widths = self.in_channels[0] if len(set(self.in_channels)) == 1 else self.in_channels
         rank = "" if self.rank is None else f", rank={self.rank}"
-        return f"{self.map.text!r}, {widths}, {self.out_channels}{rank}, products={len(self.products)}"
+        return (
+            f"{self.map.text!r}, {widths}, {self.out_channels}{rank}, products={len(self.products)}"
+        )

@@ -43,20 +43,29 @@ def _copies(function: Callable[[Tensor], Tensor]) -> Iterator[Callable[[Tensor],
         return
     for is_training in (False, True):
         copy = deepcopy(function).double().train(is_training)
-        if any(value.is_meta for value in _values(copy)):  # an outline of a network: any values will do
+        if any(
+            value.is_meta for value in _values(copy)
+        ):  # an outline of a network: any values will do
             copy = copy.to_empty(device="cpu")
             for value in _values(copy):
                 value.data.fill_(1)
         generator = torch.Generator().manual_seed(0)
         for value in [*copy.parameters(), *copy.buffers()]:
             if value.is_floating_point():
-                value.data += torch.rand(value.shape, generator=generator, dtype=value.dtype).to(value.device)
+                value.data += torch.rand(value.shape, generator=generator, dtype=value.dtype).to(
+                    value.device
+                )
         yield copy
 
 
 @torch.no_grad()
 def _agrees(function: Callable[[Tensor], Tensor], channels: int | None) -> bool:
-    x = torch.randn(_ROWS, _width(function, channels), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x = torch.randn(
+        _ROWS,
+        _width(function, channels),
+        generator=torch.Generator().manual_seed(0),
+        dtype=torch.float64,
+    )
     x = x.to(next((value.device for value in _values(function)), x.device)) * 3
     signs = torch.ones_like(x[:, :1])
     signs[::2] = -1
@@ -65,7 +74,11 @@ def _agrees(function: Callable[[Tensor], Tensor], channels: int | None) -> bool:
         one = function(x)
         torch.manual_seed(0)
         other = function(signs * x)
-    return isinstance(one, Tensor) and len(one) == _ROWS and torch.allclose(signs * one, other, equal_nan=True)
+    return (
+        isinstance(one, Tensor)
+        and len(one) == _ROWS
+        and torch.allclose(signs * one, other, equal_nan=True)
+    )
 
 
 def _values(function: object) -> list[Tensor]:
@@ -77,19 +90,31 @@ def _width(function: object, channels: int | None) -> int:
     if channels is not None and channels > 0:
         return channels
     inside = function.modules() if isinstance(function, nn.Module) else ()
-    sizes = (getattr(m, name, None) for m in inside for name in ("in_features", "num_features", "normalized_shape", "num_parameters"))
+    sizes = (
+        getattr(m, name, None)
+        for m in inside
+        for name in ("in_features", "num_features", "normalized_shape", "num_parameters")
+    )
     found = next((size for size in sizes if size), 1)
     return int(found[-1] if isinstance(found, tuple) else found)
 
 
-def assert_odd(function: Callable[[Tensor], Tensor], pattern: Pattern, channels: int | None = None) -> None:
+def assert_odd(
+    function: Callable[[Tensor], Tensor], pattern: Pattern, channels: int | None = None
+) -> None:
     """Refuses a function that is not odd on a tensor with oriented faces."""
     if not pattern.is_oriented:
         return
-    name = function.__class__.__name__ if isinstance(function, nn.Module) else getattr(function, "__name__", repr(function))
+    name = (
+        function.__class__.__name__
+        if isinstance(function, nn.Module)
+        else getattr(function, "__name__", repr(function))
+    )
     try:
         fits, why = is_odd(function, channels), "is not"
-    except Exception as error:  # whatever a caller's function raises: nobody knows then that it is odd
+    except (
+        Exception
+    ) as error:  # whatever a caller's function raises: nobody knows then that it is odd
         fits, why = False, f"cannot be tried ({type(error).__name__}: {error})"
     if not fits:
         raise IncidenceError(

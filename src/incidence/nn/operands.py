@@ -45,7 +45,9 @@ class Operands:
             return self.per_operand(x, "the input")
         if isinstance(x, (list, tuple)):
             if len(x) != len(self._places):
-                raise IncidenceError(f"`{self._text}` has {len(self._places)} operands; got {len(x)}.")
+                raise IncidenceError(
+                    f"`{self._text}` has {len(self._places)} operands; got {len(x)}."
+                )
             return list(x)
         if len(self._keys) > 1:
             keys = ", ".join(map(repr, self._keys))

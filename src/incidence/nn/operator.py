@@ -26,7 +26,9 @@ def operator_matrix(m: EquivariantMap, operation: Operation, structure: Structur
     """The matrix of one operation, (output entries, input entries): paths from entries over keys to entries, added up."""
     layout = layout_of(m)
     plan = plan_of(structure, layout)
-    source, target = (OrbitRef(orbit.tensor, orbit.number) for orbit in (operation.source, operation.target))
+    source, target = (
+        OrbitRef(orbit.tensor, orbit.number) for orbit in (operation.source, operation.target)
+    )
     is_whole = sum(map(sum, operation.overlap)) == operation.source.orbit.size
     if is_whole and (source, target) in layout.partners:
         ref = OrbitRef(layout.tensors.index(m.inputs[source.tensor]), source.orbit)
@@ -34,7 +36,9 @@ def operator_matrix(m: EquivariantMap, operation: Operation, structure: Structur
     else:
         ys, xs, signs = _over_keys(plan, source, target, operation)
     shape = [plan.outputs[0].num_rows_of[target.tensor], plan.inputs[0].num_rows_of[source.tensor]]
-    return torch.sparse_coo_tensor(torch.stack([ys, xs]), signs.double(), shape, check_invariants=False).coalesce()
+    return torch.sparse_coo_tensor(
+        torch.stack([ys, xs]), signs.double(), shape, check_invariants=False
+    ).coalesce()
 
 
 Paths = tuple[Tensor, Tensor, Tensor]
@@ -46,22 +50,41 @@ def _of_partners(plan: Plan, key: PartnerKey) -> Paths:
     nothing = torch.zeros(0, dtype=torch.long, device=plan.device)
     partners = plan.partners.get(key, Partners(nothing, None, np.zeros(0, dtype=np.int64)))
     targets, sources, signs = partners.lists
-    ys = torch.arange(int(partners.counts.sum()), device=plan.device) if targets is None else targets.long()
-    return ys, ys if sources is None else sources.long(), torch.ones_like(ys) if signs is None else signs.long()
+    ys = (
+        torch.arange(int(partners.counts.sum()), device=plan.device)
+        if targets is None
+        else targets.long()
+    )
+    return (
+        ys,
+        ys if sources is None else sources.long(),
+        torch.ones_like(ys) if signs is None else signs.long(),
+    )
 
 
 def _over_keys(plan: Plan, source: OrbitRef, target: OrbitRef, operation: Operation) -> Paths:
     """Pairs of entries that meet in a key with the words that the operation connects."""
-    level = tuple(sorted(c.sort for c, row in zip(operation.source.orbit.classes, operation.overlap, strict=True) for _ in range(sum(row))))
+    level = tuple(
+        sorted(
+            c.sort
+            for c, row in zip(operation.source.orbit.classes, operation.overlap, strict=True)
+            for _ in range(sum(row))
+        )
+    )
     [inputs], [outputs] = plan.layout.inputs, plan.layout.outputs
     classes = operation.source.orbit.classes, operation.target.orbit.classes
-    sources, targets = _reads(plan.inputs[0], inputs, source, level), _reads(plan.outputs[0], outputs, target, level)
+    sources, targets = (
+        _reads(plan.inputs[0], inputs, source, level),
+        _reads(plan.outputs[0], outputs, target, level),
+    )
     found = [no_entries(3, plan.device)]
     for one, other in product(sources, targets):
         if overlap_of(one.word, other.word, *map(len, classes)) == operation.overlap:
             x, y = pairs(one.keys, other.keys)
             sign = sign_of(*classes, one.word, other.word)
-            found.append(torch.stack([other.rows[y], one.rows[x], sign * one.signs[x] * other.signs[y]]))
+            found.append(
+                torch.stack([other.rows[y], one.rows[x], sign * one.signs[x] * other.signs[y]])
+            )
     ys, xs, signs = torch.cat(found, dim=1)
     return ys, xs, signs
 
@@ -87,4 +110,6 @@ def _reads(stack: StackPlan, layout: BagLayout, ref: OrbitRef, level: Level) -> 
     keys, slots = bags // stack.num_slots[at], bags % stack.num_slots[at]
     words = zip(layout.slots[at][ref], layout.words(ref, level), strict=True)
     chosen = [(word, slots == slot) for slot, word in words]
-    return [_Reads(word, rows[which], keys[which].contiguous(), signs[which]) for word, which in chosen]
+    return [
+        _Reads(word, rows[which], keys[which].contiguous(), signs[which]) for word, which in chosen
+    ]

@@ -69,12 +69,20 @@ class Product(Planned):
         self.product, self.limit = parse_product(text), as_limit(limit)
         if norm is not None and norm not in _NORMS:
             raise IncidenceError(f"norm is 'layer', 'batch' or None; got {norm!r}.")
-        self._operands, self.out_channels = Operands(self.product.operands, text), as_channels(out_channels, "out_channels", 1)
-        self.in_channels = [as_channels(c, "in_channels", 1) for c in self._operands.per_operand(in_channels, "in_channels")]
+        self._operands, self.out_channels = (
+            Operands(self.product.operands, text),
+            as_channels(out_channels, "out_channels", 1),
+        )
+        self.in_channels = [
+            as_channels(c, "in_channels", 1)
+            for c in self._operands.per_operand(in_channels, "in_channels")
+        ]
         self.map = EquivariantMap.between(self._operands.tensors, [self.product.output])
         make = _complete if is_complete else _by_entry
         widths = zip(self.product.operands, self.in_channels, strict=True)
-        self.maps = nn.ModuleList(make(p, width, self.out_channels, device, dtype) for p, width in widths)
+        self.maps = nn.ModuleList(
+            make(p, width, self.out_channels, device, dtype) for p, width in widths
+        )
         found = None if norm is None else _NORMS[norm](str(self.product.output), self.out_channels)
         self.norm = None if found is None else found.to(device=device, dtype=dtype)
 
@@ -87,7 +95,10 @@ class Product(Planned):
         xs = self._operands.values(x)
         if not torch.compiler.is_compiling():
             assert_operands(self.product, xs, structure, self.in_channels, self.limit)
-        mapped = [m(v, structure) if isinstance(m, Linear) else m(v) for m, v in zip(self.maps, xs, strict=True)]
+        mapped = [
+            m(v, structure) if isinstance(m, Linear) else m(v)
+            for m, v in zip(self.maps, xs, strict=True)
+        ]
         y = einsum(self.product.text, *mapped, structure, limit=self.limit)
         return y if self.norm is None else self.norm(y, structure)
 
@@ -111,4 +122,6 @@ def _by_entry(pattern: Pattern, width: int, out: int, device: Any, dtype: Any) -
 
 
 def _complete(pattern: Pattern, width: int, out: int, device: Any, dtype: Any) -> nn.Module:
-    return Linear(EquivariantMap.between([pattern], [pattern]), width, out, device=device, dtype=dtype)
+    return Linear(
+        EquivariantMap.between([pattern], [pattern]), width, out, device=device, dtype=dtype
+    )

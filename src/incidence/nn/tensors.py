@@ -45,14 +45,18 @@ def assert_distinct(patterns: Sequence[Pattern], text: str) -> None:
     for pattern in patterns:
         if patterns.count(pattern) > 1:
             shown = str(pattern) or "(empty)"
-            raise IncidenceError(f"`{shown}` stands twice on one side of `{text}`: name them, as in `one={pattern}, two={pattern}`.")
+            raise IncidenceError(
+                f"`{shown}` stands twice on one side of `{text}`: name them, as in `one={pattern}, two={pattern}`."
+            )
 
 
 def assert_unoriented(m: EquivariantMap, why: str) -> None:
     """Refuses a map with oriented faces."""
     oriented = next((p for p in m.inputs + m.outputs if p.is_oriented), None)
     if oriented is not None:
-        raise IncidenceError(f"{why}; got `{oriented}`. Use inc.nn.Linear, or write `{oriented.unoriented()}` for values without a sign.")
+        raise IncidenceError(
+            f"{why}; got `{oriented}`. Use inc.nn.Linear, or write `{oriented.unoriented()}` for values without a sign."
+        )
 
 
 def as_side(text: str) -> tuple[Pattern, ...]:
@@ -74,7 +78,9 @@ def _find(patterns: Sequence[Pattern], key: object, what: str) -> int:
     keys = [key_of(p) for p in patterns]
     close = get_close_matches(str(key), keys, cutoff=0.5)
     guess = f" Did you mean {close[0]!r}?" if close else ""
-    raise IncidenceError(f"{what} has no tensor {key!r}; there are: {', '.join(map(repr, keys))}.{guess}")
+    raise IncidenceError(
+        f"{what} has no tensor {key!r}; there are: {', '.join(map(repr, keys))}.{guess}"
+    )
 
 
 def per_tensor(patterns: Sequence[Pattern], value: Any, what: str) -> list[Any]:
@@ -85,11 +91,15 @@ def per_tensor(patterns: Sequence[Pattern], value: Any, what: str) -> list[Any]:
     for key, v in value.items():
         number = _find(patterns, key, what)
         if number in found:
-            raise IncidenceError(f"{what} has {key_of(patterns[number])!r} twice, in two spellings: keep one of them.")
+            raise IncidenceError(
+                f"{what} has {key_of(patterns[number])!r} twice, in two spellings: keep one of them."
+            )
         found[number] = v
     missing = [key_of(p) for number, p in enumerate(patterns) if number not in found]
     if missing:
-        raise IncidenceError(f"{what} has no value for {missing[0]!r}: give one for each tensor, or one number for all.")
+        raise IncidenceError(
+            f"{what} has no value for {missing[0]!r}: give one for each tensor, or one number for all."
+        )
     return [found[number] for number in range(len(patterns))]
 
 
@@ -102,7 +112,9 @@ def keys_in_order(text: str, keys: tuple[str, ...]) -> tuple[str, ...]:
 keys_in_order._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def as_list(patterns: Sequence[Pattern], x: object, structure: Structure, channels: Sequence[int | None]) -> list[Tensor]:
+def as_list(
+    patterns: Sequence[Pattern], x: object, structure: Structure, channels: Sequence[int | None]
+) -> list[Tensor]:
     """The tensors of one side in the order of the map, each checked against the structure."""
     assert_structure(structure)
     if isinstance(x, Mapping):
@@ -111,13 +123,17 @@ def as_list(patterns: Sequence[Pattern], x: object, structure: Structure, channe
         values = [x]
     else:
         keys = ", ".join(repr(key_of(p)) for p in patterns)
-        raise IncidenceError(f"the input has {len(patterns)} tensors: pass a dict with the keys {keys}; got {type(x).__name__}.")
+        raise IncidenceError(
+            f"the input has {len(patterns)} tensors: pass a dict with the keys {keys}; got {type(x).__name__}."
+        )
     for pattern, value, width in zip(patterns, values, channels, strict=True):
         _assert_features(pattern, value, structure, width)
     return values
 
 
-def _assert_features(pattern: Pattern, x: object, structure: Structure, channels: int | None) -> None:
+def _assert_features(
+    pattern: Pattern, x: object, structure: Structure, channels: int | None
+) -> None:
     name = f"the features of `{pattern}`"
     if not isinstance(x, Tensor):
         raise IncidenceError(f"{name} must be a tensor; got {type(x).__name__}.")
@@ -125,12 +141,22 @@ def _assert_features(pattern: Pattern, x: object, structure: Structure, channels
     if torch.compiler.is_compiling():
         return
     remedy = "Leave the tensor out" if pattern.is_oriented else f"Use inc.ones(s, '{pattern}')"
-    assert_rows(name, x, structure.num_entries(pattern), structure, f"{remedy} where there are no features.")
+    assert_rows(
+        name, x, structure.num_entries(pattern), structure, f"{remedy} where there are no features."
+    )
     if channels is not None and x.shape[1] != channels:
-        raise IncidenceError(f"{name} must have {channels} channels, as the layer was made for; got {x.shape[1]}.")
+        raise IncidenceError(
+            f"{name} must have {channels} channels, as the layer was made for; got {x.shape[1]}."
+        )
 
 
-def assert_rows(name: str, x: object, rows: int, structure: Structure, remedy: str = "Use inc.ones where there are no features.") -> None:
+def assert_rows(
+    name: str,
+    x: object,
+    rows: int,
+    structure: Structure,
+    remedy: str = "Use inc.ones where there are no features.",
+) -> None:
     """Refuses what is no tensor with a row of features for each of some entries."""
     if not isinstance(x, Tensor):
         raise IncidenceError(f"{name} must be a tensor; got {type(x).__name__}.")
@@ -138,17 +164,27 @@ def assert_rows(name: str, x: object, rows: int, structure: Structure, remedy: s
         raise IncidenceError(f"{name} must be a dense tensor; convert them with `.to_dense()`.")
     if not x.is_floating_point():
         kind = str(x.dtype).removeprefix("torch.")
-        raise IncidenceError(f"{name} must be of a floating type; got {kind}. Convert them with `.float()`.")
+        raise IncidenceError(
+            f"{name} must be of a floating type; got {kind}. Convert them with `.float()`."
+        )
     if x.ndim == 1:
-        raise IncidenceError(f"{name} must have shape [entries, channels]; got {list(x.shape)}. For one channel use x[:, None].")
+        raise IncidenceError(
+            f"{name} must have shape [entries, channels]; got {list(x.shape)}. For one channel use x[:, None]."
+        )
     if x.ndim != 2:
-        raise IncidenceError(f"{name} must have shape [entries, channels]; got {list(x.shape)}. Batches are structures side by side.")
+        raise IncidenceError(
+            f"{name} must have shape [entries, channels]; got {list(x.shape)}. Batches are structures side by side."
+        )
     if x.shape[0] != rows:
-        raise IncidenceError(f"{name} must have {rows} rows, one for each entry of the structure; got {x.shape[0]}.")
+        raise IncidenceError(
+            f"{name} must have {rows} rows, one for each entry of the structure; got {x.shape[0]}."
+        )
     if not x.shape[1]:
         raise IncidenceError(f"{name} have no channels: shape {list(x.shape)}. {remedy}")
     if x.device != structure.device:
-        raise IncidenceError(f"{name} are on {x.device} and the structure is on {structure.device}: move one with `.to(device)`.")
+        raise IncidenceError(
+            f"{name} are on {x.device} and the structure is on {structure.device}: move one with `.to(device)`."
+        )
 
 
 def taken_apart(x: Any, structure: Structure | None) -> tuple[Any, Structure]:
@@ -160,11 +196,17 @@ def taken_apart(x: Any, structure: Structure | None) -> tuple[Any, Structure]:
     if isinstance(x, Example) and structure is None:
         return x._features, x.structure
     if isinstance(x, Example) or structure is None:
-        came = "an example and a structure" if isinstance(x, Example) else f"{type(x).__name__} alone"
-        raise IncidenceError(f"call it with an example, or with features and their structure, as in net(x, s); got {came}.")
+        came = (
+            "an example and a structure" if isinstance(x, Example) else f"{type(x).__name__} alone"
+        )
+        raise IncidenceError(
+            f"call it with an example, or with features and their structure, as in net(x, s); got {came}."
+        )
     return x, structure
 
 
 def as_values(patterns: Sequence[Pattern], ys: Sequence[Tensor]) -> Values:
     """The tensors of one side as the caller gets them."""
-    return ys[0] if len(patterns) == 1 else {key_of(p): y for p, y in zip(patterns, ys, strict=True)}
+    return (
+        ys[0] if len(patterns) == 1 else {key_of(p): y for p, y in zip(patterns, ys, strict=True)}
+    )

@@ -62,16 +62,26 @@ def restrict(layer: AnyLayer, group: Group | str) -> AnyLayer:
         if isinstance(layer, AutomorphismLinear):
             _assert_part(group, layer.group, "restrict_to takes a part of the group of the layer")
             group = group._on(layer.structure)
-        return _fitted(layer, AutomorphismLinear(group.structure, layer.map, group=group, **_arguments(layer)), group.structure)
+        return _fitted(
+            layer,
+            AutomorphismLinear(group.structure, layer.map, group=group, **_arguments(layer)),
+            group.structure,
+        )
     if group != "symmetric":
-        raise IncidenceError(f"a layer is restricted to a Group, or to 'symmetric'; got {group!r}. To a larger group it is projected.")
+        raise IncidenceError(
+            f"a layer is restricted to a Group, or to 'symmetric'; got {group!r}. To a larger group it is projected."
+        )
     if isinstance(layer, AutomorphismLinear):
-        raise IncidenceError("the symmetric group is larger than the group of this layer: use project('symmetric').")
+        raise IncidenceError(
+            "the symmetric group is larger than the group of this layer: use project('symmetric')."
+        )
     new = deepcopy(layer) if isinstance(layer, Linear) else _to_symmetric(layer)
     return new.train(layer.training)
 
 
-def project(layer: AnyLayer, group: Group | str = "symmetric", structure: Structure | None = None) -> AnyLayer:
+def project(
+    layer: AnyLayer, group: Group | str = "symmetric", structure: Structure | None = None
+) -> AnyLayer:
     r"""The layer of a larger group that is nearest to a layer.
 
     Nearest in the Frobenius norm of the matrices of pairs of present entries; of all weights that give the nearest map, those of least
@@ -91,22 +101,40 @@ def project(layer: AnyLayer, group: Group | str = "symmetric", structure: Struct
     """
     _assert_sum(layer)
     if isinstance(layer, Exchangeable):
-        raise IncidenceError("no group is larger than the product: there is nothing to project an Exchangeable layer to.")
+        raise IncidenceError(
+            "no group is larger than the product: there is nothing to project an Exchangeable layer to."
+        )
     if isinstance(group, Group):
         if isinstance(layer, Linear):
-            raise IncidenceError("a Linear layer respects all relabellings: no group of nodes is larger. Use restrict_to, or 'product'.")
-        _assert_part(layer.group, group, "project takes a group that has that of the layer as a part")
-        large = AutomorphismLinear(layer.structure, layer.map, group=group._on(layer.structure), **_arguments(layer))
+            raise IncidenceError(
+                "a Linear layer respects all relabellings: no group of nodes is larger. Use restrict_to, or 'product'."
+            )
+        _assert_part(
+            layer.group, group, "project takes a group that has that of the layer as a part"
+        )
+        large = AutomorphismLinear(
+            layer.structure, layer.map, group=group._on(layer.structure), **_arguments(layer)
+        )
         return _fitted(layer, large, layer.structure)
-    if group not in ("symmetric", "product") or (isinstance(layer, Linear) and group == "symmetric"):
+    if group not in ("symmetric", "product") or (
+        isinstance(layer, Linear) and group == "symmetric"
+    ):
         to = "'product'" if isinstance(layer, Linear) else "a Group, 'symmetric' or 'product'"
-        raise IncidenceError(f"a layer `{layer.map}` of this kind is projected to {to}; got {group!r}.")
+        raise IncidenceError(
+            f"a layer `{layer.map}` of this kind is projected to {to}; got {group!r}."
+        )
     if isinstance(layer, AutomorphismLinear):
         structure = layer.structure
     if structure is None:
-        raise IncidenceError("give project the structure whose entries count: on another one another layer may be nearest.")
+        raise IncidenceError(
+            "give project the structure whose entries count: on another one another layer may be nearest."
+        )
     assert_structure(structure, "structure=", f"layer.project({group!r}, structure)")
-    new = Linear(layer.map, **_arguments(layer)) if group == "symmetric" else Exchangeable(layer.map, **_arguments(layer))
+    new = (
+        Linear(layer.map, **_arguments(layer))
+        if group == "symmetric"
+        else Exchangeable(layer.map, **_arguments(layer))
+    )
     return _fitted(layer, new, structure)
 
 
@@ -117,14 +145,25 @@ Linear.project = AutomorphismLinear.project = project
 
 def _assert_sum(layer: object) -> None:
     if not isinstance(layer, (Linear, Exchangeable, AutomorphismLinear)):
-        raise IncidenceError(f"weights are carried between Linear, Exchangeable and AutomorphismLinear layers; got {type(layer).__name__}.")
+        raise IncidenceError(
+            f"weights are carried between Linear, Exchangeable and AutomorphismLinear layers; got {type(layer).__name__}."
+        )
     inner = _inner(layer)
     if -1 in inner.in_channels:
-        raise IncidenceError(f"the layer `{inner.map}` has no weights yet: run it once, so that it knows its in_channels.")
-    if isinstance(inner, Linear) and (_weight(layer, 0, 0).ndim > 3 or not all(isinstance(AGGREGATIONS[name], Sum) for name in inner.aggr)):
-        raise IncidenceError(f"weights are carried between layers that take sums; this one has aggr={list(inner.aggr)}.")
+        raise IncidenceError(
+            f"the layer `{inner.map}` has no weights yet: run it once, so that it knows its in_channels."
+        )
+    if isinstance(inner, Linear) and (
+        _weight(layer, 0, 0).ndim > 3
+        or not all(isinstance(AGGREGATIONS[name], Sum) for name in inner.aggr)
+    ):
+        raise IncidenceError(
+            f"weights are carried between layers that take sums; this one has aggr={list(inner.aggr)}."
+        )
     if isinstance(layer, Exchangeable) and layer.order is not None:
-        raise IncidenceError(f"Exchangeable({layer.order}) does not say which tensor it means: write the tensor, as in 'i {{i j}}'.")
+        raise IncidenceError(
+            f"Exchangeable({layer.order}) does not say which tensor it means: write the tensor, as in 'i {{i j}}'."
+        )
 
 
 def _inner(layer: AnyLayer) -> Linear | AutomorphismLinear:
@@ -137,7 +176,9 @@ def _pairs(layer: AnyLayer) -> list[tuple[int, int]]:
 
 
 def _weight(layer: AnyLayer, s: int, t: int) -> Tensor:
-    weight: Tensor = getattr(_inner(layer), "weight" if len(_pairs(layer)) == 1 else f"weight_{s}_{t}")
+    weight: Tensor = getattr(
+        _inner(layer), "weight" if len(_pairs(layer)) == 1 else f"weight_{s}_{t}"
+    )
     return weight
 
 
@@ -157,19 +198,38 @@ def _arguments(layer: AnyLayer) -> dict[str, Any]:
     }
 
 
-def _operators(layer: Linear | Exchangeable, structure: Structure, pair: tuple[int, int]) -> Iterator[Tensor]:
+def _operators(
+    layer: Linear | Exchangeable, structure: Structure, pair: tuple[int, int]
+) -> Iterator[Tensor]:
     """The matrices of the operations from one tensor to another, (outputs, inputs)."""
-    inner, own = (layer.linear, layer.relax(structure)) if isinstance(layer, Exchangeable) else (layer, structure)
-    return (operator_matrix(inner.map, operation, own).to_dense() for operation in inner.operations_of(*pair))
+    inner, own = (
+        (layer.linear, layer.relax(structure))
+        if isinstance(layer, Exchangeable)
+        else (layer, structure)
+    )
+    return (
+        operator_matrix(inner.map, operation, own).to_dense()
+        for operation in inner.operations_of(*pair)
+    )
 
 
-def _values(layer: Linear | Exchangeable, structure: Structure, pair: tuple[int, int], ys: Tensor, xs: Tensor) -> Tensor:
+def _values(
+    layer: Linear | Exchangeable,
+    structure: Structure,
+    pair: tuple[int, int],
+    ys: Tensor,
+    xs: Tensor,
+) -> Tensor:
     """What the operators from one tensor to another have at some pairs of entries; shape (pairs, operators)."""
     none = torch.zeros(len(ys), 0, dtype=torch.float64, device=ys.device)
-    return torch.cat([none, *(matrix[ys, xs][:, None] for matrix in _operators(layer, structure, pair))], dim=1)
+    return torch.cat(
+        [none, *(matrix[ys, xs][:, None] for matrix in _operators(layer, structure, pair))], dim=1
+    )
 
 
-def _matrices(layer: AnyLayer, structure: Structure, pair: tuple[int, int], ys: Tensor, xs: Tensor) -> Tensor:
+def _matrices(
+    layer: AnyLayer, structure: Structure, pair: tuple[int, int], ys: Tensor, xs: Tensor
+) -> Tensor:
     """What a layer multiplies inputs xs with for outputs ys; shape (pairs, in, out)."""
     weight = _weight(layer, *pair).double()
     if isinstance(layer, AutomorphismLinear):
@@ -193,7 +253,9 @@ def _means(values: Tensor, number: Tensor, sizes: Tensor, count: int) -> Tensor:
     """The mean of the values with each number, every one counted as often as its size says; 0 where there are none."""
     weights = sizes[:, None].to(values)
     parts = values.flatten(1) * weights, weights
-    total, counts = (part.new_zeros(count, part.shape[1]).index_add_(0, number, part) for part in parts)
+    total, counts = (
+        part.new_zeros(count, part.shape[1]).index_add_(0, number, part) for part in parts
+    )
     return (total / counts.clamp(min=1)).view(count, *values.shape[1:])
 
 
@@ -207,50 +269,85 @@ def _assert_part(small: Group, large: Group, what: str) -> None:
 def _fitted(old: AnyLayer, new: AnyLayer, structure: Structure) -> AnyLayer:
     """Gives a layer the weights by which it is nearest to another on a structure; the same, if its group is smaller."""
     for pair in _pairs(old):
-        known = [layer.pair_orbits[pair] for layer in (old, new) if isinstance(layer, AutomorphismLinear)]
-        types = max(known, key=lambda orbits: len(orbits.sizes)) if known else _types([old, new], structure, pair)
+        known = [
+            layer.pair_orbits[pair] for layer in (old, new) if isinstance(layer, AutomorphismLinear)
+        ]
+        types = (
+            max(known, key=lambda orbits: len(orbits.sizes))
+            if known
+            else _types([old, new], structure, pair)
+        )
         wanted, into = _matrices(old, structure, pair, types.ys, types.xs), _weight(new, *pair)
         if isinstance(new, AutomorphismLinear):
-            into.copy_(_means(wanted, new.pair_orbits[pair].number[types.ys, types.xs], types.sizes, len(into)))
+            into.copy_(
+                _means(
+                    wanted, new.pair_orbits[pair].number[types.ys, types.xs], types.sizes, len(into)
+                )
+            )
         else:
             root = types.sizes.double().sqrt()[:, None]
             values = _values(new, structure, pair, types.ys, types.xs)
-            solved = torch.linalg.lstsq((root * values).cpu(), (root * wanted.flatten(1)).cpu(), driver="gelsd").solution
+            solved = torch.linalg.lstsq(
+                (root * values).cpu(), (root * wanted.flatten(1)).cpu(), driver="gelsd"
+            ).solution
             into.copy_(solved.view(into.shape))
     for t in range(len(old.map.outputs)):
         bias, other = _bias(old, t), _bias(new, t)
         if bias is not None and other is not None:
             number = _bias_rows(new, t, structure)
-            other.copy_(_means(bias.double()[_bias_rows(old, t, structure)], number, torch.ones_like(number), len(other)))
+            other.copy_(
+                _means(
+                    bias.double()[_bias_rows(old, t, structure)],
+                    number,
+                    torch.ones_like(number),
+                    len(other),
+                )
+            )
     return new.train(old.training)
 
 
 def _types(layers: Sequence[Any], structure: Structure, pair: tuple[int, int]) -> PairOrbits:
     """The pairs of entries in the place of their orbits: those that no operator of the layers tells apart are of one type."""
     width = structure.num_entries(layers[0].map.inputs[pair[0]])
-    number = torch.zeros(structure.num_entries(layers[0].map.outputs[pair[1]]) * width, dtype=torch.long, device=structure.device)
+    number = torch.zeros(
+        structure.num_entries(layers[0].map.outputs[pair[1]]) * width,
+        dtype=torch.long,
+        device=structure.device,
+    )
     for layer in layers:
         for matrix in _operators(layer, structure, pair):
             values, count = rank(matrix.flatten())
             number = rank(number * count + values)[0]
     sizes = torch.bincount(number)
-    first = torch.full_like(sizes, len(number)).scatter_reduce_(0, number, torch.arange(len(number), device=number.device), "amin")
-    return PairOrbits(number.view(-1, max(width, 1)), sizes, first // max(width, 1), first % max(width, 1))
+    first = torch.full_like(sizes, len(number)).scatter_reduce_(
+        0, number, torch.arange(len(number), device=number.device), "amin"
+    )
+    return PairOrbits(
+        number.view(-1, max(width, 1)), sizes, first // max(width, 1), first % max(width, 1)
+    )
 
 
 @torch.no_grad()
 def _to_symmetric(layer: Exchangeable) -> Linear:
     """By the values on one pair of entries for every operation of the larger layer; the same on every structure."""
     if layer.map.is_open:
-        raise IncidenceError(f"`{layer.map}` has open faces, which have infinitely many operations: restrict to the group of a structure.")
+        raise IncidenceError(
+            f"`{layer.map}` has open faces, which have infinitely many operations: restrict to the group of a structure."
+        )
     new = Linear(layer.map, **_arguments(layer))
     for s, t in _pairs(layer):
         witnesses = OperationWitnesses(layer.map.inputs[s], layer.map.outputs[t])
         relaxed = Exchangeable(witnesses.map, 1, 1)
-        every = [o for o in layer.linear.map.operations if (o.source.tensor, o.target.tensor) == (s, t)]
+        every = [
+            o for o in layer.linear.map.operations if (o.source.tensor, o.target.tensor) == (s, t)
+        ]
         kept = [every.index(o) for o in layer.linear.operations_of(s, t)]
         values = _values(relaxed, witnesses.structure, (0, 0), witnesses.ys, witnesses.xs)[:, kept]
-        _weight(new, s, t).copy_(torch.einsum("ap,pk,kio->aio", witnesses.to_pool(), values, _weight(layer, s, t).double()))
+        _weight(new, s, t).copy_(
+            torch.einsum(
+                "ap,pk,kio->aio", witnesses.to_pool(), values, _weight(layer, s, t).double()
+            )
+        )
         bias, into = _bias(layer, t), _bias(new, t)
         if bias is not None and into is not None:
             into[witnesses.orbits] = bias[_bias_rows(relaxed, 0, witnesses.structure)[witnesses.ys]]

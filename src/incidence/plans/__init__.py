@@ -32,10 +32,16 @@ def plan_of(structure: StructureData, layout: MapLayout | EquivariantMap) -> Pla
 @torch.inference_mode(False)
 def _make(structure: StructureData, layout: MapLayout) -> Plan:
     if structure.device.type == "meta":
-        raise IncidenceError("a structure on the meta device has no entries to plan with: move it to another device.")
+        raise IncidenceError(
+            "a structure on the meta device has no entries to plan with: move it to another device."
+        )
     for pattern in layout.tensors:
         structure.resolve(pattern)
-    plan = whole_plan(layout, structure) if is_whole(layout) else _joined(structure, layout) or build_plan(layout, structure)
+    plan = (
+        whole_plan(layout, structure)
+        if is_whole(layout)
+        else _joined(structure, layout) or build_plan(layout, structure)
+    )
     cache_of(structure, Plan)[layout] = plan
     return plan
 
@@ -55,11 +61,17 @@ def _has_plan(structure: StructureData, layout: MapLayout) -> bool:
     origin = structure._origin
     if layout in cache_of(structure, Plan):
         return True
-    return origin is not None and (origin.numbers is not None or all(_has_plan(s, layout) for s in origin.sources))
+    return origin is not None and (
+        origin.numbers is not None or all(_has_plan(s, layout) for s in origin.sources)
+    )
 
 
 def _store(sources: Sequence[StructureData], layout: MapLayout) -> PlanStore:
-    return _store_of(sources[0], layout) if len(sources) == 1 else PlanStore([plan_of(s, layout) for s in sources])
+    return (
+        _store_of(sources[0], layout)
+        if len(sources) == 1
+        else PlanStore([plan_of(s, layout) for s in sources])
+    )
 
 
 def _store_of(source: StructureData, layout: MapLayout) -> PlanStore:

@@ -57,18 +57,31 @@ class _StackParts:
         end: The kind of the end of a list of starts. No structure has any, so that what counts it, such as a sign, stays as it is.
     """
 
-    def __init__(self, kinds: _Kinds, plans: Sequence[StackPlan], num_rows: Array, num_bags: Array) -> None:
+    def __init__(
+        self, kinds: _Kinds, plans: Sequence[StackPlan], num_rows: Array, num_bags: Array
+    ) -> None:
         self._first = plans[0]
-        self._num_reads = np.concatenate([plan.num_reads for plan in plans], axis=2)  # (tensors, levels, structures)
+        self._num_reads = np.concatenate(
+            [plan.num_reads for plan in plans], axis=2
+        )  # (tensors, levels, structures)
         self.rows, self.bags = kinds.add(num_rows), kinds.add(num_bags)
-        self.reads, self.level_reads = kinds.add(self._num_reads.sum(axis=1)), kinds.add(self._num_reads.sum(axis=0))
+        self.reads, self.level_reads = (
+            kinds.add(self._num_reads.sum(axis=1)),
+            kinds.add(self._num_reads.sum(axis=0)),
+        )
         [self.end] = kinds.add(np.zeros_like(num_bags[:1]))
 
     @property
     def lists(self) -> list[list[int]]:
         """The kinds of the lists of a plan, as `StackLists` has them, and of its signs; a list of starts has an end."""
         signs = [] if self._first.signs is None else [[*self.reads], [*self.level_reads]]
-        return [[*self.reads], [*self.rows, self.end], [*self.level_reads], [*self.bags, self.end], *signs]
+        return [
+            [*self.reads],
+            [*self.rows, self.end],
+            [*self.level_reads],
+            [*self.bags, self.end],
+            *signs,
+        ]
 
     @property
     def ends(self) -> list[int]:
@@ -95,7 +108,9 @@ class _StackParts:
             StackLists(*(next(parts) for _ in StackLists._fields)),
             self._num_reads.take(numbers, axis=2),
             self._first.single_nodes,
-            None if self._first.signs is None else StackSigns(*(next(parts).float() for _ in StackSigns._fields)),
+            None
+            if self._first.signs is None
+            else StackSigns(*(next(parts).float() for _ in StackSigns._fields)),
         )
 
 
@@ -108,12 +123,17 @@ class _PartnerParts:
         lists: The kinds of the lists.
     """
 
-    def __init__(self, kinds: _Kinds, plans: Sequence[Plan], key: PartnerKey, entries: int, fixed: int) -> None:
+    def __init__(
+        self, kinds: _Kinds, plans: Sequence[Plan], key: PartnerKey, entries: int, fixed: int
+    ) -> None:
         self._key, self._counted = key, (entries, entries, fixed)
         found = [self._partners(plan) for plan in plans]
         self._counts = np.concatenate([partners.counts for partners in found])
         [self.pairs] = kinds.add(self._counts[None])
-        self.has = tuple(any(list_ is not None for list_ in lists) for lists in zip(*(f.lists for f in found), strict=True))
+        self.has = tuple(
+            any(list_ is not None for list_ in lists)
+            for lists in zip(*(f.lists for f in found), strict=True)
+        )
         self.lists = [[self.pairs] for has in self.has if has]
 
     def _partners(self, plan: Plan) -> Partners:
@@ -124,21 +144,33 @@ class _PartnerParts:
         none = torch.zeros(0, dtype=torch.long)
         num_entries = plan.num_entries[self._key[0].tensor]
         sources = None if reads_itself(self._key[1]) else none
-        signs = none if sources is not None and plan.layout.tensors[self._key[0].tensor].is_oriented else None
-        return Partners(none if num_entries.any() else None, sources, np.zeros_like(num_entries), signs)
+        signs = (
+            none
+            if sources is not None and plan.layout.tensors[self._key[0].tensor].is_oriented
+            else None
+        )
+        return Partners(
+            none if num_entries.any() else None, sources, np.zeros_like(num_entries), signs
+        )
 
     def numbers(self, plan: Plan) -> Iterator[Numbers]:
         """The numbers of a plan."""
         partners = self._partners(plan)
         for list_, has, kind in zip(partners.lists, self.has, self._counted, strict=True):
             if has:
-                rows = np.arange(int(partners.counts.sum())) if list_ is None else list_.cpu().numpy().astype(np.int64)
+                rows = (
+                    np.arange(int(partners.counts.sum()))
+                    if list_ is None
+                    else list_.cpu().numpy().astype(np.int64)
+                )
                 yield rows, np.full(len(rows), kind)
 
     def make(self, numbers: Array, parts: Iterator[Tensor]) -> Partners:
         """The partners in a batch."""
         targets, sources, signs = (next(parts) if has else None for has in self.has)
-        return Partners(targets, sources, self._counts.take(numbers), None if signs is None else signs.float())
+        return Partners(
+            targets, sources, self._counts.take(numbers), None if signs is None else signs.float()
+        )
 
 
 class PlanStore:
@@ -156,10 +188,16 @@ class PlanStore:
         self._num_entries = np.concatenate([plan.num_entries for plan in plans], axis=1)
         kinds = _Kinds()
         entries = [kinds.add(row[None])[0] for row in self._num_entries]
-        self._stacks = [self._stack_parts(kinds, plans, number) for number in range(len(self._layout.stacks))]
+        self._stacks = [
+            self._stack_parts(kinds, plans, number) for number in range(len(self._layout.stacks))
+        ]
         keys = dict.fromkeys(key for plan in plans for key in plan.partners)
-        [fixed] = kinds.add(np.zeros_like(self._num_entries[:1]))  # what counts this, such as a sign, stays as it is
-        self._partners = {key: _PartnerParts(kinds, plans, key, entries[key[0].tensor], fixed) for key in keys}
+        [fixed] = kinds.add(
+            np.zeros_like(self._num_entries[:1])
+        )  # what counts this, such as a sign, stays as it is
+        self._partners = {
+            key: _PartnerParts(kinds, plans, key, entries[key[0].tensor], fixed) for key in keys
+        }
         self._list_of = np.array(kinds.list_of)
         self._set_pieces(np.stack(kinds.sizes), plans)
 
@@ -172,9 +210,13 @@ class PlanStore:
 
     def _set_pieces(self, sizes: Array, plans: Sequence[Plan]) -> None:
         """Puts the numbers of all plans one after the other, and notes where the pieces are and what they count."""
-        lists = [part for stack in self._stacks for part in stack.lists] + [part for p in self._partners.values() for part in p.lists]
+        lists = [part for stack in self._stacks for part in stack.lists] + [
+            part for p in self._partners.values() for part in p.lists
+        ]
         self._lists = lists
-        self._pieces = np.array([kind for kinds in lists for kind in kinds])  # the kinds that pieces have a number for each of
+        self._pieces = np.array(
+            [kind for kinds in lists for kind in kinds]
+        )  # the kinds that pieces have a number for each of
         numbers, counted = zip(*map(self._numbers_of, plans), strict=True)
         ends = np.array([kind for stack in self._stacks for kind in stack.ends])
         self._numbers = np.concatenate([*numbers, np.zeros(len(ends), dtype=np.int64)])
@@ -182,12 +224,19 @@ class PlanStore:
             self._numbers = self._numbers.astype(np.int32)
         self._counted = np.concatenate([*counted, ends])
         lengths = np.array([len(values) for values in numbers])
-        places = self._starts(sizes[self._pieces], np.zeros(len(self._pieces), dtype=np.int64)) + starts_of(lengths)[self._plan_of]
-        closing = np.zeros(len(self._pieces), dtype=np.int64)  # where the closing structure has its ends
+        places = (
+            self._starts(sizes[self._pieces], np.zeros(len(self._pieces), dtype=np.int64))
+            + starts_of(lengths)[self._plan_of]
+        )
+        closing = np.zeros(
+            len(self._pieces), dtype=np.int64
+        )  # where the closing structure has its ends
         is_end = np.isin(self._pieces, [stack.end for stack in self._stacks])
         closing[is_end] = len(self._numbers) - len(ends) + np.arange(len(ends))
         self._places = np.column_stack([places, closing])
-        self._sizes, self._origin = (np.pad(table, [(0, 0), (0, 1)]) for table in (sizes, self._starts(sizes, self._list_of)))
+        self._sizes, self._origin = (
+            np.pad(table, [(0, 0), (0, 1)]) for table in (sizes, self._starts(sizes, self._list_of))
+        )
         self._sizes[[stack.end for stack in self._stacks], -1] = 1
         self._closing = np.array([len(self._plan_of)])
 
@@ -195,8 +244,14 @@ class PlanStore:
         """All numbers of a plan; kept with it, as loose structures are put into batches again and again."""
         key = tuple((key, partners.has) for key, partners in self._partners.items())
         if key not in plan.on_host:
-            parts = [pair for parts, stack in zip(self._stacks, plan.stacks, strict=True) for pair in parts.numbers(stack)]
-            parts += [pair for partners in self._partners.values() for pair in partners.numbers(plan)]
+            parts = [
+                pair
+                for parts, stack in zip(self._stacks, plan.stacks, strict=True)
+                for pair in parts.numbers(stack)
+            ]
+            parts += [
+                pair for partners in self._partners.values() for pair in partners.numbers(plan)
+            ]
             numbers, counted = zip(*parts, strict=True)
             plan.on_host[key] = np.concatenate(numbers), np.concatenate(counted)
         return plan.on_host[key]
@@ -213,7 +268,9 @@ class PlanStore:
         """The plan of some structures, counted through all plans; or of all."""
         numbers = np.arange(len(self._plan_of)) if numbers is None else numbers
         closed = np.concatenate([numbers, self._closing])
-        sizes, origin, places = (table.take(closed, axis=1) for table in (self._sizes, self._origin, self._places))
+        sizes, origin, places = (
+            table.take(closed, axis=1) for table in (self._sizes, self._origin, self._places)
+        )
         totals, shift = _counted(sizes, self._list_of)
         shift -= origin
         lengths = sizes.take(self._pieces, axis=0)
@@ -229,7 +286,13 @@ class PlanStore:
         parts = iter(torch.from_numpy(values).to(self._device).split_with_sizes(lengths))
         stacks = tuple(stack.make(totals, numbers, parts) for stack in self._stacks)
         partners = {key: found.make(numbers, parts) for key, found in self._partners.items()}
-        return Plan(self._layout, self._num_keys.take(numbers, axis=1), self._num_entries.take(numbers, axis=1), stacks, partners)
+        return Plan(
+            self._layout,
+            self._num_keys.take(numbers, axis=1),
+            self._num_entries.take(numbers, axis=1),
+            stacks,
+            partners,
+        )
 
 
 def _counted(sizes: Array, list_of: Array) -> tuple[Array, Array]:

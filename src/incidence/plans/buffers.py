@@ -19,7 +19,9 @@ __all__ = ["Buffers"]
 _LEAST = 1 << 25  # bytes: smaller blocks are kept by malloc itself
 _MOST = 4  # blocks that a stack keeps: outputs and gradients of one layer, and what its bags hold
 
-_num_references: Any = getattr(torch._C, "_storage_Use_Count", None)  # of a block of memory; not in every version of torch
+_num_references: Any = getattr(
+    torch._C, "_storage_Use_Count", None
+)  # of a block of memory; not in every version of torch
 
 
 class Buffers:
@@ -40,7 +42,11 @@ class Buffers:
         with self._lock:  # no other thread may find the same block free
             for block in self._blocks:
                 # Tensors refer to the memory, and who asked for it as such to this object: the list, this name and the question.
-                if block.nbytes() == size and _num_references(block._cdata) == 1 and getrefcount(block) <= 3:
+                if (
+                    block.nbytes() == size
+                    and _num_references(block._cdata) == 1
+                    and getrefcount(block) <= 3
+                ):
                     again: Tensor = like.new_empty(0).set_(block, 0, shape)  # type: ignore[call-overload]
                     return again
             found = like.new_empty(shape)

@@ -53,7 +53,9 @@ class DenseStep:
     @property
     def kind(self) -> str:
         """What tracing has to know of it besides its factors: the equation, and which of them have signs."""
-        return f"{self.equation} {''.join('01'[factor.sign is not None] for factor in self.factors)}"
+        return (
+            f"{self.equation} {''.join('01'[factor.sign is not None] for factor in self.factors)}"
+        )
 
     @property
     def num_products(self) -> int:
@@ -83,7 +85,10 @@ class Grid:
     def __init__(self, structure: StructureData, sorts: Mapping[str, str]) -> None:
         self._sorts, self._num_structures = sorts, structure.num_structures
         self._lengths = {sort: structure._lengths_of(sort) for sort in set(sorts.values())}
-        self._starts = {sort: structure.node_ptr(sort)[:-1] + structure._node_offsets[sort] for sort in self._lengths}
+        self._starts = {
+            sort: structure.node_ptr(sort)[:-1] + structure._node_offsets[sort]
+            for sort in self._lengths
+        }
         self.space = Space(structure.total_nodes, structure.num_structures)
         self._names = {name: chr(ord("a") + number) for number, name in enumerate(sorts)}
 
@@ -94,14 +99,18 @@ class Grid:
 
     def num_cells(self, letters: Sequence[str], is_padded: bool = False) -> int:
         """How many ways there are to put letters on the nodes of a structure, added up; with every structure as large as the largest."""
-        lengths = [self._lengths[self._sorts[name]] for name in letters] or [np.ones(self._num_structures, dtype=np.int64)]
+        lengths = [self._lengths[self._sorts[name]] for name in letters] or [
+            np.ones(self._num_structures, dtype=np.int64)
+        ]
         if is_padded:
             return self._num_structures * prod(int(own.max(initial=0)) for own in lengths)
         return int(np.prod(np.stack(lengths).astype(object), axis=0).sum())
 
     def complete(self, letters: Collection[str]) -> Table:
         """The table of all ways to put letters on the nodes of a structure, by structure."""
-        table = Table({}, torch.arange(self._num_structures, device=next(iter(self._starts.values())).device))
+        table = Table(
+            {}, torch.arange(self._num_structures, device=next(iter(self._starts.values())).device)
+        )
         for name in sorted(letters):
             sort = self._sorts[name]
             counts = torch.from_numpy(self._lengths[sort]).to(table.home.device)[table.home]
@@ -115,18 +124,31 @@ class Grid:
         place = table.home
         for name in letters:
             sort = self._sorts[name]
-            place = place * int(self._lengths[sort].max(initial=0)) + (table.nodes[name] - self._starts[sort][table.home])
+            place = place * int(self._lengths[sort].max(initial=0)) + (
+                table.nodes[name] - self._starts[sort][table.home]
+            )
         return place
 
-    def step(self, sources: tuple[int, int], tables: tuple[Table, Table], target: Table) -> DenseStep:
+    def step(
+        self, sources: tuple[int, int], tables: tuple[Table, Table], target: Table
+    ) -> DenseStep:
         """The step that multiplies two tables, each with one factor, and adds up at the rows of a third."""
         letters = [sorted(table.letters) for table in (*tables, target)]
         words = ["x" + "".join(self._names[name] for name in own) + "y" for own in letters]
-        sizes = {self._names[name]: int(self._lengths[self._sorts[name]].max(initial=0)) for own in letters for name in own}
-        factors = (DenseFactor(_only(t).rows, self.places(t, own), t.sign) for t, own in zip(tables, letters, strict=False))
+        sizes = {
+            self._names[name]: int(self._lengths[self._sorts[name]].max(initial=0))
+            for own in letters
+            for name in own
+        }
+        factors = (
+            DenseFactor(_only(t).rows, self.places(t, own), t.sign)
+            for t, own in zip(tables, letters, strict=False)
+        )
         num_targets = torch.bincount(target.home, minlength=self._num_structures).cpu().numpy()
         equation, sizes = f"{words[0]},{words[1]}->{words[2]}", {"x": self._num_structures, **sizes}
-        return DenseStep(sources, equation, sizes, tuple(factors), self.places(target, letters[2]), num_targets)
+        return DenseStep(
+            sources, equation, sizes, tuple(factors), self.places(target, letters[2]), num_targets
+        )
 
 
 def _only(table: Table) -> Factor:

@@ -27,11 +27,17 @@ def build_groups(structure: StructureData, text: str, over: str) -> JoinPlan:
     key_home = torch.empty(count, dtype=torch.long, device=home.device)
     key_home[keys] = home
     entries = torch.arange(len(home), device=home.device)
-    step = step_of((0,), (count, len(home)), keys, (entries,), None, (home, key_home), structure.num_structures)
-    return JoinPlan(f"{text} over {over}", (step,), np.stack([structure._lengths_of(pattern), step.num_targets]))
+    step = step_of(
+        (0,), (count, len(home)), keys, (entries,), None, (home, key_home), structure.num_structures
+    )
+    return JoinPlan(
+        f"{text} over {over}", (step,), np.stack([structure._lengths_of(pattern), step.num_targets])
+    )
 
 
-def _numbered(nodes: dict[str, Tensor], faces: Sequence[Face], home: Tensor, structure: StructureData) -> tuple[Tensor, int]:
+def _numbered(
+    nodes: dict[str, Tensor], faces: Sequence[Face], home: Tensor, structure: StructureData
+) -> tuple[Tensor, int]:
     """The number of the key of every entry, and how many there are."""
     columns: list[Tensor] = []
     for face in faces:

@@ -41,22 +41,35 @@ class JoinStore:
         num_structures = [plan.num_entries.shape[1] for plan in plans]
         starts = starts_of(np.array(num_structures))
         self._num_entries = np.concatenate([plan.num_entries for plan in plans], axis=1)
-        self._sizes = {kind: np.concatenate([_sizes(plan)[kind] for plan in plans]) for kind in _sizes(plans[0])}
+        self._sizes = {
+            kind: np.concatenate([_sizes(plan)[kind] for plan in plans])
+            for kind in _sizes(plans[0])
+        }
         # Where the things of a structure start in its own plan.
-        origins = {kind: starts_of(sizes) - np.repeat(starts_of(sizes)[starts], num_structures) for kind, sizes in self._sizes.items()}
+        origins = {
+            kind: starts_of(sizes) - np.repeat(starts_of(sizes)[starts], num_structures)
+            for kind, sizes in self._sizes.items()
+        }
         lists = [list(parts) for parts in zip(*(_lists(plan) for plan in plans), strict=True)]
         self._lists = [parts[0] for parts in lists]
         self._numbers = np.concatenate([part.numbers for parts in lists for part in parts])
         lengths = np.stack([self._sizes[one.length] for one in self._lists])  # (lists, structures)
         self._lengths, self._places = lengths, starts_of(lengths.ravel()).reshape(lengths.shape)
         nothing = np.zeros_like(lengths[0])
-        self._origins = np.stack([nothing if one.counts is None else origins[one.counts] for one in self._lists])
-        self._counted = np.stack([nothing if one.counts is None else self._sizes[one.counts] for one in self._lists])
+        self._origins = np.stack(
+            [nothing if one.counts is None else origins[one.counts] for one in self._lists]
+        )
+        self._counted = np.stack(
+            [nothing if one.counts is None else self._sizes[one.counts] for one in self._lists]
+        )
 
     def take(self, numbers: Array | None = None) -> JoinPlan:
         """The plan of some structures, counted through all plans; or of all."""
         chosen = np.arange(self._lengths.shape[1]) if numbers is None else numbers
-        lengths, places, origins, counted = (t.take(chosen, axis=1) for t in (self._lengths, self._places, self._origins, self._counted))
+        lengths, places, origins, counted = (
+            t.take(chosen, axis=1)
+            for t in (self._lengths, self._places, self._origins, self._counted)
+        )
         shifts = counted.cumsum(axis=1) - counted - origins
         values = self._numbers.take(spans(places.ravel(), lengths.ravel()), mode="clip")
         values += shifts.astype(values.dtype).ravel().repeat(lengths.ravel())
@@ -66,13 +79,24 @@ class JoinStore:
         sizes = {kind: sizes.take(chosen) for kind, sizes in self._sizes.items()}
         totals = {kind: int(own.sum()) for kind, own in sizes.items()}
         ends = [[totals[one.counts]] if one.has_end and one.counts else [] for one in self._lists]
-        closed = [np.concatenate([part, end]).astype(part.dtype) if end else part for part, end in zip(parts, ends, strict=True)]
+        closed = [
+            np.concatenate([part, end]).astype(part.dtype) if end else part
+            for part, end in zip(parts, ends, strict=True)
+        ]
         whole = torch.from_numpy(np.concatenate(closed)).to(self._first.device)
         tensors = iter(whole.split_with_sizes([len(part) for part in closed]))
-        steps = tuple(self._step(number, tensors, sizes, totals) for number in range(len(self._first.steps)))
+        steps = tuple(
+            self._step(number, tensors, sizes, totals) for number in range(len(self._first.steps))
+        )
         return JoinPlan(self._first.text, steps, self._num_entries.take(chosen, axis=1))
 
-    def _step(self, number: int, tensors: Iterator[Tensor], sizes: dict[_Kind, Array], totals: dict[_Kind, int]) -> JoinStep:
+    def _step(
+        self,
+        number: int,
+        tensors: Iterator[Tensor],
+        sizes: dict[_Kind, Array],
+        totals: dict[_Kind, int],
+    ) -> JoinStep:
         first = _sparse(self._first)[number]
         result = ("rows", len(self._first.num_rows) - 1 + number)
         num_rows = totals[result], *(totals["rows", source] for source in first.sources)
@@ -80,7 +104,9 @@ class JoinStore:
         rows = tuple(next(tensors) for _ in first.sources)
         sign = None if first.sign is None else next(tensors).to(torch.int8)
         orders = {role: RoleOrder(next(tensors), next(tensors)) for role in range(1, len(rows) + 1)}
-        return JoinStep(first.sources, num_rows, ptr, rows, sign, sizes["joined", number], sizes[result], orders)
+        return JoinStep(
+            first.sources, num_rows, ptr, rows, sign, sizes["joined", number], sizes[result], orders
+        )
 
 
 def _sparse(plan: JoinPlan) -> list[JoinStep]:
@@ -90,7 +116,9 @@ def _sparse(plan: JoinPlan) -> list[JoinStep]:
 
 def _sizes(plan: JoinPlan) -> dict[_Kind, Array]:
     """How many things of every kind each structure has."""
-    sizes: dict[_Kind, Array] = {("rows", k): plan.num_entries[k] for k in range(len(plan.num_rows) - 1)}
+    sizes: dict[_Kind, Array] = {
+        ("rows", k): plan.num_entries[k] for k in range(len(plan.num_rows) - 1)
+    }
     for number, step in enumerate(_sparse(plan)):
         sizes["joined", number] = step.num_joined
         sizes["rows", len(plan.num_rows) - 1 + number] = step.num_targets

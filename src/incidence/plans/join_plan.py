@@ -101,7 +101,9 @@ class JoinStep:
         if role == 0:
             return RoleLists(self.ptr, self.rows, self.sign)
         order, ptr = self.order(role)
-        columns = [column[order] for k, column in enumerate((self.targets, *self.rows)) if k != role]
+        columns = [
+            column[order] for k, column in enumerate((self.targets, *self.rows)) if k != role
+        ]
         return RoleLists(ptr, tuple(columns), None if self.sign is None else self.sign[order])
 
     @cached_property
@@ -115,14 +117,26 @@ class JoinStep:
         if role not in self.orders:
             rows, count = self.rows[role - 1], self.num_rows[role]
             order = sort_few(rows, count)[1].to(rows.dtype)
-            self.orders[role] = RoleOrder(order, ranges(torch.bincount(rows, minlength=count)).to(rows.dtype))
+            self.orders[role] = RoleOrder(
+                order, ranges(torch.bincount(rows, minlength=count)).to(rows.dtype)
+            )
         return self.orders[role]
 
     @property
     def num_bytes(self) -> int:
         """The memory of the lists that are there."""
-        held = [self.ptr, *self.rows, self.sign, *(part for order in self.orders.values() for part in order)]
-        held += [part for role, lists in self._lists.items() if role for part in (*lists.columns, lists.sign)]
+        held = [
+            self.ptr,
+            *self.rows,
+            self.sign,
+            *(part for order in self.orders.values() for part in order),
+        ]
+        held += [
+            part
+            for role, lists in self._lists.items()
+            if role
+            for part in (*lists.columns, lists.sign)
+        ]
         return sum(t.numel() * t.element_size() for t in held if t is not None)
 
 
@@ -177,10 +191,15 @@ class JoinPlan:
         """What every step computes."""
         results = self.names[len(self.num_rows) - 1 :]
         factors = (" * ".join(self.names[source] for source in step.sources) for step in self.steps)
-        return tuple(f"{result} = sum {product}" for result, product in zip(results, factors, strict=True))
+        return tuple(
+            f"{result} = sum {product}" for result, product in zip(results, factors, strict=True)
+        )
 
     def __repr__(self) -> str:
-        lines = [f"  {formula}: {step.told}" for formula, step in zip(self.formulas, self.steps, strict=True)]
+        lines = [
+            f"  {formula}: {step.told}"
+            for formula, step in zip(self.formulas, self.steps, strict=True)
+        ]
         memory = f"  memory: {sum(step.num_bytes for step in self.steps) / 2**20:,.1f} MiB"
         return "\n".join([f"JoinPlan `{self.text}`", *lines, memory])
 
@@ -201,4 +220,12 @@ def step_of(
     counts = (torch.bincount(home, minlength=num_structures).cpu().numpy() for home in homes)
     num_joined, num_targets = (np.asarray(count, dtype=np.int64) for count in counts)
     listed = tuple(column[order].to(dtype) for column in rows)
-    return JoinStep(sources, num_rows, ptr, listed, None if sign is None else sign[order], num_joined, num_targets)
+    return JoinStep(
+        sources,
+        num_rows,
+        ptr,
+        listed,
+        None if sign is None else sign[order],
+        num_joined,
+        num_targets,
+    )

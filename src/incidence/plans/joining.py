@@ -22,7 +22,17 @@ from incidence.algebra.contraction import OUTPUT, Letters, Sum, next_step, priva
 from incidence.algebra.products import ProductText
 from incidence.plans.dense_join import DenseStep, Grid
 from incidence.plans.join_plan import JoinPlan, JoinStep, step_of
-from incidence.plans.tables import Candidates, Factor, Table, candidates, extended, find_rows, num_extended, number_keys, table_of
+from incidence.plans.tables import (
+    Candidates,
+    Factor,
+    Table,
+    candidates,
+    extended,
+    find_rows,
+    num_extended,
+    number_keys,
+    table_of,
+)
 from incidence.structure.data import StructureData
 from incidence.structure.ragged import assert_few
 from incidence.structure.supports import support_of
@@ -38,7 +48,9 @@ _MOST_ABSENT = 3  # places of an array for each entry that is there
 _REMEDY = "Raise it with limit=, take smaller structures or batches, or leave entries out that the product does not need"
 
 
-def build_join_plan(text: ProductText, structure: StructureData, limit: int = MAX_JOINED, is_fixed: bool = False) -> JoinPlan:
+def build_join_plan(
+    text: ProductText, structure: StructureData, limit: int = MAX_JOINED, is_fixed: bool = False
+) -> JoinPlan:
     """The plan of a product on a structure; `is_fixed` says that its program must be that of every other structure.
 
     Raises:
@@ -46,11 +58,16 @@ def build_join_plan(text: ProductText, structure: StructureData, limit: int = MA
         TooLargeError: Some step would look at more than `limit` rows to join them; it has made none of them then.
     """
     supports = [support_of(structure, pattern) for pattern in text.tensors]
-    tables = [table_of(text, pattern, stored, structure, limit) for pattern, stored in zip(text.tensors, supports, strict=True)]
+    tables = [
+        table_of(text, pattern, stored, structure, limit)
+        for pattern, stored in zip(text.tensors, supports, strict=True)
+    ]
     homes = [structure.batch(stored) for stored in supports]
     kind = _FixedContraction if is_fixed else _Contraction
     steps = kind(text, tables, homes, Grid(structure, text.sorts), limit).run()
-    return JoinPlan(str(text), tuple(steps), np.stack([structure._lengths_of(stored) for stored in supports]))
+    return JoinPlan(
+        str(text), tuple(steps), np.stack([structure._lengths_of(stored) for stored in supports])
+    )
 
 
 class _Join(NamedTuple):
@@ -83,11 +100,22 @@ class _Read(NamedTuple):
 class _Contraction:
     """The tables of a product while they are put together; the output is the table `OUTPUT`."""
 
-    def __init__(self, text: ProductText, tables: Sequence[Table], homes: Sequence[Tensor], grid: Grid, limit: int) -> None:
+    def __init__(
+        self,
+        text: ProductText,
+        tables: Sequence[Table],
+        homes: Sequence[Tensor],
+        grid: Grid,
+        limit: int,
+    ) -> None:
         self._text, self._grid, self._space, self._limit = text, grid, grid.space, limit
         *operands, output = tables
-        self._tables = {number: _reading(number, table) for number, table in enumerate(operands)} | {OUTPUT: output}
-        self._num_rows = {number: len(home) for number, home in enumerate(homes[:-1])}  # of all values: operands, and results of steps
+        self._tables = {
+            number: _reading(number, table) for number, table in enumerate(operands)
+        } | {OUTPUT: output}
+        self._num_rows = {
+            number: len(home) for number, home in enumerate(homes[:-1])
+        }  # of all values: operands, and results of steps
         self._target_home = homes[-1]
         self._joins: dict[int, _Join | DenseStep] = {}  # by the number of what they give
         self._reads: list[_Read] = []
@@ -107,7 +135,9 @@ class _Contraction:
         found = self._emit(output, output.target, self._target_home)
         for read in reversed(self._reads):
             factors = (Factor(found, read.keys, read.is_once), *read.output.factors)
-            found = self._emit(replace(read.output, factors=factors), read.output.target, read.target_home)
+            found = self._emit(
+                replace(read.output, factors=factors), read.output.target, read.target_home
+            )
         return self._listed()
 
     @property
@@ -169,7 +199,11 @@ class _Contraction:
 
     def _pairs(self) -> list[tuple[int, int]]:
         """Operands with a letter that they share with each other alone, so that it is summed when they are multiplied."""
-        operands = [number for number, table in self._tables.items() if number != OUTPUT and len(table.factors) == 1]
+        operands = [
+            number
+            for number, table in self._tables.items()
+            if number != OUTPUT and len(table.factors) == 1
+        ]
         return [pair for pair in combinations(operands, 2) if self._summed_by(pair)]
 
     def _summed_by(self, pair: tuple[int, int]) -> Letters:
@@ -183,7 +217,9 @@ class _Contraction:
     def _is_less(self, pair: tuple[int, int], num_joined: int) -> bool:
         """Whether arrays are less work than so many joined rows, and their memory is not mostly for what is absent."""
         is_full = all(
-            self._grid.num_cells(sorted(self._letters[n]), is_padded=True) <= _MOST_ABSENT * len(self._tables[n]) for n in (*pair, OUTPUT)
+            self._grid.num_cells(sorted(self._letters[n]), is_padded=True)
+            <= _MOST_ABSENT * len(self._tables[n])
+            for n in (*pair, OUTPUT)
         )
         return self._grid.can_name and is_full and self._num_cells(pair) <= _FASTER * num_joined
 
@@ -192,14 +228,22 @@ class _Contraction:
         output = self._tables[OUTPUT]
         kept = (self._letters[one] | self._letters[other]) - self._summed_by((one, other))
         tables = self._tables.pop(one), self._tables.pop(other)
-        target = Table(output.nodes, output.home) if output.letters == kept else self._grid.complete(kept)
+        target = (
+            Table(output.nodes, output.home)
+            if output.letters == kept
+            else self._grid.complete(kept)
+        )
         number = max(self._num_rows) + 1
         self._num_rows[number] = len(target)
-        self._joins[number] = self._grid.step((tables[0].factors[0].source, tables[1].factors[0].source), tables, target)
+        self._joins[number] = self._grid.step(
+            (tables[0].factors[0].source, tables[1].factors[0].source), tables, target
+        )
         self._tables[one] = _reading(number, target)
 
     def _extend(self, number: int, found: list[Candidates]) -> None:
-        assert_few(num_extended(found), self._limit, f"`{self._text}` joins too many rows here", _REMEDY)
+        assert_few(
+            num_extended(found), self._limit, f"`{self._text}` joins too many rows here", _REMEDY
+        )
         output, base = self._tables[OUTPUT], self._tables[number]
         table = extended(base if number != OUTPUT else Table(base.nodes, base.home), found)
         if output.letters <= table.letters:
@@ -217,7 +261,13 @@ class _Contraction:
                 if letters - base and letters & base:
                     found.setdefault((number, letters - base), []).append(other)
         return [
-            (number, [candidates(self._tables[number], self._tables[other], self._space) for other in others])
+            (
+                number,
+                [
+                    candidates(self._tables[number], self._tables[other], self._space)
+                    for other in others
+                ],
+            )
             for (number, _), others in found.items()
             if number != OUTPUT or len(others) > 1
         ]
@@ -230,13 +280,27 @@ class _Contraction:
         steps: list[JoinStep | DenseStep] = []
         for join in self._joins.values():
             if isinstance(join, DenseStep):
-                steps.append(replace(join, sources=tuple(places[source] for source in join.sources)))
+                steps.append(
+                    replace(join, sources=tuple(places[source] for source in join.sources))
+                )
                 continue
-            factors = sorted(join.factors, key=lambda factor: factor.source)  # whatever was joined first in this structure
+            factors = sorted(
+                join.factors, key=lambda factor: factor.source
+            )  # whatever was joined first in this structure
             sources = tuple(places[factor.source] for factor in factors)
             num_rows = len(join.target_home), *(self._num_rows[factor.source] for factor in factors)
             rows, homes = tuple(factor.rows for factor in factors), (join.home, join.target_home)
-            steps.append(step_of(sources, num_rows, join.targets, rows, join.sign, homes, self._space.num_structures))
+            steps.append(
+                step_of(
+                    sources,
+                    num_rows,
+                    join.targets,
+                    rows,
+                    join.sign,
+                    homes,
+                    self._space.num_structures,
+                )
+            )
         return steps
 
 
@@ -255,7 +319,9 @@ class _FixedContraction(_Contraction):
 
 def _reading(number: int, table: Table) -> Table:
     """A table with values of its own: those of its entries, if it has some, or one for every row."""
-    rows = torch.arange(len(table), device=table.home.device) if table.target is None else table.target
+    rows = (
+        torch.arange(len(table), device=table.home.device) if table.target is None else table.target
+    )
     return replace(table, factors=(Factor(number, rows, table.target is None),), target=None)
 
 
@@ -263,7 +329,9 @@ def _composed(first: _Join | DenseStep, then: _Join) -> _Join | DenseStep | None
     """Two steps in one, where every sum of the first is used at most once by the second, its only factor; None if they stay two."""
     if isinstance(first, DenseStep):
         targets, order = then.targets.sort()
-        is_each_once = len(targets) == len(then.target_home) == len(first.places) and bool((targets.diff() == 1).all())
+        is_each_once = len(targets) == len(then.target_home) == len(first.places) and bool(
+            (targets.diff() == 1).all()
+        )
         if then.sign is not None or not is_each_once:
             return None
         return replace(first, places=first.places[then.factors[0].rows[order]])

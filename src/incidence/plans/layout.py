@@ -18,7 +18,16 @@ from incidence.algebra.orbit import Orbit
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.words import Level, Word, levels, sign_of, words
 
-__all__ = ["BagLayout", "MapLayout", "NodeSlot", "OrbitRef", "StackPlace", "Stacks", "by_width", "layout_of"]
+__all__ = [
+    "BagLayout",
+    "MapLayout",
+    "NodeSlot",
+    "OrbitRef",
+    "StackPlace",
+    "Stacks",
+    "by_width",
+    "layout_of",
+]
 
 Stacks = tuple[tuple[int, ...], ...]
 """The tensors of a side by stack, each by its position on the side."""
@@ -76,8 +85,14 @@ class BagLayout:
             at: dict[OrbitRef, range] = {}
             start = 0
             for ref in self.orbits:
-                count = len(self.words(ref, level)) if level in self.levels[ref.tensor][ref.orbit] else 0
-                if count:  # entries with an odd class have no key without it, not even the empty one
+                count = (
+                    len(self.words(ref, level))
+                    if level in self.levels[ref.tensor][ref.orbit]
+                    else 0
+                )
+                if (
+                    count
+                ):  # entries with an odd class have no key without it, not even the empty one
                     at[ref] = range(start, start + count)
                     start = at[ref].stop
             found.append(at)
@@ -91,7 +106,11 @@ class BagLayout:
     @cached_property
     def orbits(self) -> dict[OrbitRef, Orbit]:
         """The orbits of the stack, tensor by tensor."""
-        return {OrbitRef(t, number): orbit for t, p in enumerate(self.patterns) for number, orbit in enumerate(p.orbits)}
+        return {
+            OrbitRef(t, number): orbit
+            for t, p in enumerate(self.patterns)
+            for number, orbit in enumerate(p.orbits)
+        }
 
     def words(self, ref: OrbitRef, level: Level) -> tuple[Word, ...]:
         """The words with which the entries of an orbit tell the keys of a level."""
@@ -178,7 +197,9 @@ class MapLayout:
     @cached_property
     def levels(self) -> tuple[Level, ...]:
         """The levels of all stacks."""
-        return _sorted({level for stack in self.inputs + self.outputs for level in stack.all_levels})
+        return _sorted(
+            {level for stack in self.inputs + self.outputs for level in stack.all_levels}
+        )
 
     @cached_property
     def stacks(self) -> tuple[BagLayout, ...]:
@@ -198,11 +219,20 @@ class MapLayout:
     @cached_property
     def partner_orbits(self) -> tuple[OrbitRef, ...]:
         """The orbits whose entries are read from partners, by the number of their tensor."""
-        return tuple(dict.fromkeys(OrbitRef(self.tensors.index(self.map.inputs[s.tensor]), s.orbit) for s, _ in self.partners))
+        return tuple(
+            dict.fromkeys(
+                OrbitRef(self.tensors.index(self.map.inputs[s.tensor]), s.orbit)
+                for s, _ in self.partners
+            )
+        )
 
 
 def _place(stacks: Stacks, tensor: int) -> StackPlace:
-    return next(StackPlace(number, stack.index(tensor)) for number, stack in enumerate(stacks) if tensor in stack)
+    return next(
+        StackPlace(number, stack.index(tensor))
+        for number, stack in enumerate(stacks)
+        if tensor in stack
+    )
 
 
 def by_width(widths: list[int]) -> Stacks:
@@ -213,10 +243,18 @@ def by_width(widths: list[int]) -> Stacks:
     return tuple(map(tuple, found.values()))
 
 
-def layout_of(equivariant_map: EquivariantMap, input_stacks: Stacks | None = None, output_stacks: Stacks | None = None) -> MapLayout:
+def layout_of(
+    equivariant_map: EquivariantMap,
+    input_stacks: Stacks | None = None,
+    output_stacks: Stacks | None = None,
+) -> MapLayout:
     """The layout of a map; without stacks, each side is one."""
     inputs, outputs = equivariant_map.inputs, equivariant_map.outputs
-    return _layout(equivariant_map, input_stacks or (tuple(range(len(inputs))),), output_stacks or (tuple(range(len(outputs))),))
+    return _layout(
+        equivariant_map,
+        input_stacks or (tuple(range(len(inputs))),),
+        output_stacks or (tuple(range(len(outputs))),),
+    )
 
 
 @lru_cache(maxsize=256)
@@ -235,21 +273,38 @@ def _layout(m: EquivariantMap, input_stacks: Stacks, output_stacks: Stacks) -> M
         (s, t)
         for s in sources
         for t in targets
-        if _is_aligned(m, s, t) and not (_all_nodes(sources[s]) in found_in[s] and _all_nodes(sources[s]) in found_out[t])
+        if _is_aligned(m, s, t)
+        and not (_all_nodes(sources[s]) in found_in[s] and _all_nodes(sources[s]) in found_out[t])
     )
 
-    def layouts(patterns: tuple[Pattern, ...], stacks: Stacks, found: dict[OrbitRef, set[Level]]) -> tuple[BagLayout, ...]:
+    def layouts(
+        patterns: tuple[Pattern, ...], stacks: Stacks, found: dict[OrbitRef, set[Level]]
+    ) -> tuple[BagLayout, ...]:
         def of_tensor(k: int) -> tuple[tuple[Level, ...], ...]:
-            return tuple(_sorted(found[OrbitRef(k, number)]) for number in range(len(patterns[k].orbits)))
+            return tuple(
+                _sorted(found[OrbitRef(k, number)]) for number in range(len(patterns[k].orbits))
+            )
 
-        return tuple(BagLayout(tuple(patterns[k] for k in stack), tuple(map(of_tensor, stack)), m.max_overlap) for stack in stacks)
+        return tuple(
+            BagLayout(
+                tuple(patterns[k] for k in stack), tuple(map(of_tensor, stack)), m.max_overlap
+            )
+            for stack in stacks
+        )
 
-    inputs, outputs = layouts(m.inputs, input_stacks, found_in), layouts(m.outputs, output_stacks, found_out)
+    inputs, outputs = (
+        layouts(m.inputs, input_stacks, found_in),
+        layouts(m.outputs, output_stacks, found_out),
+    )
     return MapLayout(m, input_stacks, output_stacks, inputs, outputs, partners)
 
 
 def _orbits(patterns: tuple[Pattern, ...]) -> dict[OrbitRef, Orbit]:
-    return {OrbitRef(t, number): orbit for t, p in enumerate(patterns) for number, orbit in enumerate(p.orbits)}
+    return {
+        OrbitRef(t, number): orbit
+        for t, p in enumerate(patterns)
+        for number, orbit in enumerate(p.orbits)
+    }
 
 
 def _is_aligned(m: EquivariantMap, source: OrbitRef, target: OrbitRef) -> bool:

@@ -70,17 +70,23 @@ class Plan:
 
     def __repr__(self) -> str:
         lines = ["Plan"]
-        for pattern, count in zip(self.layout.tensors, self.num_entries.sum(1).tolist(), strict=True):
+        for pattern, count in zip(
+            self.layout.tensors, self.num_entries.sum(1).tolist(), strict=True
+        ):
             lines.append(f"  {str(pattern) or '(one value)'}: {count:,} entries")
         for layout, stack in zip(self.layout.stacks, self.stacks, strict=True):
             names = ", ".join(str(p) or "(one value)" for p in layout.patterns)
             cost = f"{len(stack.lists.bags_of_rows):,} reads, {stack.num_bags:,} bags on {len(stack.num_slots)} levels"
             lines.append(f"  {names}: {cost}")
         if self.partners:
-            lines.append(f"  partners: {sum(int(p.counts.sum()) for p in self.partners.values()):,} reads")
+            lines.append(
+                f"  partners: {sum(int(p.counts.sum()) for p in self.partners.values()):,} reads"
+            )
         totals = zip(self.layout.levels, self.num_keys.sum(1).tolist(), strict=True)
         keys = ", ".join(f"{n:,} of size {len(level)}" for level, n in totals)
-        return "\n".join([*lines, f"  keys: {keys}", f"  memory: {self.num_bytes / 2**20:,.1f} MiB"])
+        return "\n".join(
+            [*lines, f"  keys: {keys}", f"  memory: {self.num_bytes / 2**20:,.1f} MiB"]
+        )
 
     @property
     def num_bytes(self) -> int:
@@ -96,7 +102,11 @@ _SPARSE_NODES = 4  # nodes for each place in an entry from which on nodes are ra
 def build_plan(layout: MapLayout, structure: StructureData) -> Plan:
     """Finds the lists of a map on a structure."""
     tensors = layout.tensors
-    found = [_bucket_keys(structure, t, pattern, one) for t, pattern in enumerate(tensors) for one in arranged(structure, pattern)]
+    found = [
+        _bucket_keys(structure, t, pattern, one)
+        for t, pattern in enumerate(tensors)
+        for one in arranged(structure, pattern)
+    ]
     wanted = _wanted(layout)
     for bucket in found:
         classes = tensors[bucket.ref.tensor].orbits[bucket.ref.orbit].classes
@@ -104,11 +114,19 @@ def build_plan(layout: MapLayout, structure: StructureData) -> Plan:
             bucket.keys[level] = _keys(bucket, classes, level, layout.map.max_overlap)
     num_keys = np.stack([_number_keys(structure, level, found) for level in layout.levels])
     num_entries = np.stack([structure.entry_ptr(p).diff().cpu().numpy() for p in tensors])
-    stacks = tuple(_StackBuilder(stack, layout, structure, num_keys, num_entries).build(found) for stack in layout.stacks)
+    stacks = tuple(
+        _StackBuilder(stack, layout, structure, num_keys, num_entries).build(found)
+        for stack in layout.stacks
+    )
     partners: dict[PartnerKey, Partners] = {}
     for ref in layout.partner_orbits:
         pattern, buckets = tensors[ref.tensor], [bucket for bucket in found if bucket.ref == ref]
-        listed = _partners(buckets, pattern.orbits[ref.orbit].classes, structure.batch(pattern), structure.num_structures)
+        listed = _partners(
+            buckets,
+            pattern.orbits[ref.orbit].classes,
+            structure.batch(pattern),
+            structure.num_structures,
+        )
         partners.update({(ref, overlap): pairs for overlap, pairs in listed})
     return Plan(layout, num_keys, num_entries, stacks, partners)
 
@@ -119,7 +137,9 @@ def _wanted(layout: MapLayout) -> dict[OrbitRef, set[Level]]:
     for stack in layout.stacks:
         for pattern, orbits in zip(stack.patterns, stack.levels, strict=True):
             for number, levels in enumerate(orbits):
-                wanted.setdefault(OrbitRef(layout.tensors.index(pattern), number), set()).update(set(levels) - {()})
+                wanted.setdefault(OrbitRef(layout.tensors.index(pattern), number), set()).update(
+                    set(levels) - {()}
+                )
     return wanted
 
 
@@ -157,7 +177,9 @@ class _BucketKeys:
         return self.found.bucket.rows
 
 
-def _bucket_keys(structure: StructureData, tensor: int, pattern: Pattern, found: Arranged) -> _BucketKeys:
+def _bucket_keys(
+    structure: StructureData, tensor: int, pattern: Pattern, found: Arranged
+) -> _BucketKeys:
     """A bucket before its keys are known."""
     ref = OrbitRef(tensor, found.bucket.orbit)
     return _BucketKeys(ref, found, structure.batch(pattern)[found.bucket.rows], {}, {})
@@ -168,17 +190,31 @@ def _keys(bucket: _BucketKeys, classes: Sequence[Class], level: Level, max_overl
     nodes, labels = bucket.found.bucket.nodes, bucket.found.bucket.labels
     known = words(tuple(classes), level, max_overlap)
     kinds = {tuple(sorted(word)) for word in known}  # how many nodes of each class a key may have
-    subsets = [s for s in combinations(range(len(labels)), len(level)) if tuple(labels[p] for p in s) in kinds]
+    subsets = [
+        s
+        for s in combinations(range(len(labels)), len(level))
+        if tuple(labels[p] for p in s) in kinds
+    ]
     chosen = torch.tensor(subsets, dtype=torch.long, device=nodes.device).view(-1, len(level))
     keys = nodes[:, chosen]  # (entries, keys each, nodes)
     label = torch.tensor(labels, dtype=torch.long, device=nodes.device)[chosen].expand_as(keys)
-    if any(len({labels[p] for p in s}) > 1 for s in subsets):  # nodes ascend within a class, not across
+    if any(
+        len({labels[p] for p in s}) > 1 for s in subsets
+    ):  # nodes ascend within a class, not across
         keys, order = keys.sort(dim=2)
         label = label.gather(2, order)
     bases = [len(classes)] * len(level)
     codes = torch.tensor([_number(word, len(classes)) for word in known], device=nodes.device)
-    which = torch.searchsorted(codes, code(label.unbind(2), bases)[0].contiguous()) if len(known) > 1 else torch.zeros_like(keys[:, :, 0])
-    signs = torch.tensor([_sign(bucket.found.bucket.sizes, classes, s) for s in subsets], dtype=torch.int8, device=nodes.device)
+    which = (
+        torch.searchsorted(codes, code(label.unbind(2), bases)[0].contiguous())
+        if len(known) > 1
+        else torch.zeros_like(keys[:, :, 0])
+    )
+    signs = torch.tensor(
+        [_sign(bucket.found.bucket.sizes, classes, s) for s in subsets],
+        dtype=torch.int8,
+        device=nodes.device,
+    )
     return _Keys(keys, which, signs)
 
 
@@ -187,7 +223,13 @@ def _sign(sizes: Sequence[int], classes: Sequence[Class], key: Sequence[int]) ->
     is moved to the front of its class.
     """
     columns = zip(classes, accumulate(sizes, initial=0), sizes, strict=False)
-    left_out = [p - start for c, start, size in columns if c.is_odd for p in range(start, start + size) if p not in key]
+    left_out = [
+        p - start
+        for c, start, size in columns
+        if c.is_odd
+        for p in range(start, start + size)
+        if p not in key
+    ]
     return -1 if sum(left_out) % 2 else 1
 
 
@@ -210,12 +252,20 @@ def _number_keys(structure: StructureData, level: Level, found: Sequence[_Bucket
     total = sum(bucket.keys[level].nodes.numel() for bucket in members)
     if len(level) == 1 and structure.counts[level[0]] <= _SPARSE_NODES * total + 1024:
         for bucket in members:
-            bucket.numbers[level] = bucket.keys[level].nodes[:, :, 0] - structure._node_offsets[level[0]]
+            bucket.numbers[level] = (
+                bucket.keys[level].nodes[:, :, 0] - structure._node_offsets[level[0]]
+            )
         return _host(structure.node_ptr(level[0]).diff())
     keys = [bucket.keys[level].nodes for bucket in members]
-    flat = torch.cat([k.reshape(-1, len(level)) for k in keys]) if keys else no_entries(len(level), structure.device).T
+    flat = (
+        torch.cat([k.reshape(-1, len(level)) for k in keys])
+        if keys
+        else no_entries(len(level), structure.device).T
+    )
     ranks, count = rank(code(flat.unbind(1), [structure.total_nodes] * len(level))[0])
-    for bucket, numbers in zip(members, ranks.split([k.shape[0] * k.shape[1] for k in keys]), strict=True):
+    for bucket, numbers in zip(
+        members, ranks.split([k.shape[0] * k.shape[1] for k in keys]), strict=True
+    ):
         bucket.numbers[level] = numbers.view(bucket.keys[level].words.shape)
     if structure.num_structures == 1:
         return np.array([count])
@@ -232,32 +282,60 @@ def _host(values: Tensor) -> Array:
 
 def _by_structure(home: Tensor, num_structures: int) -> Array:
     """How many entries each structure has."""
-    return np.array([len(home)]) if num_structures == 1 else _host(torch.bincount(home, minlength=num_structures))
+    return (
+        np.array([len(home)])
+        if num_structures == 1
+        else _host(torch.bincount(home, minlength=num_structures))
+    )
 
 
 class _StackBuilder:
     """Makes the lists of one stack."""
 
-    def __init__(self, stack: BagLayout, layout: MapLayout, structure: StructureData, num_keys: Array, num_entries: Array) -> None:
+    def __init__(
+        self,
+        stack: BagLayout,
+        layout: MapLayout,
+        structure: StructureData,
+        num_keys: Array,
+        num_entries: Array,
+    ) -> None:
         self._stack, self._structure = stack, structure
         self._tensors = [layout.tensors.index(p) for p in stack.patterns]
         self._num_rows = num_entries.sum(1)[self._tensors].tolist()
         totals = num_keys.sum(1).tolist()
-        num_bags = (totals[layout.levels.index(level)] * n for level, n in zip(stack.all_levels, stack.num_slots, strict=True))
+        num_bags = (
+            totals[layout.levels.index(level)] * n
+            for level, n in zip(stack.all_levels, stack.num_slots, strict=True)
+        )
         self._level_ptr = (0, *accumulate(num_bags))
-        self._num_reads = np.zeros((len(self._tensors), len(stack.all_levels), structure.num_structures), dtype=np.int64)
+        self._num_reads = np.zeros(
+            (len(self._tensors), len(stack.all_levels), structure.num_structures), dtype=np.int64
+        )
 
     def build(self, found: Sequence[_BucketKeys]) -> StackPlan:
         """The lists, from the keys of all buckets."""
-        members = [[bucket for bucket in found if bucket.ref.tensor == tensor] for tensor in self._tensors]
-        tables = [[self._bags(bucket, position) for bucket in buckets] for position, buckets in enumerate(members)]  # by tensor and bucket
+        members = [
+            [bucket for bucket in found if bucket.ref.tensor == tensor] for tensor in self._tensors
+        ]
+        tables = [
+            [self._bags(bucket, position) for bucket in buckets]
+            for position, buckets in enumerate(members)
+        ]  # by tensor and bucket
         num_reads = int(self._num_reads.sum())
-        dtype = torch.int32 if are_short(self._level_ptr[-1], num_reads, sum(self._num_rows)) else torch.long
+        dtype = (
+            torch.int32
+            if are_short(self._level_ptr[-1], num_reads, sum(self._num_rows))
+            else torch.long
+        )
         bags, widths = self._by_row(members, tables, dtype)  # (reads,), (rows,)
         bags_ptr = ranges(widths).to(dtype)
         signs = None
         if self._stack.is_signed:
-            tables = [[self._signs(bucket, position) for bucket in buckets] for position, buckets in enumerate(members)]
+            tables = [
+                [self._signs(bucket, position) for bucket in buckets]
+                for position, buckets in enumerate(members)
+            ]
             signs, _ = self._by_row(members, tables, torch.float32)  # (reads,)
         rows, rows_ptr, signs_of_bags = _transposed(bags, widths, self._level_ptr, signs)
         return StackPlan(
@@ -268,16 +346,26 @@ class _StackBuilder:
             lists=StackLists(bags, bags_ptr, rows, rows_ptr),
             num_reads=self._num_reads,
             single_nodes=self._stack.single_nodes,
-            signs=None if signs is None or signs_of_bags is None else StackSigns(signs, signs_of_bags),
+            signs=None
+            if signs is None or signs_of_bags is None
+            else StackSigns(signs, signs_of_bags),
         )
 
     def _by_row(
-        self, members: Sequence[Sequence[_BucketKeys]], tables: Sequence[Sequence[Tensor]], dtype: torch.dtype
+        self,
+        members: Sequence[Sequence[_BucketKeys]],
+        tables: Sequence[Sequence[Tensor]],
+        dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         """What the rows of all tensors have one after the other, and how much each; from the tables of their buckets."""
         device = self._structure.device
         parts = [
-            _by_row([(bucket.rows, table) for bucket, table in zip(buckets, own, strict=True)], count, dtype, device)
+            _by_row(
+                [(bucket.rows, table) for bucket, table in zip(buckets, own, strict=True)],
+                count,
+                dtype,
+                device,
+            )
             for buckets, own, count in zip(members, tables, self._num_rows, strict=True)
         ]
         values, widths = (torch.cat(lists) for lists in zip(*parts, strict=True))
@@ -286,26 +374,43 @@ class _StackBuilder:
     def _signs(self, bucket: _BucketKeys, position: int) -> Tensor:
         """The signs of the entries of a bucket in their bags, shape (entries, bags each)."""
         ref = OrbitRef(position, bucket.ref.orbit)
-        levels = [level for at, level in enumerate(self._stack.all_levels) if ref in self._stack.slots[at]]
+        levels = [
+            level for at, level in enumerate(self._stack.all_levels) if ref in self._stack.slots[at]
+        ]
         one = torch.ones(1, dtype=torch.int8, device=bucket.home.device)
-        of_keys = torch.cat([one[:0], *(bucket.keys[level].signs if level else one for level in levels)])  # (bags each,), some have none
+        of_keys = torch.cat(
+            [one[:0], *(bucket.keys[level].signs if level else one for level in levels)]
+        )  # (bags each,), some have none
         own = bucket.found.bucket.signs
         return of_keys.expand(len(bucket.rows), -1) if own is None else own[:, None] * of_keys
 
     def _bags(self, bucket: _BucketKeys, position: int) -> Tensor:
         """The bags of the entries of a bucket, level by level, shape (entries, bags each); and how many reads these are."""
-        ref, columns = OrbitRef(position, bucket.ref.orbit), [bucket.home.new_zeros(len(bucket.home), 0)]
+        ref, columns = (
+            OrbitRef(position, bucket.ref.orbit),
+            [bucket.home.new_zeros(len(bucket.home), 0)],
+        )
         per_structure = _by_structure(bucket.home, self._structure.num_structures)
         for at, level in enumerate(self._stack.all_levels):
             if ref not in self._stack.slots[at]:
                 continue
-            keys, within = (bucket.numbers[level], bucket.keys[level].words) if level else (bucket.home[:, None], 0)
-            columns.append(keys * self._stack.num_slots[at] + within + (self._level_ptr[at] + self._stack.slots[at][ref].start))
+            keys, within = (
+                (bucket.numbers[level], bucket.keys[level].words)
+                if level
+                else (bucket.home[:, None], 0)
+            )
+            columns.append(
+                keys * self._stack.num_slots[at]
+                + within
+                + (self._level_ptr[at] + self._stack.slots[at][ref].start)
+            )
             self._num_reads[position, at] += columns[-1].shape[1] * per_structure
         return torch.cat(columns, dim=1)
 
 
-def _by_row(buckets: Sequence[tuple[Tensor, Tensor]], count: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+def _by_row(
+    buckets: Sequence[tuple[Tensor, Tensor]], count: int, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor]:
     """The bags of all rows of a tensor one after the other, and how many each has; from the rows and bags of its buckets."""
     if len(buckets) == 1:  # with all rows, in order
         [(_, table)] = buckets
@@ -320,14 +425,21 @@ def _by_row(buckets: Sequence[tuple[Tensor, Tensor]], count: int, dtype: torch.d
     return bags, widths
 
 
-def _transposed(bags: Tensor, widths: Tensor, level_ptr: Sequence[int], signs: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def _transposed(
+    bags: Tensor, widths: Tensor, level_ptr: Sequence[int], signs: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """The rows of every bag, where those of each start, and their signs."""
-    rows = torch.repeat_interleave(torch.arange(len(widths), dtype=bags.dtype, device=bags.device), widths)
+    rows = torch.repeat_interleave(
+        torch.arange(len(widths), dtype=bags.dtype, device=bags.device), widths
+    )
     if signs is not None:
         rows = 2 * rows.long() + (signs < 0)  # goes along as the last bit
     is_other = bags >= level_ptr[1]  # bags of structures come first, and are often in order already
     parts = [_ordered(rows[chosen], bags[chosen]) for chosen in (~is_other, is_other)]
-    ordered, ptr = torch.cat(parts), ranges(torch.bincount(bags, minlength=level_ptr[-1])).to(bags.dtype)
+    ordered, ptr = (
+        torch.cat(parts),
+        ranges(torch.bincount(bags, minlength=level_ptr[-1])).to(bags.dtype),
+    )
     if signs is None:
         return ordered, ptr, None
     return (ordered >> 1).to(bags.dtype), ptr, 1.0 - 2 * (ordered & 1)
@@ -344,21 +456,35 @@ def _partners(
     """The entries of an orbit that read each other, by operation: all pairs on one node set. `home` has the structure of every row."""
     found: dict[Matrix, list[tuple[Tensor, ...]]] = {}
     for bucket in buckets:
-        order = torch.arange(len(bucket.rows), device=home.device) if bucket.found.is_single else bucket.found.order
+        order = (
+            torch.arange(len(bucket.rows), device=home.device)
+            if bucket.found.is_single
+            else bucket.found.order
+        )
         start = 0
         for mask, count in zip(bucket.found.masks, bucket.found.num_sets, strict=True):
-            sets = order[start : start + count * len(mask)].view(count, len(mask)).unbind(1)  # (sets,) for every word
+            sets = (
+                order[start : start + count * len(mask)].view(count, len(mask)).unbind(1)
+            )  # (sets,) for every word
             start += count * len(mask)
             for (source, u), (target, w) in product(zip(sets, mask, strict=True), repeat=2):
                 if sign_of(classes, classes, u, w):
                     overlap = overlap_of(u, w, len(classes), len(classes))
-                    signs = () if reads_itself(overlap) else _pair_signs(bucket.found.bucket, classes, source, target)
-                    found.setdefault(overlap, []).append((bucket.rows[target], bucket.rows[source], *signs))
+                    signs = (
+                        ()
+                        if reads_itself(overlap)
+                        else _pair_signs(bucket.found.bucket, classes, source, target)
+                    )
+                    found.setdefault(overlap, []).append(
+                        (bucket.rows[target], bucket.rows[source], *signs)
+                    )
     for overlap, pairs in found.items():
         targets, sources, *signed = (torch.cat(part) for part in zip(*pairs, strict=True))
         order = _ascending(targets, len(home))
         targets, sources = targets[order], sources[order]
-        is_full = len(targets) == len(home) and bool((targets == torch.arange(len(home), device=home.device)).all())
+        is_full = len(targets) == len(home) and bool(
+            (targets == torch.arange(len(home), device=home.device)).all()
+        )
         counts = _by_structure(home if is_full else home[targets], num_structures)
         dtype = torch.int32 if are_short(len(home)) else torch.long
         yield (
@@ -372,7 +498,9 @@ def _partners(
         )
 
 
-def _pair_signs(bucket: Bucket, classes: Sequence[Class], sources: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
+def _pair_signs(
+    bucket: Bucket, classes: Sequence[Class], sources: Tensor, targets: Tensor
+) -> tuple[Tensor, ...]:
     """The signs by which entries on the same nodes read each other, told by their places in the bucket; nothing without oriented faces.
 
     That of `words.sign_of` for the words along the ascending nodes, times the signs of both entries.
@@ -381,7 +509,9 @@ def _pair_signs(bucket: Bucket, classes: Sequence[Class], sources: Tensor, targe
         return ()
     labels = torch.tensor(bucket.labels, device=sources.device)
     odd = torch.tensor([c.is_odd for c in classes], device=sources.device)
-    u, w = (labels[bucket.nodes[entries].argsort(dim=1)] for entries in (sources, targets))  # (pairs, nodes)
+    u, w = (
+        labels[bucket.nodes[entries].argsort(dim=1)] for entries in (sources, targets)
+    )  # (pairs, nodes)
     is_reversed = bucket.signs[sources] != bucket.signs[targets]
     for q, r in combinations(range(u.shape[1]), 2):
         for one, other in ((u, w), (w, u)):
@@ -396,6 +526,8 @@ def reads_itself(overlap: Matrix) -> bool:
 
 def _ascending(values: Tensor, bound: int) -> Tensor:
     """The order in which values ascend; without a sort where all differ."""
-    place = torch.full((bound,), -1, device=values.device).index_copy_(0, values, torch.arange(len(values), device=values.device))
+    place = torch.full((bound,), -1, device=values.device).index_copy_(
+        0, values, torch.arange(len(values), device=values.device)
+    )
     order = place[place >= 0]
     return order if len(order) == len(values) else values.sort(stable=True)[1]

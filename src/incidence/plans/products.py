@@ -22,7 +22,9 @@ _MOST_STORED = 20_000_000  # joined rows of a packed data set: with more, the pl
 _Build = Callable[[StructureData, int], JoinPlan]  # makes a plan, with at most so many joined rows
 
 
-def join_plan_of(structure: StructureData, text: ProductText, limit: int = MAX_JOINED, is_fixed: bool = False) -> JoinPlan:
+def join_plan_of(
+    structure: StructureData, text: ProductText, limit: int = MAX_JOINED, is_fixed: bool = False
+) -> JoinPlan:
     """The plan of a product on a structure; `is_fixed` asks for one of lists alone, whose program is the same for all structures.
 
     That of a batch is put together from those of the structures it is made of, where they have one or were packed as a data set.
@@ -32,7 +34,9 @@ def join_plan_of(structure: StructureData, text: ProductText, limit: int = MAX_J
         TooLargeError: There is no plan yet, and some step of it would look at more than `limit` rows to join them.
     """
     key = f"{text.key}, fixed" if is_fixed else text.key
-    return _planned(structure, key, lambda source, most: build_join_plan(text, source, most, is_fixed), limit)
+    return _planned(
+        structure, key, lambda source, most: build_join_plan(text, source, most, is_fixed), limit
+    )
 
 
 def groups_of(structure: StructureData, text: str, over: str) -> JoinPlan:
@@ -41,7 +45,12 @@ def groups_of(structure: StructureData, text: str, over: str) -> JoinPlan:
     Raises:
         IncidenceError: The tensor is not there, or some entry would be in two groups.
     """
-    return _planned(structure, f"{text} over {over}", lambda source, _: build_groups(source, text, over), MAX_JOINED)
+    return _planned(
+        structure,
+        f"{text} over {over}",
+        lambda source, _: build_groups(source, text, over),
+        MAX_JOINED,
+    )
 
 
 def _planned(structure: StructureData, key: str, build: _Build, limit: int) -> JoinPlan:
@@ -53,7 +62,9 @@ def _planned(structure: StructureData, key: str, build: _Build, limit: int) -> J
 @torch.inference_mode(False)
 def _make(structure: StructureData, key: str, build: _Build, limit: int) -> JoinPlan:
     if structure.device.type == "meta":
-        raise IncidenceError("a structure on the meta device has no entries to plan with: move it to another device.")
+        raise IncidenceError(
+            "a structure on the meta device has no entries to plan with: move it to another device."
+        )
     plan = _put_together(structure, key, build) or build(structure, limit)
     cache_of(structure, JoinPlan)[key] = plan
     return plan
@@ -79,7 +90,9 @@ def _has_plan(structure: StructureData, key: str) -> bool:
     origin = structure._origin
     if key in cache_of(structure, JoinPlan):
         return True
-    return origin is not None and (origin.numbers is not None or all(_has_plan(source, key) for source in origin.sources))
+    return origin is not None and (
+        origin.numbers is not None or all(_has_plan(source, key) for source in origin.sources)
+    )
 
 
 def _store_of(source: StructureData, key: str, plan: JoinPlan) -> JoinStore:

@@ -143,22 +143,41 @@ class _StackPair:
         total = self.num_operations * num_in
         within = np.arange(num_in)[:, None]  # (in, 1)
         blocks = (table[:, None, :] for table in self.tables)  # (slots, 1, slots) each
-        parts = [np.where(block < 0, total, block * num_in + within).ravel() for block in blocks]  # (slots x in x slots,) each
+        parts = [
+            np.where(block < 0, total, block * num_in + within).ravel() for block in blocks
+        ]  # (slots x in x slots,) each
         rows = torch.from_numpy(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
         ptr = ranges(torch.bincount(rows, minlength=total))[: total + 1]
         signs = self._row_signs(num_in)
-        is_full, is_plain = int(ptr[-1]) == len(rows), signs is None and torch.equal(rows, torch.arange(total))
+        is_full, is_plain = (
+            int(ptr[-1]) == len(rows),
+            signs is None and torch.equal(rows, torch.arange(total)),
+        )
         members = rows.sort(stable=True)[1][: int(ptr[-1])]
         shapes = [(table.shape[0] * num_in, table.shape[1] * num_out) for table in self.tables]
-        of_rows, of_blocks = (None, None) if signs is None else (signs.to(device), signs[members].to(device))
+        of_rows, of_blocks = (
+            (None, None) if signs is None else (signs.to(device), signs[members].to(device))
+        )
         rows, members, ptr = (t.to(device) for t in (rows, members.int(), ptr.int()))
-        return BigIndex(rows, members, ptr, of_rows, of_blocks, [len(part) for part in parts], shapes, is_full, is_plain)
+        return BigIndex(
+            rows,
+            members,
+            ptr,
+            of_rows,
+            of_blocks,
+            [len(part) for part in parts],
+            shapes,
+            is_full,
+            is_plain,
+        )
 
     def _row_signs(self, num_in: int) -> Tensor | None:
         """The signs of the rows of the blocks of all matrices; None if there is nothing but 1."""
         if all((signs == 1).all() for signs in self.signs):
             return None
-        parts = [np.repeat(signs[:, None, :], num_in, axis=1).ravel() for signs in self.signs]  # (slots x in x slots,) each
+        parts = [
+            np.repeat(signs[:, None, :], num_in, axis=1).ravel() for signs in self.signs
+        ]  # (slots x in x slots,) each
         return torch.from_numpy(np.concatenate(parts)).float()
 
 
@@ -176,24 +195,33 @@ class Products:
         native: What `kernels.native` makes of them, by channels.
     """
 
-    def __init__(self, layout: MapLayout, weights: WeightLayout, keeps_entry: Sequence[bool]) -> None:
+    def __init__(
+        self, layout: MapLayout, weights: WeightLayout, keeps_entry: Sequence[bool]
+    ) -> None:
         self.layout, self.weights = layout, weights
         self.stack_pairs = {
             (a, b): _StackPair(*weights.between(sources, targets))
-            for (a, sources), (b, targets) in product(enumerate(layout.input_stacks), enumerate(layout.output_stacks))
+            for (a, sources), (b, targets) in product(
+                enumerate(layout.input_stacks), enumerate(layout.output_stacks)
+            )
         }
         self.num_weights = len(weights.pairs)
         self.native: dict[tuple[int, int], Any] = {}
         self._rows: dict[tuple[OrbitRef, OrbitRef, int], dict[Matrix, int]] = {}
         self.of_levels = list(self._level_products(len(keeps_entry)))
         self.into = [
-            [[p for p in self.of_levels if (p.target, p.target_level) == (b, level)] for level in range(len(stack.all_levels))]
+            [
+                [p for p in self.of_levels if (p.target, p.target_level) == (b, level)]
+                for level in range(len(stack.all_levels))
+            ]
             for b, stack in enumerate(layout.outputs)
         ]
         self.out_of: dict[tuple[int, int, int], list[LevelProduct]] = {}
         for p in self.of_levels:
             self.out_of.setdefault(p.factor, []).append(p)
-        self.of_partners = list(self._partner_products([aggr for aggr, keeps in enumerate(keeps_entry) if keeps]))
+        self.of_partners = list(
+            self._partner_products([aggr for aggr, keeps in enumerate(keeps_entry) if keeps])
+        )
 
     def _level_products(self, num_aggregations: int) -> Iterator[LevelProduct]:
         inputs, outputs = self.layout.inputs, self.layout.outputs
@@ -219,7 +247,8 @@ class Products:
             rows = self._rows_of(s, t, aggr)
             classes = source.orbits[one].classes, target.orbits[other].classes
             for (u, one_word), (w, other_word) in product(
-                zip(us, source.words(one, level), strict=True), zip(ws, target.words(other, level), strict=True)
+                zip(us, source.words(one, level), strict=True),
+                zip(ws, target.words(other, level), strict=True),
             ):
                 row = rows.get(overlap_of(one_word, other_word, *map(len, classes)))
                 if row is not None:
@@ -230,9 +259,14 @@ class Products:
         """For every overlap matrix of two orbits, its operation among those of their stacks."""
         key = source, target, aggr
         if key not in self._rows:
-            stacks = self.layout.place_in(source.tensor).stack, self.layout.place_out(target.tensor).stack
+            stacks = (
+                self.layout.place_in(source.tensor).stack,
+                self.layout.place_out(target.tensor).stack,
+            )
             first = self.stack_pairs[stacks].first[self.weights.number(source, target)]
-            self._rows[key] = {overlap: first + row for overlap, row in self.weights.rows(*key).items()}
+            self._rows[key] = {
+                overlap: first + row for overlap, row in self.weights.rows(*key).items()
+            }
         return self._rows[key]
 
     def _partner_products(self, keeping: Sequence[int]) -> Iterator[PartnerProduct]:
@@ -241,12 +275,20 @@ class Products:
             by_aggr = [self._rows_of(s, t, aggr) for aggr in keeping]
             size = self.layout.map.inputs[s.tensor].orbits[s.orbit].size
             ref = OrbitRef(self.layout.tensors.index(self.layout.map.inputs[s.tensor]), s.orbit)
-            matched = dict.fromkeys(overlap for rows in by_aggr for overlap in rows if sum(map(sum, overlap)) == size)
+            matched = dict.fromkeys(
+                overlap for rows in by_aggr for overlap in rows if sum(map(sum, overlap)) == size
+            )
             for overlap in matched:
                 one = np.ones((1, 1), dtype=np.int64)  # partners have signs of their own
-                matrices = tuple(self._matrix(a, b, one * rows[overlap], one) for rows in by_aggr if overlap in rows)
+                matrices = tuple(
+                    self._matrix(a, b, one * rows[overlap], one)
+                    for rows in by_aggr
+                    if overlap in rows
+                )
                 transposed = tuple(zip(*overlap, strict=True))
-                yield PartnerProduct((ref, overlap), (ref, transposed), s.tensor, t.tensor, matrices)
+                yield PartnerProduct(
+                    (ref, overlap), (ref, transposed), s.tensor, t.tensor, matrices
+                )
 
     def _matrix(self, a: int, b: int, table: Array, signs: Array) -> MatrixRef:
         """Notes one more matrix."""
@@ -294,7 +336,9 @@ class Program(Generic[A]):
 
 def num_rows(stacks: Sequence[Stack]) -> tuple[int, ...]:
     """For every tensor of a side, the number of its entries."""
-    found = {k: n for stack in stacks for k, n in zip(stack.tensors, stack.plan.num_rows_of, strict=True)}
+    found = {
+        k: n for stack in stacks for k, n in zip(stack.tensors, stack.plan.num_rows_of, strict=True)
+    }
     return tuple(found[k] for k in range(len(found)))
 
 
@@ -316,10 +360,20 @@ class WeightLayout:
         num_aggregations: int = 1,
         aggr_of: dict[int, tuple[int, ...]] | None = None,
     ) -> None:
-        self.map, self.kept, self.num_aggregations, self.aggr_of = equivariant_map, kept, num_aggregations, aggr_of
+        self.map, self.kept, self.num_aggregations, self.aggr_of = (
+            equivariant_map,
+            kept,
+            num_aggregations,
+            aggr_of,
+        )
         self.pairs = tuple(kept)
-        self._rows = {pair: {term: row for row, term in enumerate(self.terms(pair))} for pair in kept}
-        self._starts = {(OrbitRef(*pair.source[:2]), OrbitRef(*pair.target[:2])): pair.start for pair in equivariant_map.pairs}
+        self._rows = {
+            pair: {term: row for row, term in enumerate(self.terms(pair))} for pair in kept
+        }
+        self._starts = {
+            (OrbitRef(*pair.source[:2]), OrbitRef(*pair.target[:2])): pair.start
+            for pair in equivariant_map.pairs
+        }
         self._products: dict[tuple[MapLayout, tuple[bool, ...]], Products] = {}
 
     def __getstate__(self) -> dict[str, object]:
@@ -328,14 +382,20 @@ class WeightLayout:
     def terms(self, pair: tuple[int, int]) -> list[tuple[int, int]]:
         """What the rows of a weight are for: the number of an operation, and of an aggregation."""
         if self.aggr_of is None:
-            return [(number, aggr) for aggr in range(self.num_aggregations) for number in self.kept[pair]]
+            return [
+                (number, aggr)
+                for aggr in range(self.num_aggregations)
+                for number in self.kept[pair]
+            ]
         return [(number, aggr) for number in self.kept[pair] for aggr in self.aggr_of[number]]
 
     def number(self, source: OrbitRef, target: OrbitRef) -> int:
         """The weight of the operations between two orbits."""
         return self.pairs.index((source.tensor, target.tensor))
 
-    def between(self, sources: Sequence[int], targets: Sequence[int]) -> tuple[list[int], list[int]]:
+    def between(
+        self, sources: Sequence[int], targets: Sequence[int]
+    ) -> tuple[list[int], list[int]]:
         """The weights from some inputs to some outputs, and how many rows each has."""
         pairs = list(product(sources, targets))
         return [self.pairs.index(pair) for pair in pairs], [len(self._rows[pair]) for pair in pairs]
@@ -345,7 +405,9 @@ class WeightLayout:
         at = self._rows[source.tensor, target.tensor]
         one = self.map.inputs[source.tensor].orbits[source.orbit]
         other = self.map.outputs[target.tensor].orbits[target.orbit]
-        listed = enumerate(overlaps(one.classes, other.classes, self.map.max_overlap), self._starts[source, target])
+        listed = enumerate(
+            overlaps(one.classes, other.classes, self.map.max_overlap), self._starts[source, target]
+        )
         return {matrix: at[number, aggr] for number, matrix in listed if (number, aggr) in at}
 
     def products(self, layout: MapLayout, aggregations: Sequence[Statistic]) -> Products:
@@ -361,4 +423,6 @@ def compile_map(weights: WeightLayout, plan: Plan, aggregations: Sequence[A]) ->
     layout = plan.layout
     inputs = tuple(map(Stack, layout.input_stacks, layout.inputs, plan.inputs))
     outputs = tuple(map(Stack, layout.output_stacks, layout.outputs, plan.outputs))
-    return Program(inputs, outputs, weights.products(layout, aggregations), plan.partners, tuple(aggregations))
+    return Program(
+        inputs, outputs, weights.products(layout, aggregations), plan.partners, tuple(aggregations)
+    )

@@ -58,7 +58,9 @@ class Partners:
         if num_rows not in self._by_row:
             assert self.targets is not None
             with torch.inference_mode(False):
-                self._by_row[num_rows] = _by_row(self.targets.long(), self.sources, self.signs, num_rows)
+                self._by_row[num_rows] = _by_row(
+                    self.targets.long(), self.sources, self.signs, num_rows
+                )
         return self._by_row[num_rows]
 
 
@@ -75,14 +77,22 @@ class PartnersByRow(NamedTuple):
         return self.sources, self.signs
 
 
-def _by_row(targets: Tensor, sources: Tensor | None, signs: Tensor | None, num_rows: int) -> PartnersByRow | None:
+def _by_row(
+    targets: Tensor, sources: Tensor | None, signs: Tensor | None, num_rows: int
+) -> PartnersByRow | None:
     if bool((targets[1:] == targets[:-1]).any()):
         return None
     rows = torch.arange(num_rows, device=targets.device)
-    absent = torch.ones(num_rows, dtype=torch.bool, device=targets.device).index_fill_(0, targets, False).nonzero()[:, 0]
+    absent = (
+        torch.ones(num_rows, dtype=torch.bool, device=targets.device)
+        .index_fill_(0, targets, False)
+        .nonzero()[:, 0]
+    )
     return PartnersByRow(
         None if sources is None else rows.index_copy(0, targets, sources.long()).to(sources.dtype),
-        None if signs is None else torch.ones_like(signs[:1]).repeat(num_rows).index_copy(0, targets, signs),
+        None
+        if signs is None
+        else torch.ones_like(signs[:1]).repeat(num_rows).index_copy(0, targets, signs),
         absent,
     )
 
@@ -101,7 +111,9 @@ class BagsBySize:
         by_size = dict(group(ptr.diff()))
         self.empty = by_size.pop(0, ptr.new_zeros(0, dtype=torch.long))
         within = {size: torch.arange(size, device=ptr.device) for size in by_size}
-        self.filled = [(bags, rows[ptr[bags, None].long() + within[size]]) for size, bags in by_size.items()]
+        self.filled = [
+            (bags, rows[ptr[bags, None].long() + within[size]]) for size, bags in by_size.items()
+        ]
 
 
 class RowsByWidth(NamedTuple):
@@ -199,7 +211,9 @@ class StackPlan:
         if level not in self._sizes:
             with torch.inference_mode(False):
                 ptr = self.lists.rows_ptr[self.level_ptr[level] : self.level_ptr[level + 1] + 1]
-                self._sizes[level] = ptr.diff().clamp_(min=1).float().view(-1, self.num_slots[level], 1)
+                self._sizes[level] = (
+                    ptr.diff().clamp_(min=1).float().view(-1, self.num_slots[level], 1)
+                )
         return self._sizes[level]
 
     @property
@@ -210,26 +224,38 @@ class StackPlan:
     @property
     def bags_of_rows(self) -> Bags:
         """The bags of all rows."""
-        return Bags(self.lists.bags_of_rows, self.lists.bags_ptr, None if self.signs is None else self.signs.of_rows)
+        return Bags(
+            self.lists.bags_of_rows,
+            self.lists.bags_ptr,
+            None if self.signs is None else self.signs.of_rows,
+        )
 
     @property
     def rows_of_bags(self) -> Bags:
         """The rows of all bags."""
-        return Bags(self.lists.rows_of_bags, self.lists.rows_ptr, None if self.signs is None else self.signs.of_bags)
+        return Bags(
+            self.lists.rows_of_bags,
+            self.lists.rows_ptr,
+            None if self.signs is None else self.signs.of_bags,
+        )
 
     @property
     def rows_of_structures(self) -> Bags:
         """The rows of the bags of structures."""
         rows, ptr, signs = self.rows_of_bags
         end = self.reads_ptr[1]
-        return Bags(rows[:end], ptr[: self.level_ptr[1] + 1], None if signs is None else signs[:end])
+        return Bags(
+            rows[:end], ptr[: self.level_ptr[1] + 1], None if signs is None else signs[:end]
+        )
 
     @cached_property
     def rows_of_others(self) -> Bags:
         """The rows of all bags but those of structures."""
         rows, ptr, signs = self.rows_of_bags
         start = self.reads_ptr[1]
-        return Bags(rows[start:], ptr[self.level_ptr[1] :] - start, None if signs is None else signs[start:])
+        return Bags(
+            rows[start:], ptr[self.level_ptr[1] :] - start, None if signs is None else signs[start:]
+        )
 
     @cached_property
     def structures_by_size(self) -> BagsBySize:
@@ -246,7 +272,12 @@ class StackPlan:
         """The rows by the number of their bags."""
         by_width = group(self.lists.bags_ptr.diff())
         if len(by_width) == 1:
-            return [RowsByWidth(None, self.lists.bags_of_rows.view(-1, width)) for width, _ in by_width]
+            return [
+                RowsByWidth(None, self.lists.bags_of_rows.view(-1, width)) for width, _ in by_width
+            ]
         starts = self.lists.bags_ptr.long()
         within = {width: torch.arange(width, device=starts.device) for width, _ in by_width}
-        return [RowsByWidth(rows, self.lists.bags_of_rows[starts[rows, None] + within[width]]) for width, rows in by_width]
+        return [
+            RowsByWidth(rows, self.lists.bags_of_rows[starts[rows, None] + within[width]])
+            for width, rows in by_width
+        ]

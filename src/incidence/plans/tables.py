@@ -23,7 +23,18 @@ from incidence.algebra.signs import sorting_sign
 from incidence.structure.data import StructureData
 from incidence.structure.ragged import ascend, assert_few, code, common_keys, distinct, expand, rank
 
-__all__ = ["Candidates", "Factor", "Space", "Table", "candidates", "extended", "find_rows", "num_extended", "number_keys", "table_of"]
+__all__ = [
+    "Candidates",
+    "Factor",
+    "Space",
+    "Table",
+    "candidates",
+    "extended",
+    "find_rows",
+    "num_extended",
+    "number_keys",
+    "table_of",
+]
 
 
 class Factor(NamedTuple):
@@ -74,7 +85,9 @@ class Table:
             self,
             nodes={name: column[rows] for name, column in self.nodes.items()},
             home=self.home[rows],
-            factors=tuple(Factor(f.source, f.rows[rows], f.is_once and is_once) for f in self.factors),
+            factors=tuple(
+                Factor(f.source, f.rows[rows], f.is_once and is_once) for f in self.factors
+            ),
             sign=None if self.sign is None else self.sign[rows],
             target=None if self.target is None else self.target[rows],
         )
@@ -83,11 +96,19 @@ class Table:
         """Multiplies every row by one of another table: -1 where there is none, and the row is left out."""
         kept = (rows >= 0).nonzero()[:, 0]
         own, found = self.take(kept), other.take(rows[kept], other.letters == self.letters)
-        sign = own.sign if found.sign is None else found.sign if own.sign is None else own.sign * found.sign
+        sign = (
+            own.sign
+            if found.sign is None
+            else found.sign
+            if own.sign is None
+            else own.sign * found.sign
+        )
         return replace(own, factors=own.factors + found.factors, sign=sign)
 
 
-def table_of(text: ProductText, pattern: Pattern, stored: Pattern, structure: StructureData, limit: int) -> Table:
+def table_of(
+    text: ProductText, pattern: Pattern, stored: Pattern, structure: StructureData, limit: int
+) -> Table:
     """The table of one tensor of a product, by entry; the entries are its target.
 
     Raises:
@@ -102,13 +123,20 @@ def table_of(text: ProductText, pattern: Pattern, stored: Pattern, structure: St
     faces = _face_nodes(structure, stored)
     sign = _orientations(stored, faces)
     entries = torch.arange(num_entries, device=structure.device)
-    parts = [_read(faces, way, entries) for way in product(*(list(_ways(face, groups)) for face in pattern.faces))]
+    parts = [
+        _read(faces, way, entries)
+        for way in product(*(list(_ways(face, groups)) for face in pattern.faces))
+    ]
     rows = torch.cat([part.rows for part in parts])
     nodes = {name: torch.cat([part.nodes[name] for part in parts]) for name in pattern.letters}
     if sign is not None:
         sign = torch.cat([sign[part.rows] * part.sign for part in parts])
     table = Table(nodes, structure.batch(stored)[rows], sign=sign, target=rows)
-    return table if len(parts) == 1 else table.take(_by_entry(table, pattern, num_entries, structure.total_nodes))
+    return (
+        table
+        if len(parts) == 1
+        else table.take(_by_entry(table, pattern, num_entries, structure.total_nodes))
+    )
 
 
 def _by_entry(table: Table, pattern: Pattern, num_entries: int, num_nodes: int) -> Tensor:
@@ -124,7 +152,10 @@ def _face_nodes(structure: StructureData, stored: Pattern) -> list[list[Tensor]]
     """For every face of a stored pattern its nodes, position by position, as they are stored."""
     index, offsets = structure._stored(stored)[0], structure._node_offsets
     shifts = {name: offsets[sort] for name, sort in stored.sorts.items()}
-    rows = {name: index[k] + shifts[name] if shifts[name] else index[k] for k, name in enumerate(stored.letters)}
+    rows = {
+        name: index[k] + shifts[name] if shifts[name] else index[k]
+        for k, name in enumerate(stored.letters)
+    }
     return [[rows[letter.name] for letter in face.letters] for face in stored.faces]
 
 
@@ -154,7 +185,9 @@ def _units(face: Face, groups: Sequence[Sequence[str]]) -> list[tuple[str, list[
     units = []
     while left:
         name = next(iter(left))
-        members = [x for x in next((group for group in groups if name in group), [name]) if x in left]
+        members = [
+            x for x in next((group for group in groups if name in group), [name]) if x in left
+        ]
         units.append((left[name], members))
         left = {x: sort for x, sort in left.items() if x not in members}
     return units
@@ -174,7 +207,9 @@ def _ways(face: Face, groups: Sequence[Sequence[str]]) -> Iterator[_Way]:
     if face.kind.is_ordered:
         yield _Way({name: position for position, name in enumerate(names)}, 1)
         return
-    sorts = sorted(letter.sort for letter in face.letters)  # of the positions, as nodes are numbered by sort
+    sorts = sorted(
+        letter.sort for letter in face.letters
+    )  # of the positions, as nodes are numbered by sort
     placed: list[dict[str, int]] = [{}]
     for sort, members in _units(face, groups):
         places = [p for p, own in enumerate(sorts) if own == sort]
@@ -234,7 +269,9 @@ _FEW = 4  # numbers for each row up to which rows are looked up by number
 def find_rows(asked: Table, known: Table, space: Space) -> Tensor:
     """For every row of a table the row of another one that has the same nodes, and no letters besides; -1 where there is none."""
     names = sorted(known.letters)
-    keys, known_keys = common_keys(space.columns(asked, names), space.columns(known, names), space.bounds(names))
+    keys, known_keys = common_keys(
+        space.columns(asked, names), space.columns(known, names), space.bounds(names)
+    )
     bound = prod(space.bounds(names))
     if not len(known):
         return torch.full_like(keys, -1)
@@ -270,7 +307,9 @@ class Candidates(NamedTuple):
 def candidates(base: Table, table: Table, space: Space) -> Candidates:
     """The rows of a table that have the same nodes as each row of `base` where they share letters."""
     shared = sorted(base.letters & table.letters)
-    keys, known = common_keys(space.columns(base, shared), space.columns(table, shared), space.bounds(shared))
+    keys, known = common_keys(
+        space.columns(base, shared), space.columns(table, shared), space.bounds(shared)
+    )
     ordered, order = known.sort(stable=True)
     starts = torch.searchsorted(ordered, keys)
     return Candidates(table, order, starts, torch.searchsorted(ordered, keys, right=True) - starts)
@@ -294,7 +333,9 @@ def extended(base: Table, found: Sequence[Candidates]) -> Table:
         which, spot = expand(starts[rows], counts[rows])
         own = base.take(rows[which], is_once=False)
         spots = order[spot]
-        parts.append(replace(own, nodes=own.nodes | {name: table.nodes[name][spots] for name in new}))
+        parts.append(
+            replace(own, nodes=own.nodes | {name: table.nodes[name][spots] for name in new})
+        )
     return replace(_below(parts), is_joined=True, target=None)
 
 
@@ -308,6 +349,8 @@ def _below(tables: Sequence[Table]) -> Table:
     return Table(
         {name: torch.cat([table.nodes[name] for table in tables]) for name in first.nodes},
         torch.cat([table.home for table in tables]),
-        tuple(Factor(parts[0].source, torch.cat([part.rows for part in parts])) for parts in factors),
+        tuple(
+            Factor(parts[0].source, torch.cat([part.rows for part in parts])) for parts in factors
+        ),
         torch.cat(signs) if signs else None,
     )

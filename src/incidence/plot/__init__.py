@@ -11,7 +11,16 @@ from incidence.lazy import front_door
 
 if TYPE_CHECKING:
     from incidence.plot.diagrams import operation, operations
-    from incidence.plot.figures import Compared, comparison, confusion, curves, parity, residuals, roc, save
+    from incidence.plot.figures import (
+        Compared,
+        comparison,
+        confusion,
+        curves,
+        parity,
+        residuals,
+        roc,
+        save,
+    )
     from incidence.plot.networks import network
     from incidence.plot.orbit_pictures import orbits
     from incidence.plot.picture import Picture, grid

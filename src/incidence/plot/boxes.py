@@ -49,20 +49,61 @@ class Box:
         return self.x + self.width / 2, self.y
 
 
-def boxed(box: Box, text: str, below: str, colour: str, part: str, theme: Theme, entry: int | None = None) -> list[Shape]:
+def boxed(
+    box: Box, text: str, below: str, colour: str, part: str, theme: Theme, entry: int | None = None
+) -> list[Shape]:
     """A box with its texts."""
     corner = box.x - box.width / 2, box.y - box.height / 2
-    frame = rectangle(*corner, box.width, box.height, Style(fill=theme.pale, stroke=colour, width=1.1), part, entry=entry, hint=text)
+    frame = rectangle(
+        *corner,
+        box.width,
+        box.height,
+        Style(fill=theme.pale, stroke=colour, width=1.1),
+        part,
+        entry=entry,
+        hint=text,
+    )
     at = box.y + 2.8 if not below else box.y - 1.2
-    shapes: list[Shape] = [frame, Text(box.x, at, text, _TEXT, "middle", is_code=True, style=Style(fill=theme.ink), part=f"{part} text")]
+    shapes: list[Shape] = [
+        frame,
+        Text(
+            box.x,
+            at,
+            text,
+            _TEXT,
+            "middle",
+            is_code=True,
+            style=Style(fill=theme.ink),
+            part=f"{part} text",
+        ),
+    ]
     if below:
-        shapes.append(Text(box.x, box.y + 8.2, below, 6.5, "middle", style=Style(fill=theme.faint), part=f"{part} below"))
+        shapes.append(
+            Text(
+                box.x,
+                box.y + 8.2,
+                below,
+                6.5,
+                "middle",
+                style=Style(fill=theme.faint),
+                part=f"{part} below",
+            )
+        )
     return shapes
 
 
-def row_of_boxes(texts: Sequence[tuple[str, str]], y: float, middle: float, gap: float = 16.0, height: float = 24.0) -> list[Box]:
+def row_of_boxes(
+    texts: Sequence[tuple[str, str]],
+    y: float,
+    middle: float,
+    gap: float = 16.0,
+    height: float = 24.0,
+) -> list[Box]:
     """Boxes side by side that hold texts, about a middle."""
-    widths = [max(text_width(text, _TEXT, is_code=True), text_width(below, 6.5)) + 12 for text, below in texts]
+    widths = [
+        max(text_width(text, _TEXT, is_code=True), text_width(below, 6.5)) + 12
+        for text, below in texts
+    ]
     x = middle - (sum(widths) + gap * (len(widths) - 1)) / 2
     boxes = []
     for width in widths:

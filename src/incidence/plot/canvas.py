@@ -16,7 +16,9 @@ _CIRCLE = 4 / 3 * (2**0.5 - 1)  # how far the handles of a quarter of a circle r
 
 def to_figure(scene: Scene, background: str | None = None) -> Any:
     """A `matplotlib.figure.Figure` of the size of the scene, with one axis in points."""
-    figure = need("matplotlib.figure", "a figure", "plot").Figure(figsize=(scene.width / 72, scene.height / 72))
+    figure = need("matplotlib.figure", "a figure", "plot").Figure(
+        figsize=(scene.width / 72, scene.height / 72)
+    )
     figure.patch.set_facecolor(background or "none")
     axis = figure.add_axes((0, 0, 1, 1))
     axis.set(xlim=(0, scene.width), ylim=(scene.height, 0))
@@ -54,7 +56,9 @@ def _path(shape: Shape) -> Any:
         return path(*_circle(path, shape))
     if not isinstance(shape, Path):
         raise TypeError(f"no figure for {type(shape).__name__}")
-    codes = [path.MOVETO] + [path.CURVE4 if shape.is_curved else path.LINETO] * (len(shape.points) - 1)
+    codes = [path.MOVETO] + [path.CURVE4 if shape.is_curved else path.LINETO] * (
+        len(shape.points) - 1
+    )
     if shape.is_closed:
         return path([*shape.points, shape.points[0]], [*codes, path.CLOSEPOLY])
     return path(shape.points, codes)
@@ -62,8 +66,24 @@ def _path(shape: Shape) -> Any:
 
 def _circle(path: Any, circle: Circle) -> tuple[list[tuple[float, float]], list[int]]:
     k = _CIRCLE
-    quarters = [(1, k), (k, 1), (0, 1), (-k, 1), (-1, k), (-1, 0), (-1, -k), (-k, -1), (0, -1), (k, -1), (1, -k), (1, 0)]
-    points = [(circle.x + circle.radius * a, circle.y + circle.radius * b) for a, b in [(1, 0), *quarters, (1, 0)]]
+    quarters = [
+        (1, k),
+        (k, 1),
+        (0, 1),
+        (-k, 1),
+        (-1, k),
+        (-1, 0),
+        (-1, -k),
+        (-k, -1),
+        (0, -1),
+        (k, -1),
+        (1, -k),
+        (1, 0),
+    ]
+    points = [
+        (circle.x + circle.radius * a, circle.y + circle.radius * b)
+        for a, b in [(1, 0), *quarters, (1, 0)]
+    ]
     return points, [path.MOVETO, *[path.CURVE4] * 12, path.CLOSEPOLY]
 
 

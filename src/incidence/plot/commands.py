@@ -42,36 +42,122 @@ def plot_flags(command: argparse.ArgumentParser, open_run: Callable[[Path], Open
     """Adds the flags of the command; `open_run` opens the folder of a run, which is no business of pictures."""
     command.description, command.epilog = _ABOUT, _EXAMPLES
     add = command.add_argument
-    add("what", metavar="WHAT", help="a map, pattern, named object, smiles:..., file, data set, or folder of a run")
-    add("--out", type=Path, metavar="FILE", help="where to write: .svg, .pdf or .png (default: NAME.svg here)")
-    add("--as", dest="way", metavar="KIND", help="what to draw of it: " + "; ".join(f"{k}: {', '.join(v)}" for k, v in _WAYS.items()))
+    add(
+        "what",
+        metavar="WHAT",
+        help="a map, pattern, named object, smiles:..., file, data set, or folder of a run",
+    )
+    add(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="where to write: .svg, .pdf or .png (default: NAME.svg here)",
+    )
+    add(
+        "--as",
+        dest="way",
+        metavar="KIND",
+        help="what to draw of it: " + "; ".join(f"{k}: {', '.join(v)}" for k, v in _WAYS.items()),
+    )
     add("--theme", choices=("light", "dark"), default="light", help="the colours (default light)")
-    add("--values", nargs="+", default=[], metavar="TENSOR", help="features to show as colours, by pattern or name; `size`: faces by size")
-    add("--channel", type=int, default=0, metavar="K", help="which channel of the features (default 0)")
+    add(
+        "--values",
+        nargs="+",
+        default=[],
+        metavar="TENSOR",
+        help="features to show as colours, by pattern or name; `size`: faces by size",
+    )
+    add(
+        "--channel",
+        type=int,
+        default=0,
+        metavar="K",
+        help="which channel of the features (default 0)",
+    )
     add("--layout", metavar="NAME", help="force, space, circle, columns, molecule or shadow")
-    add("--tensors", nargs="+", metavar="TENSOR", help="which tensors to draw (default: those of lone faces)")
-    add("--labels", action=argparse.BooleanOptionalAction, help="numbers in the nodes (default: where they can be read)")
-    add("--view", nargs=2, type=float, default=(-55.0, 20.0), metavar="DEGREES", help="azimuth and elevation (default -55 20)")
+    add(
+        "--tensors",
+        nargs="+",
+        metavar="TENSOR",
+        help="which tensors to draw (default: those of lone faces)",
+    )
+    add(
+        "--labels",
+        action=argparse.BooleanOptionalAction,
+        help="numbers in the nodes (default: where they can be read)",
+    )
+    add(
+        "--view",
+        nargs=2,
+        type=float,
+        default=(-55.0, 20.0),
+        metavar="DEGREES",
+        help="azimuth and elevation (default -55 20)",
+    )
     add("--opacity", type=float, default=1.0, metavar="SHARE", help="of faces, 0 to 1 (default 1)")
-    add("--size", type=float, metavar="POINTS", help="the longer side of a drawing, or a place of a matrix")
+    add(
+        "--size",
+        type=float,
+        metavar="POINTS",
+        help="the longer side of a drawing, or a place of a matrix",
+    )
     add("--title", default="", help="what stands above it")
-    add("--rows", nargs="+", type=int, default=[], metavar="N", help="which examples of a file or data set")
-    add("--reader", metavar="NAME", help="who reads the file, where its suffix does not tell: graph, molecule, mesh, example")
-    add("--lift", default="none", metavar="NAME", help="draws what a lift makes of it: rings, cliques, ...")
+    add(
+        "--rows",
+        nargs="+",
+        type=int,
+        default=[],
+        metavar="N",
+        help="which examples of a file or data set",
+    )
+    add(
+        "--reader",
+        metavar="NAME",
+        help="who reads the file, where its suffix does not tell: graph, molecule, mesh, example",
+    )
+    add(
+        "--lift",
+        default="none",
+        metavar="NAME",
+        help="draws what a lift makes of it: rings, cliques, ...",
+    )
     add("--nodes", type=int, metavar="N", help="of a matrix: how many nodes (default 4)")
     add("--on", metavar="WHAT", help="of a matrix or plan: the structure to draw it on")
     add("--nested", action="store_true", help="of a matrix: the inputs of every output as a matrix")
-    add("--operations", nargs="+", type=int, metavar="N", help="of a map: which operations, by number")
-    add("--most", type=int, metavar="N", help="how many operations or structures to draw (default 60, 12)")
-    add("--columns", type=int, default=4, metavar="N", help="how many stand side by side (default 4)")
+    add(
+        "--operations",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help="of a map: which operations, by number",
+    )
+    add(
+        "--most",
+        type=int,
+        metavar="N",
+        help="how many operations or structures to draw (default 60, 12)",
+    )
+    add(
+        "--columns",
+        type=int,
+        default=4,
+        metavar="N",
+        help="how many stand side by side (default 4)",
+    )
     add("--transparent", action="store_true", help="leaves the paper out")
     add("--json", action="store_true", help="one JSON object for other programs")
     command.set_defaults(run=lambda arguments: _plot(arguments, open_run, command))
 
 
-def _plot(arguments: argparse.Namespace, open_run: Callable[[Path], OpenRun], command: argparse.ArgumentParser) -> str:
+def _plot(
+    arguments: argparse.Namespace,
+    open_run: Callable[[Path], OpenRun],
+    command: argparse.ArgumentParser,
+) -> str:
     if arguments.out is not None and arguments.out.suffix[1:].lower() not in FORMATS:
-        raise IncidenceError(f"a picture is a file .svg, .pdf or .png; got {arguments.out.name!r}. Give --out one of these endings.")
+        raise IncidenceError(
+            f"a picture is a file .svg, .pdf or .png; got {arguments.out.name!r}. Give --out one of these endings."
+        )
     with _Stages() as say:
         say(f"reading {arguments.what}")
         subject = subject_of(arguments.what, open_run, arguments.rows, arguments.reader)
@@ -79,7 +165,10 @@ def _plot(arguments: argparse.Namespace, open_run: Callable[[Path], OpenRun], co
             say(f"reading {arguments.on}")
             arguments.on = _structure_of(arguments.on, open_run)
         way = _way(subject, arguments.way)
-        _refuse_unused(way, [name for name, value in vars(arguments).items() if value != command.get_default(name)])
+        _refuse_unused(
+            way,
+            [name for name, value in vars(arguments).items() if value != command.get_default(name)],
+        )
         draw = _WAYS[subject.kind][way]
         say("drawing")
         picture = draw(subject, arguments)
@@ -110,23 +199,35 @@ class _Stages:
 def _told(picture: Any, target: Path, subject: Subject, as_json: bool) -> str:
     """What was written, and how many things of each part it shows."""
     shapes = picture.scene.shapes if isinstance(picture, Picture) else ()
-    drawn = Counter(shape.part for shape in shapes if shape.entry is not None and shape.part not in ("label", "key", "formula"))
+    drawn = Counter(
+        shape.part
+        for shape in shapes
+        if shape.entry is not None and shape.part not in ("label", "key", "formula")
+    )
     if not drawn and isinstance(picture, Picture):  # operations or orbits, which are no entries
         drawn = Counter(_COUNTED[shape.part] for shape in shapes if shape.part in _COUNTED)
     if as_json:
-        return json.dumps({"file": str(target), "title": getattr(picture, "title", ""), "drawn": dict(drawn)})
+        return json.dumps(
+            {"file": str(target), "title": getattr(picture, "title", ""), "drawn": dict(drawn)}
+        )
     if drawn.keys() == {"operation"}:
         count, total = drawn["operation"], subject.value.dimension
         part = ("product" if subject.kind == "products" else "operation") + "s" * (total != 1)
         return f"wrote {target} ({f'{count:,} of ' * (count < total)}{total:,} {part})"
-    shown = ", ".join(f"{count:,} {part}" for part, count in drawn.items() if not part.endswith((" inside", " head", " strand", " turn")))
+    shown = ", ".join(
+        f"{count:,} {part}"
+        for part, count in drawn.items()
+        if not part.endswith((" inside", " head", " strand", " turn"))
+    )
     return f"wrote {target}" + f" ({shown})" * bool(shown)
 
 
 def _structure_of(text: str, open_run: Callable[[Path], OpenRun]) -> Any:
     subject = subject_of(text, open_run)
     if subject.kind != "structure":
-        raise IncidenceError(f"--on {text!r}: that is a {subject.kind}; give a named object or a file with a structure.")
+        raise IncidenceError(
+            f"--on {text!r}: that is a {subject.kind}; give a named object or a file with a structure."
+        )
     return getattr(subject.value, "structure", subject.value)
 
 
@@ -151,25 +252,37 @@ def _refuse_unused(way: str, given: list[str]) -> None:
 
 def _operations(subject: Subject, given: argparse.Namespace) -> Picture:
     return plot.operations(
-        subject.value, given.operations, columns=given.columns, most=60 if given.most is None else given.most, theme=given.theme
+        subject.value,
+        given.operations,
+        columns=given.columns,
+        most=60 if given.most is None else given.most,
+        theme=given.theme,
     )
 
 
 def _sharing(subject: Subject, given: argparse.Namespace) -> Picture:
     where = given.on if given.on is not None else 4 if given.nodes is None else given.nodes
-    return plot.sharing(subject.value, where, nested=given.nested, size=given.size, theme=given.theme)
+    return plot.sharing(
+        subject.value, where, nested=given.nested, size=given.size, theme=given.theme
+    )
 
 
 def _plan(subject: Subject, given: argparse.Namespace) -> Picture:
     if given.on is None:
-        raise IncidenceError("a plan belongs to a structure: add --on and a named object or file, as in --on cycle-5.")
+        raise IncidenceError(
+            "a plan belongs to a structure: add --on and a named object or file, as in --on cycle-5."
+        )
     return plot.plan(subject.value, _with_tensors(given.on, subject.value), theme=given.theme)
 
 
 def _with_tensors(structure: Any, m: Any) -> Any:
     """The structure with the patterns of a map, as far as its faces give them."""
     for pattern in dict.fromkeys((*m.inputs, *m.outputs)):
-        if pattern.faces and pattern not in structure.patterns and not structure._is_implicit(pattern):
+        if (
+            pattern.faces
+            and pattern not in structure.patterns
+            and not structure._is_implicit(pattern)
+        ):
             structure = structure.with_pattern(str(pattern))
     return structure
 
@@ -180,13 +293,31 @@ def _orbits(subject: Subject, given: argparse.Namespace) -> Picture:
 
 def _structure(subject: Subject, given: argparse.Namespace) -> Picture:
     value, layout = lifted(subject.value, given.lift), subject.layout
-    options = {"labels": given.labels, "tensors": given.tensors, "channel": given.channel, "view": tuple(given.view)}
-    more = {"opacity": given.opacity, "size": given.size, "title": given.title, "theme": given.theme, "columns": given.columns}
+    options = {
+        "labels": given.labels,
+        "tensors": given.tensors,
+        "channel": given.channel,
+        "view": tuple(given.view),
+    }
+    more = {
+        "opacity": given.opacity,
+        "size": given.size,
+        "title": given.title,
+        "theme": given.theme,
+        "columns": given.columns,
+    }
     if given.layout == "shadow":
         layout = plot.shadow(getattr(value, "structure", value), layout)
     elif given.layout is not None:
         layout = given.layout
-    return plot.structure(value, _values(value, given.values), layout, most=12 if given.most is None else given.most, **options, **more)
+    return plot.structure(
+        value,
+        _values(value, given.values),
+        layout,
+        most=12 if given.most is None else given.most,
+        **options,
+        **more,
+    )
 
 
 def _values(value: Any, names: list[str]) -> Any:
@@ -195,10 +326,17 @@ def _values(value: Any, names: list[str]) -> Any:
         return None
     if names == ["size"]:
         structure = getattr(value, "structure", value)
-        opened = [p for p in structure.patterns if p.is_open and p.order == 1 and not p.fixed_letters]
+        opened = [
+            p for p in structure.patterns if p.is_open and p.order == 1 and not p.fixed_letters
+        ]
         if not opened:
-            raise IncidenceError("--values size: there are no faces of different sizes, such as `{i ...}`.")
-        return {p.name or str(p): structure[p][1].bincount(minlength=structure.num_entries(p)) for p in opened}
+            raise IncidenceError(
+                "--values size: there are no faces of different sizes, such as `{i ...}`."
+            )
+        return {
+            p.name or str(p): structure[p][1].bincount(minlength=structure.num_entries(p))
+            for p in opened
+        }
     return names
 
 
@@ -228,7 +366,20 @@ _OPTIONS: Mapping[str, frozenset[str]] = {
     "plan": frozenset({"on"}),
     "orbits": frozenset({"columns"}),
     "structure": frozenset(
-        {"values", "channel", "layout", "tensors", "labels", "view", "opacity", "size", "title", "lift", "most", "columns"}
+        {
+            "values",
+            "channel",
+            "layout",
+            "tensors",
+            "labels",
+            "view",
+            "opacity",
+            "size",
+            "title",
+            "lift",
+            "most",
+            "columns",
+        }
     ),
 }
 """Which options make a difference to which picture; those that are not named here do to all."""

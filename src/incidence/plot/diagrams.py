@@ -23,7 +23,9 @@ __all__ = ["operation", "operations", "pair_heading"]
 _TILE, _GAP = 156.0, 16.0
 
 
-def operation(what: Operation | ProductText, number: int | None = None, *, theme: str | Theme = "light") -> Picture:
+def operation(
+    what: Operation | ProductText, number: int | None = None, *, theme: str | Theme = "light"
+) -> Picture:
     r"""One operation as a diagram: which nodes are matched, summed over and copied along; its formula and words below.
 
     The faces of the input stand at the left and those of the output at the right: sets are round, tuples square with an arrow along them.
@@ -89,8 +91,12 @@ def operations(
     """
     look = theme_of(theme)
     assert_at_least_one(columns=columns, most=most)
-    m, total, blocks = _products(what, which, most) if _is_product(what) else _operations(what, which, most)
-    shapes: list[Shape] = [Text(0, 12, m, 12, is_code=True, is_bold=True, style=Style(fill=look.ink), part="title")]
+    m, total, blocks = (
+        _products(what, which, most) if _is_product(what) else _operations(what, which, most)
+    )
+    shapes: list[Shape] = [
+        Text(0, 12, m, 12, is_code=True, is_bold=True, style=Style(fill=look.ink), part="title")
+    ]
     y = 20.0
     for block in blocks:
         y = _draw(block, y, columns, look, shapes)
@@ -112,20 +118,34 @@ def _numbers(what: object, total: int, which: Iterable[int]) -> list[int]:
     numbers = sorted(set(which))
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < total:
-            raise IncidenceError(f"operations of `{what}` are numbered 0 to {total - 1:,}; got {number!r}.")
+            raise IncidenceError(
+                f"operations of `{what}` are numbered 0 to {total - 1:,}; got {number!r}."
+            )
     return numbers
 
 
 def _products(what: Any, which: Iterable[int] | None, most: int) -> tuple[str, int, list[_Block]]:
     """The text of a multilinear map, how many products it or its layer has, and those to draw by how many nodes they have."""
-    m = MultilinearMap(what) if isinstance(what, str) else what if isinstance(what, MultilinearMap) else what.map
+    m = (
+        MultilinearMap(what)
+        if isinstance(what, str)
+        else what
+        if isinstance(what, MultilinearMap)
+        else what.map
+    )
     kept = m.products if m is what or isinstance(what, str) else what.products
     chosen = range(min(most, len(kept))) if which is None else _numbers(m, len(kept), which)
     sizes = [len(product.letters) for product in kept]
     blocks = []
     for size, numbers in groupby(chosen, key=lambda number: sizes[number]):
         heading = f"{size} node{'s' * (size != 1)}"
-        blocks.append(_Block(heading, _told(sizes.count(size), "product"), [(number, kept[number]) for number in numbers]))
+        blocks.append(
+            _Block(
+                heading,
+                _told(sizes.count(size), "product"),
+                [(number, kept[number]) for number in numbers],
+            )
+        )
     return str(m), len(kept), blocks
 
 
@@ -135,7 +155,10 @@ def _operations(what: Any, which: Iterable[int] | None, most: int) -> tuple[str,
     m = layer.map if layer is not None else as_map(what)
     kept = layer.kept if layer is not None else None
     chosen = None if which is None else _numbers(m, m.dimension, which)
-    blocks = [_Block(pair_heading(m, pair), _told(pair.count, "operation"), listed) for pair, listed in _pairs(m, kept, chosen, most)]
+    blocks = [
+        _Block(pair_heading(m, pair), _told(pair.count, "operation"), listed)
+        for pair, listed in _pairs(m, kept, chosen, most)
+    ]
     return str(m), m.dimension if kept is None else len(kept), blocks
 
 
@@ -147,7 +170,9 @@ def pair_heading(m: EquivariantMap, pair: OrbitPair) -> str:
     """What stands above the operations between two orbits."""
     names = [m.inputs[pair.source.tensor].name, m.outputs[pair.target.tensor].name]
     orbits = [str(place.orbit) or "one value" for place in (pair.source, pair.target)]
-    return " → ".join(f"{name}={orbit}" if name else orbit for name, orbit in zip(names, orbits, strict=True))
+    return " → ".join(
+        f"{name}={orbit}" if name else orbit for name, orbit in zip(names, orbits, strict=True)
+    )
 
 
 def _pairs(
@@ -162,7 +187,10 @@ def _pairs(
             listed = [(n, m.operations[n]) for n in inside]
         else:
             classes = pair.source.orbit.classes, pair.target.orbit.classes
-            made = (Operation(pair.source, pair.target, matrix) for matrix in overlaps(*classes, m.max_overlap))
+            made = (
+                Operation(pair.source, pair.target, matrix)
+                for matrix in overlaps(*classes, m.max_overlap)
+            )
             numbered = ((n, o) for n, o in enumerate(made, pair.start) if kept is None or o in kept)
             listed = list(islice(numbered, left))
             left -= len(listed)
@@ -175,9 +203,15 @@ def _pairs(
 def _draw(block: _Block, y: float, columns: int, theme: Theme, shapes: list[Shape]) -> float:
     """Draws one block below y; gives where the next begins."""
     wide = columns * (_TILE + _GAP) - _GAP
-    shapes.append(Path(((0, y + 5), (wide, y + 5)), style=Style(stroke=theme.pale, width=1.2), part="rule"))
-    shapes.append(Text(0, y + 19, block.heading, 9, is_code=True, style=Style(fill=theme.ink), part="pair"))
-    shapes.append(Text(wide, y + 19, block.size, 8, "end", style=Style(fill=theme.faint), part="count"))
+    shapes.append(
+        Path(((0, y + 5), (wide, y + 5)), style=Style(stroke=theme.pale, width=1.2), part="rule")
+    )
+    shapes.append(
+        Text(0, y + 19, block.heading, 9, is_code=True, style=Style(fill=theme.ink), part="pair")
+    )
+    shapes.append(
+        Text(wide, y + 19, block.size, 8, "end", style=Style(fill=theme.faint), part="count")
+    )
     y += 30
     for start in range(0, len(block.listed), columns):
         tiles = [tile(o, n, theme, _TILE) for n, o in block.listed[start : start + columns]]

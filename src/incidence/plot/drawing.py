@@ -56,12 +56,19 @@ class Drawing:
         if self.sheet.space is None:
             return layer, -extent
         depth = self.sheet.depth(nodes)
-        return (depth if layer == FACES else max(depth, self._nearest.get(frozenset(nodes), depth))), layer
+        return (
+            depth if layer == FACES else max(depth, self._nearest.get(frozenset(nodes), depth))
+        ), layer
 
     @cached_property
     def _polygons(self) -> list[Nodes]:
         """The corners of every polygon that is drawn."""
-        return [self.outline(faces[0]) for tensor, way in self.tensors if way == "polygon" for faces in tensor.entries]
+        return [
+            self.outline(faces[0])
+            for tensor, way in self.tensors
+            if way == "polygon"
+            for faces in tensor.entries
+        ]
 
     @cached_property
     def _nearest(self) -> dict[frozenset[int], float]:
@@ -76,7 +83,9 @@ class Drawing:
     @cached_property
     def _inside(self) -> dict[frozenset[int], Point]:
         """The middle of a polygon at every side of one."""
-        return {side: self.sheet.middle(around) for around in self._polygons for side in _sides(around)}
+        return {
+            side: self.sheet.middle(around) for around in self._polygons for side in _sides(around)
+        }
 
     def inside(self, nodes: Sequence[int]) -> Point | None:
         """The middle of a polygon that has an edge as its side."""
@@ -88,7 +97,9 @@ class Drawing:
         if found is not None or len(nodes) <= 3:
             return found or nodes
         x, y = self.sheet.middle(nodes)
-        return tuple(sorted(nodes, key=lambda v: atan2(self.sheet.at(v)[1] - y, self.sheet.at(v)[0] - x)))
+        return tuple(
+            sorted(nodes, key=lambda v: atan2(self.sheet.at(v)[1] - y, self.sheet.at(v)[0] - x))
+        )
 
     def value(self, key: str, entry: int) -> float | None:
         """The number of an entry, if there is one."""
@@ -101,11 +112,19 @@ class Drawing:
     def face_colour(self, tensor: DrawnTensor) -> str:
         """The colour of faces without values: one for each tensor that has faces."""
         number = [t.key for t, way in self.tensors if way == "polygon"].index(tensor.key)
-        return between((self.theme.category(number), self.theme.face), 0.6) if number else self.theme.face
+        return (
+            between((self.theme.category(number), self.theme.face), 0.6)
+            if number
+            else self.theme.face
+        )
 
     def hint(self, tensor: DrawnTensor, entry: int, faces: Sequence[Nodes]) -> str:
         """What a reader sees who points at an entry."""
-        nodes = " ".join(f"{{{' '.join(map(str, face))}}}" if len(face) > 1 else str(face[0]) for face in faces if face)
+        nodes = " ".join(
+            f"{{{' '.join(map(str, face))}}}" if len(face) > 1 else str(face[0])
+            for face in faces
+            if face
+        )
         return f"{tensor.key}: {nodes}{_told(self.value(tensor.key, entry))}"
 
     def node(self, node: int) -> Drawn:
@@ -128,7 +147,18 @@ class Drawing:
             return []
         (x, y), r = self.sheet.at(node), self.sheet.radius
         size = min(1.15 * r, 2.6 * r / len(label))
-        return [Text(x, y + 0.36 * size, label, size, "middle", style=Style(fill=text_on(colour)), part="label", entry=node)]
+        return [
+            Text(
+                x,
+                y + 0.36 * size,
+                label,
+                size,
+                "middle",
+                style=Style(fill=text_on(colour)),
+                part="label",
+                entry=node,
+            )
+        ]
 
 
 def _sides(around: Nodes) -> list[frozenset[int]]:

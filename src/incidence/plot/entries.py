@@ -12,7 +12,16 @@ from incidence.algebra.overlap import Matrix
 from incidence.algebra.pattern import Pattern
 from incidence.algebra.signs import sorting_sign
 
-__all__ = ["Entry", "complete_entries", "entries_at", "faces_of", "num_complete", "overlap_of", "sign_of", "text_of"]
+__all__ = [
+    "Entry",
+    "complete_entries",
+    "entries_at",
+    "faces_of",
+    "num_complete",
+    "overlap_of",
+    "sign_of",
+    "text_of",
+]
 
 Sets = tuple[tuple[int, ...], ...]
 
@@ -36,10 +45,16 @@ def complete_entries(pattern: Pattern, num_nodes: Mapping[str, int]) -> list[Ent
         >>> [entry.sets for entry in complete_entries(Pattern("i {i j}"), {"node": 2})]
         [((0,), (1,)), ((1,), (0,))]
     """
-    return [Entry(k, sets) for k, orbit in enumerate(pattern.orbits) for sets in _disjoint(orbit.classes, num_nodes, {})]
+    return [
+        Entry(k, sets)
+        for k, orbit in enumerate(pattern.orbits)
+        for sets in _disjoint(orbit.classes, num_nodes, {})
+    ]
 
 
-def _disjoint(classes: Sequence[Class], num_nodes: Mapping[str, int], used: dict[str, frozenset[int]]) -> Iterator[Sets]:
+def _disjoint(
+    classes: Sequence[Class], num_nodes: Mapping[str, int], used: dict[str, frozenset[int]]
+) -> Iterator[Sets]:
     if not classes:
         yield ()
         return
@@ -70,7 +85,10 @@ def entries_at(pattern: Pattern, index: Sequence[Sequence[int]]) -> list[Entry]:
         >>> entries_at(Pattern("i j"), [[0, 1], [0, 2]])
         [Entry(orbit=0, sets=((0,),)), Entry(orbit=1, sets=((1,), (2,)))]
     """
-    number = {tuple((c.faces, c.sort, c.size) for c in orbit.classes): k for k, orbit in enumerate(pattern.orbits)}
+    number = {
+        tuple((c.faces, c.sort, c.size) for c in orbit.classes): k
+        for k, orbit in enumerate(pattern.orbits)
+    }
     found = []
     for column in zip(*index, strict=True):
         places: dict[tuple[str, int], list[tuple[int, int]]] = {}
@@ -88,7 +106,10 @@ def entries_at(pattern: Pattern, index: Sequence[Sequence[int]]) -> list[Entry]:
 def overlap_of(x: Sets, y: Sets, source: Orbit, target: Orbit) -> Matrix:
     """How many nodes every class of x has in common with every class of y; nodes of different sorts differ."""
     return tuple(
-        tuple(len({*own} & {*other}) if c.sort == d.sort else 0 for other, d in zip(y, target.classes, strict=True))
+        tuple(
+            len({*own} & {*other}) if c.sort == d.sort else 0
+            for other, d in zip(y, target.classes, strict=True)
+        )
         for own, c in zip(x, source.classes, strict=True)
     )
 
@@ -111,7 +132,8 @@ def faces_of(entry: Entry, pattern: Pattern) -> tuple[tuple[str, ...], ...]:
     orbit = pattern.orbits[entry.orbit]
     faces = orbit.names_by_face([[str(v) for v in nodes] for nodes in entry.sets])
     return tuple(
-        tuple(names) if kind.is_ordered else tuple(sorted(names, key=int)) for (kind, _), names in zip(orbit.kinds, faces, strict=True)
+        tuple(names) if kind.is_ordered else tuple(sorted(names, key=int))
+        for (kind, _), names in zip(orbit.kinds, faces, strict=True)
     )
 
 
@@ -119,5 +141,6 @@ def text_of(entry: Entry, pattern: Pattern) -> str:
     """An entry as it is written: `0 {0 2}`."""
     kinds = pattern.orbits[entry.orbit].kinds
     return " ".join(
-        f"{kind.opening}{' '.join(names)}{kind.closing}" for (kind, _), names in zip(kinds, faces_of(entry, pattern), strict=True)
+        f"{kind.opening}{' '.join(names)}{kind.closing}"
+        for (kind, _), names in zip(kinds, faces_of(entry, pattern), strict=True)
     )

@@ -36,7 +36,9 @@ PAGE = 12
 
 MOST_LISTED = 10_000  # operations that can be scrolled to
 _MOST_ORBITS = 24  # of a tensor that are drawn
-_MOST_PLACES = 4_100  # of a matrix: 64 x 64, as all maps between tensors of three nodes have on four of them
+_MOST_PLACES = (
+    4_100  # of a matrix: 64 x 64, as all maps between tensors of three nodes have on four of them
+)
 _MOST_TERMS = 5_000  # of a product
 _MOST_SMALL = 8  # numbers of nodes for which the dimension is told
 
@@ -57,7 +59,11 @@ def reply(request: str) -> str:
     """
     name, text, max_overlap, *more = json.loads(request)
     try:
-        return json.dumps(_ANSWERS[name](_read(text, max_overlap), *more), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(
+            _ANSWERS[name](_read(text, max_overlap), *more),
+            ensure_ascii=False,
+            separators=(",", ":"),
+        )
     except IncidenceError as error:
         return json.dumps({"error": str(error)}, ensure_ascii=False)
 
@@ -70,7 +76,10 @@ def requests(text: str, most_pages: int = 6) -> Iterator[str]:
     asked: list[list[object]] = [["summary"], *(["operations", k] for k in pages)]
     if summary["nodes"]:
         asked.append(["entries", summary["nodes"]])
-        asked += [["terms", k, *_at(m, summary["nodes"])] for k in range(min(len(pages) * PAGE, summary["listed"]))]
+        asked += [
+            ["terms", k, *_at(m, summary["nodes"])]
+            for k in range(min(len(pages) * PAGE, summary["listed"]))
+        ]
     for name, *more in asked:
         yield json.dumps([name, text, 1, *more], ensure_ascii=False, separators=(",", ":"))
 
@@ -119,8 +128,16 @@ def _dimensions(m: Map) -> list[list[int]]:
 
 def _tensor(pattern: Pattern) -> dict[str, Any]:
     drawn = pattern.orbits[:_MOST_ORBITS]
-    orbits = [{"text": str(o) or "one value", "facts": facts(o), "svg": _svg(one_entry(o, LIGHT), str(o))} for o in drawn]
-    return {"text": str(pattern), "num_orbits": len(pattern.orbits), "orbits": orbits, "kinds": [k.opening for k, _ in pattern.kinds]}
+    orbits = [
+        {"text": str(o) or "one value", "facts": facts(o), "svg": _svg(one_entry(o, LIGHT), str(o))}
+        for o in drawn
+    ]
+    return {
+        "text": str(pattern),
+        "num_orbits": len(pattern.orbits),
+        "orbits": orbits,
+        "kinds": [k.opening for k, _ in pattern.kinds],
+    }
 
 
 def _blocks(m: Map) -> Iterator[dict[str, Any]]:
@@ -148,13 +165,21 @@ def _headings(m: Map) -> Iterator[tuple[str, int, int]]:
 def _operations(m: Map, page: int) -> list[dict[str, Any]]:
     """One page of operations: pictures, formulas and words."""
     part = slice(page * PAGE, (page + 1) * PAGE)
-    chosen: Iterable[Operation | ProductText] = map(m.product_of, m.orbits[part]) if isinstance(m, MultilinearMap) else m.operations[part]
+    chosen: Iterable[Operation | ProductText] = (
+        map(m.product_of, m.orbits[part]) if isinstance(m, MultilinearMap) else m.operations[part]
+    )
     return [_operation(number, wiring_of(what)) for number, what in enumerate(chosen, part.start)]
 
 
 def _operation(number: int, wiring: Wiring) -> dict[str, Any]:
     svg = _svg(wires(wiring, LIGHT), wiring.words)
-    return {"number": number, "formula": wiring.formula, "words": wiring.words, "roles": wiring.roles, "svg": svg}
+    return {
+        "number": number,
+        "formula": wiring.formula,
+        "words": wiring.words,
+        "roles": wiring.roles,
+        "svg": svg,
+    }
 
 
 def _most_nodes(m: Map, at_most: int) -> int:
@@ -163,7 +188,10 @@ def _most_nodes(m: Map, at_most: int) -> int:
 
     def fits(n: int) -> bool:
         counts = dict.fromkeys(sorts, n)
-        rows, *columns = (sum(num_complete(p, counts) for p in side) for side in (m.outputs, *([p] for p in _operands(m))))
+        rows, *columns = (
+            sum(num_complete(p, counts) for p in side)
+            for side in (m.outputs, *([p] for p in _operands(m)))
+        )
         if isinstance(m, EquivariantMap):
             return rows * sum(columns) <= _MOST_PLACES
         return bool(n ** max(m.enough_nodes.values(), default=0) <= _MOST_TERMS)
@@ -174,20 +202,37 @@ def _most_nodes(m: Map, at_most: int) -> int:
 def _entries(m: Map, num_nodes: int) -> dict[str, Any]:
     """All entries on some nodes, as faces of node numbers; of a linear map also which weight stands at every pair of them."""
     if not 0 < num_nodes <= _most_nodes(m, num_nodes):
-        raise TooLargeError(f"`{m}` has too many places to look at on {num_nodes} nodes. Take fewer.")
-    sorts = list(dict.fromkeys(sort for p in (*_operands(m), *m.outputs) for sort in p.sorts.values()))
+        raise TooLargeError(
+            f"`{m}` has too many places to look at on {num_nodes} nodes. Take fewer."
+        )
+    sorts = list(
+        dict.fromkeys(sort for p in (*_operands(m), *m.outputs) for sort in p.sorts.values())
+    )
     counts = dict.fromkeys(sorts, num_nodes)
     sharing = Sharing.of(m, num_nodes) if isinstance(m, EquivariantMap) else None
     start = {sort: k * num_nodes for k, sort in enumerate(sorts)}
 
-    def side(patterns: Sequence[Pattern], known: Sequence[tuple[int, Entry]] | None) -> list[dict[str, Any]]:
-        listed = [(t, e) for t, p in enumerate(patterns) for e in complete_entries(p, counts)] if known is None else known
-        return [{"tensor": t, "orbit": e.orbit, "faces": _faces(e, patterns[t], start)} for t, e in listed]
+    def side(
+        patterns: Sequence[Pattern], known: Sequence[tuple[int, Entry]] | None
+    ) -> list[dict[str, Any]]:
+        listed = (
+            [(t, e) for t, p in enumerate(patterns) for e in complete_entries(p, counts)]
+            if known is None
+            else known
+        )
+        return [
+            {"tensor": t, "orbit": e.orbit, "faces": _faces(e, patterns[t], start)}
+            for t, e in listed
+        ]
 
     return {
         "num_nodes": num_nodes,
         "dimension": m.dimension_at(num_nodes),
-        "nodes": [{"label": f"{_initial(sort, sorts)}{n}", "sort": sort} for sort in sorts for n in range(num_nodes)],
+        "nodes": [
+            {"label": f"{_initial(sort, sorts)}{n}", "sort": sort}
+            for sort in sorts
+            for n in range(num_nodes)
+        ],
         "rows": side(m.outputs, None if sharing is None else sharing.rows),
         "columns": side(_operands(m), None if sharing is None else sharing.columns),
         **({} if sharing is None else _weights(sharing)),
@@ -203,8 +248,14 @@ def _initial(sort: str, sorts: Sequence[str]) -> str:
 
 def _faces(entry: Entry, pattern: Pattern, start: Mapping[str, int]) -> list[list[int]]:
     orbit = pattern.orbits[entry.orbit]
-    names = [[str(start[c.sort] + v) for v in nodes] for c, nodes in zip(orbit.classes, entry.sets, strict=True)]
-    return [_key(kind, map(int, face)) for (kind, _), face in zip(orbit.kinds, orbit.names_by_face(names), strict=True)]
+    names = [
+        [str(start[c.sort] + v) for v in nodes]
+        for c, nodes in zip(orbit.classes, entry.sets, strict=True)
+    ]
+    return [
+        _key(kind, map(int, face))
+        for (kind, _), face in zip(orbit.kinds, orbit.names_by_face(names), strict=True)
+    ]
 
 
 def _key(kind: Kind, nodes: Iterable[int]) -> list[int]:
@@ -221,36 +272,61 @@ def _weights(sharing: Sharing) -> dict[str, Any]:
             cells.append(0 if weight is None else weight.sign * (weight.number + 1))
     used = sorted({abs(cell) - 1 for cell in cells if cell})
     colours = [weight_colours(sharing.map, theme) for theme in (LIGHT, DARK)]
-    return {"cells": cells, "colours": {number: [own[number] for own in colours] for number in used}}
+    return {
+        "cells": cells,
+        "colours": {number: [own[number] for own in colours] for number in used},
+    }
 
 
 def _terms(m: Map, number: int, num_nodes: int = 0) -> Any:
     """Where an operation is not 0: of a map the weights that make it up, with factors; of a product, rows and the columns it multiplies."""
     if isinstance(m, EquivariantMap):
         return pool_to_orbit(m, number)
-    return [list(term) for term in sorted(set(_multiplied(m, m.product_of(m.orbits[number]), num_nodes)))]
+    return [
+        list(term)
+        for term in sorted(set(_multiplied(m, m.product_of(m.orbits[number]), num_nodes)))
+    ]
 
 
 def _multiplied(m: MultilinearMap, text: ProductText, num_nodes: int) -> Iterator[tuple[int, ...]]:
     """The row of the output, and the columns of all operands, for every choice of a node for each letter."""
     listed = _entries(m, num_nodes)
     sorts = list(dict.fromkeys(node["sort"] for node in listed["nodes"]))
-    place = {(side, e["tensor"], str(e["faces"])): k for side in ("rows", "columns") for k, e in enumerate(listed[side])}
-    of_letter = [range(num_nodes * sorts.index(text.sorts[name]), num_nodes * (sorts.index(text.sorts[name]) + 1)) for name in text.letters]
+    place = {
+        (side, e["tensor"], str(e["faces"])): k
+        for side in ("rows", "columns")
+        for k, e in enumerate(listed[side])
+    }
+    of_letter = [
+        range(
+            num_nodes * sorts.index(text.sorts[name]),
+            num_nodes * (sorts.index(text.sorts[name]) + 1),
+        )
+        for name in text.letters
+    ]
     for chosen in product(*of_letter):
         at = dict(zip(text.letters, chosen, strict=True))
-        keys = [("rows", 0, _assigned(text.output, at)), *(("columns", t, _assigned(p, at)) for t, p in enumerate(text.operands))]
+        keys = [
+            ("rows", 0, _assigned(text.output, at)),
+            *(("columns", t, _assigned(p, at)) for t, p in enumerate(text.operands)),
+        ]
         if all(key in place for key in keys):  # nodes of a face may have met
             yield tuple(place[key] for key in keys)
 
 
 def _assigned(pattern: Pattern, at: Mapping[str, int]) -> str:
-    return str([_key(face.kind, (at[letter.name] for letter in face.letters)) for face in pattern.faces])
+    return str(
+        [_key(face.kind, (at[letter.name] for letter in face.letters)) for face in pattern.faces]
+    )
 
 
 def _code(m: Map) -> dict[str, str]:
     """What makes a layer of the map, and what shows it on the command line."""
-    bound = f", max_overlap={m.max_overlap}" if isinstance(m, EquivariantMap) and m.is_open and m.max_overlap != 1 else ""
+    bound = (
+        f", max_overlap={m.max_overlap}"
+        if isinstance(m, EquivariantMap) and m.is_open and m.max_overlap != 1
+        else ""
+    )
     layer = "Multilinear" if isinstance(m, MultilinearMap) else "Linear"
     flag = f" --max-overlap {m.max_overlap}" if bound else ""  # type: ignore[union-attr]
     return {
@@ -260,12 +336,16 @@ def _code(m: Map) -> dict[str, str]:
 
 
 def _svg(shapes: Sequence[Shape], title: str) -> str:
-    return _COLOUR.sub(lambda match: _NAMES[match[0]], to_svg(Scene.around(shapes, 3.0), title=title)).strip()
+    return _COLOUR.sub(
+        lambda match: _NAMES[match[0]], to_svg(Scene.around(shapes, 3.0), title=title)
+    ).strip()
 
 
 def _named(theme: Theme) -> dict[str, str]:
     """The colours of a theme by the names that they have in CSS."""
-    plain = {name: getattr(theme, name) for name in ("paper", "ink", "faint", "line", "pale", "face")}
+    plain = {
+        name: getattr(theme, name) for name in ("paper", "ink", "faint", "line", "pale", "face")
+    }
     return plain | {f"c{k}": colour for k, colour in enumerate(theme.palette)}
 
 
@@ -281,10 +361,18 @@ def css() -> str:
         '  --paper: #ffffff;'
     """
     light, dark = (
-        " {\n" + "".join(f"  --{name}: {colour};\n" for name, colour in _named(theme).items()) + "}\n" for theme in (LIGHT, DARK)
+        " {\n"
+        + "".join(f"  --{name}: {colour};\n" for name, colour in _named(theme).items())
+        + "}\n"
+        for theme in (LIGHT, DARK)
     )
     unless_told = f"@media (prefers-color-scheme: dark) {{\n:root:not([data-theme]){dark}}}\n"
     return f":root{light}:root[data-theme=dark]{dark}{unless_told}"
 
 
-_ANSWERS: dict[str, Callable[..., Any]] = {"summary": _summary, "operations": _operations, "entries": _entries, "terms": _terms}
+_ANSWERS: dict[str, Callable[..., Any]] = {
+    "summary": _summary,
+    "operations": _operations,
+    "entries": _entries,
+    "terms": _terms,
+}

@@ -61,13 +61,18 @@ class DrawnTensor:
 
 def drawn_tensors(structure: Structure) -> list[DrawnTensor]:
     """All tensors that have an index."""
-    return [DrawnTensor(pattern, list(_entries(structure, pattern))) for pattern in structure.patterns]
+    return [
+        DrawnTensor(pattern, list(_entries(structure, pattern))) for pattern in structure.patterns
+    ]
 
 
 def _entries(structure: Structure, pattern: Pattern) -> Iterator[tuple[Nodes, ...]]:
     offsets = structure._node_offsets
     letters, *members = structure.index(pattern)
-    columns = {name: (row + offsets[pattern.sorts[name]]).tolist() for name, row in zip(pattern.fixed_letters, letters.cpu(), strict=True)}
+    columns = {
+        name: (row + offsets[pattern.sorts[name]]).tolist()
+        for name, row in zip(pattern.fixed_letters, letters.cpu(), strict=True)
+    }
     sets = iter([_members(part.tolist(), structure.num_entries(pattern)) for part in members])
     parts: list[list[Nodes]] = []
     for face in pattern.faces:
@@ -88,7 +93,12 @@ def _members(pairs: Sequence[Sequence[int]], count: int) -> list[list[int]]:
 
 def edges_of(tensors: Sequence[DrawnTensor]) -> set[frozenset[int]]:
     """The pairs of different nodes that are an entry of a tensor whose entries are pairs."""
-    pairs = (frozenset(v for face in faces for v in face) for t in tensors if t.largest <= 2 for faces in t.entries)
+    pairs = (
+        frozenset(v for face in faces for v in face)
+        for t in tensors
+        if t.largest <= 2
+        for faces in t.entries
+    )
     return {pair for pair in pairs if len(pair) == 2}
 
 

@@ -40,4 +40,6 @@ def _turn(a: Point, b: Point, c: Point) -> float:
 
 def holds(region: Sequence[Point], point: Point) -> bool:
     """Whether a point lies in a convex region."""
-    return all(_turn(a, b, point) >= 0 for a, b in zip(region, [*region[1:], region[0]], strict=True))
+    return all(
+        _turn(a, b, point) >= 0 for a, b in zip(region, [*region[1:], region[0]], strict=True)
+    )

@@ -19,7 +19,9 @@ __all__ = ["LAYOUTS", "layout_of"]
 Pairs = list[tuple[int, int]]
 
 
-def layout_of(structure: Structure, example: Example | None, tensors: Sequence[DrawnTensor], layout: Any) -> Points:
+def layout_of(
+    structure: Structure, example: Example | None, tensors: Sequence[DrawnTensor], layout: Any
+) -> Points:
     """The coordinates of all nodes, shape (nodes, 2 or 3); numbered through all sorts.
 
     Args:
@@ -35,7 +37,9 @@ def layout_of(structure: Structure, example: Example | None, tensors: Sequence[D
         layout = _suitable(structure, example, tensors)
     if isinstance(layout, str):
         if layout not in LAYOUTS:
-            raise IncidenceError(f"a layout is one of {', '.join(map(repr, LAYOUTS))}, or coordinates of the nodes; got {layout!r}.")
+            raise IncidenceError(
+                f"a layout is one of {', '.join(map(repr, LAYOUTS))}, or coordinates of the nodes; got {layout!r}."
+            )
         return LAYOUTS[layout](structure, tensors)
     return _given(structure, layout)
 
@@ -44,7 +48,14 @@ def _suitable(structure: Structure, example: Example | None, tensors: Sequence[D
     if _is_molecular(structure, tensors) and _has_rdkit():
         return "molecule"
     if example is not None:
-        place = next((x for key, x in example.features.items() if structure.resolve(key).name in ("pos", "position", "points")), None)
+        place = next(
+            (
+                x
+                for key, x in example.features.items()
+                if structure.resolve(key).name in ("pos", "position", "points")
+            ),
+            None,
+        )
         if place is not None and 2 <= place.shape[1] <= 3:
             return place
     if len(structure.counts) > 1:
@@ -65,7 +76,9 @@ def _is_molecular(structure: Structure, tensors: Sequence[DrawnTensor]) -> bool:
     degrees: dict[int, int] = {}
     for a, b in _pairs(tensors, 2):
         degrees[a], degrees[b] = degrees.get(a, 0) + 1, degrees.get(b, 0) + 1
-    return any(p.name == "ring" for p in structure.patterns) and max(degrees.values(), default=0) <= 4
+    return (
+        any(p.name == "ring" for p in structure.patterns) and max(degrees.values(), default=0) <= 4
+    )
 
 
 def _has_rdkit() -> bool:
@@ -81,13 +94,19 @@ def _given(structure: Structure, layout: Any) -> Points:
     rows = []
     for sort in sorted(structure.counts):
         if sort not in parts:
-            raise IncidenceError(f"the layout has no coordinates for nodes of sort `{sort}`; it has {', '.join(map(repr, parts))}.")
+            raise IncidenceError(
+                f"the layout has no coordinates for nodes of sort `{sort}`; it has {', '.join(map(repr, parts))}."
+            )
         own = parts[sort]
         x = np.asarray(own.detach().cpu() if isinstance(own, Tensor) else own, dtype=float)
         if x.ndim != 2 or x.shape[0] != structure.counts[sort] or x.shape[1] < 1:
-            raise IncidenceError(f"a layout has a row of coordinates for each of the {structure.counts[sort]} nodes; got shape {x.shape}.")
+            raise IncidenceError(
+                f"a layout has a row of coordinates for each of the {structure.counts[sort]} nodes; got shape {x.shape}."
+            )
         if not np.isfinite(x).all():
-            raise IncidenceError("a layout has finite coordinates; some are not. Replace them, or leave the layout out.")
+            raise IncidenceError(
+                "a layout has finite coordinates; some are not. Replace them, or leave the layout out."
+            )
         rows.append(x)
     points = np.concatenate(rows)
     if points.shape[1] == 1:
@@ -124,7 +143,9 @@ def _stars(structure: Structure, tensors: Sequence[DrawnTensor], dimensions: int
     for t in tensors:
         for faces in t.entries:
             nodes = sorted({v for face in faces for v in face})
-            if len(nodes) > 2 and not any(frozenset(pair) in joined for pair in combinations(nodes[:8], 2)):
+            if len(nodes) > 2 and not any(
+                frozenset(pair) in joined for pair in combinations(nodes[:8], 2)
+            ):
                 pairs += [(v, count) for v in nodes]
                 count += 1
     return stress_layout(count, pairs, dimensions)[: structure.total_nodes]
@@ -146,7 +167,11 @@ def _circle(structure: Structure, tensors: Sequence[DrawnTensor]) -> Points:
 def _columns(structure: Structure, tensors: Sequence[DrawnTensor]) -> Points:
     """A column for every sort, in the order in which patterns name them; inside, nodes near those that they are joined to."""
     offsets = structure._node_offsets
-    sorts = list(dict.fromkeys([s for p in structure.patterns for s in p.sorts.values()] + list(structure.counts)))
+    sorts = list(
+        dict.fromkeys(
+            [s for p in structure.patterns for s in p.sorts.values()] + list(structure.counts)
+        )
+    )
     blocks = {sort: np.arange(structure.counts[sort]) + offsets[sort] for sort in sorts}
     high = max(structure.counts.values())
     height = np.zeros(structure.total_nodes)
@@ -195,7 +220,12 @@ def _molecule(structure: Structure, tensors: Sequence[DrawnTensor]) -> Points:
     if near.min(initial=1.0) > 0.1 and not num_crossings(points, edges):
         return points
     other = _force(structure, tensors)
-    return points if near.min(initial=1.0) > 0.1 and num_crossings(points, edges) <= num_crossings(other, edges) else other
+    return (
+        points
+        if near.min(initial=1.0) > 0.1
+        and num_crossings(points, edges) <= num_crossings(other, edges)
+        else other
+    )
 
 
 LAYOUTS: dict[str, Callable[[Structure, Sequence[DrawnTensor]], Points]] = {

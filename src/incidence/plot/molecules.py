@@ -33,7 +33,14 @@ class Molecule:
 
     def tints(self, theme: Theme) -> list[str]:
         """A colour for every atom: carbon is that of lines."""
-        return [theme.palette[TINTS[e]] if e in TINTS else theme.faint if e in ("C", "H") else theme.palette[3] for e in self.elements]
+        return [
+            theme.palette[TINTS[e]]
+            if e in TINTS
+            else theme.faint
+            if e in ("C", "H")
+            else theme.palette[3]
+            for e in self.elements
+        ]
 
 
 def molecule_of(example: Example | None) -> Molecule | None:
@@ -52,12 +59,18 @@ def molecule_of(example: Example | None) -> Molecule | None:
     if atoms is None or not len(atoms):
         return None
     elements = _elements(atoms)
-    return None if elements is None else Molecule(elements, {} if bonds is None else _orders(example, bonds))
+    return (
+        None
+        if elements is None
+        else Molecule(elements, {} if bonds is None else _orders(example, bonds))
+    )
 
 
 def _elements(atoms: Tensor) -> list[str] | None:
     if atoms.is_floating_point():
-        if atoms.shape[1] != len(ATOM_FEATURES) or not bool((atoms[:, : len(_ELEMENTS) + 1].sum(1) == 1).all()):
+        if atoms.shape[1] != len(ATOM_FEATURES) or not bool(
+            (atoms[:, : len(_ELEMENTS) + 1].sum(1) == 1).all()
+        ):
             return None
         return [(*_ELEMENTS, "*")[k] for k in atoms[:, : len(_ELEMENTS) + 1].argmax(1).tolist()]
     if atoms.shape[1] < 4 or not bool(((atoms[:, 0] >= 0) & (atoms[:, 0] <= 118)).all()):

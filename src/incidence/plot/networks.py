@@ -42,11 +42,15 @@ def network(what: Any, *, theme: str | Theme = "light") -> Picture:
     """
     look = theme_of(theme)
     if not is_module(what):
-        raise IncidenceError(f"plot.network draws a layer or a network, a module of torch; got {type(what).__name__}.")
+        raise IncidenceError(
+            f"plot.network draws a layer or a network, a module of torch; got {type(what).__name__}."
+        )
     found = Network(what)
     layers = [Layer(what)] if is_layer(what) else list(found.layers)
     if not layers:
-        raise IncidenceError(f"{type(what).__name__} has no equivariant layer to draw, such as nn.Linear.")
+        raise IncidenceError(
+            f"{type(what).__name__} has no equivariant layer to draw, such as nn.Linear."
+        )
     return Picture(Scene.around(_drawn(what, layers, found, look), 12), look, type(what).__name__)
 
 
@@ -54,7 +58,9 @@ def _drawn(module: Any, layers: Sequence[Layer], found: Network, theme: Theme) -
     y, before = 0.0, None
     for layer, told in _runs(layers):
         inputs = _labels(layer.map.inputs, _channels(layer, "in_channels"))
-        follows = before == inputs and is_layer(layer.module)  # a product stands beside a layer, and reads what that reads
+        follows = before == inputs and is_layer(
+            layer.module
+        )  # a product stands beside a layer, and reads what that reads
         if before is not None and not follows:
             y += _STEP * 0.75
         boxes = row_of_boxes(inputs, y, 0.0)
@@ -67,14 +73,19 @@ def _drawn(module: Any, layers: Sequence[Layer], found: Network, theme: Theme) -
         yield from _beside(module, layer, told, [*boxes, *below], y, theme)
         y, before = y + _STEP, outputs if is_layer(layer.module) else []
     for k, line in enumerate(wrap(found._rest(), 70)):
-        yield Text(0, y + 34 + 10 * k, line, 7.5, "middle", style=Style(fill=theme.faint), part="besides")
+        yield Text(
+            0, y + 34 + 10 * k, line, 7.5, "middle", style=Style(fill=theme.faint), part="besides"
+        )
 
 
 def _runs(layers: Sequence[Layer]) -> Iterator[tuple[Layer, str]]:
     """The layers, those of repeated blocks once, the first of them with how often the block is there."""
     keys, k = [_likeness(layer) for layer in layers], 0
     while k < len(keys):
-        width, times = max(((w, _num_times(keys, k, w)) for w in range(1, _WIDEST + 1)), key=lambda run: run[0] * run[1] * (run[1] > 1))
+        width, times = max(
+            ((w, _num_times(keys, k, w)) for w in range(1, _WIDEST + 1)),
+            key=lambda run: run[0] * run[1] * (run[1] > 1),
+        )
         width = width if times > 1 else 1
         more = f", with the next {width - 1}" if width > 1 else ""
         for at in range(width):
@@ -85,13 +96,21 @@ def _runs(layers: Sequence[Layer]) -> Iterator[tuple[Layer, str]]:
 def _num_times(keys: Sequence[Any], start: int, width: int) -> int:
     """How often the next few repeat themselves, themselves included."""
     block, times = keys[start : start + width], 1
-    while len(block) == width and keys[start + width * times : start + width * (times + 1)] == block:
+    while (
+        len(block) == width and keys[start + width * times : start + width * (times + 1)] == block
+    ):
         times += 1
     return times
 
 
 def _likeness(layer: Layer) -> tuple[Any, ...]:
-    return layer.kind, layer.map, _channels(layer, "in_channels"), _channels(layer, "out_channels"), layer.num_parameters
+    return (
+        layer.kind,
+        layer.map,
+        _channels(layer, "in_channels"),
+        _channels(layer, "out_channels"),
+        layer.num_parameters,
+    )
 
 
 def _channels(layer: Layer, side: str) -> tuple[int, ...]:
@@ -103,8 +122,12 @@ def _channels(layer: Layer, side: str) -> tuple[int, ...]:
 
 
 def _labels(patterns: Sequence[Pattern], channels: Sequence[int]) -> list[tuple[str, str]]:
-    known = [f"{c} channel{'s' * (c != 1)}" if c >= 0 else "channels as given" for c in channels] or [""] * len(patterns)
-    return [(str(pattern) or "one value", text) for pattern, text in zip(patterns, known, strict=True)]
+    known = [
+        f"{c} channel{'s' * (c != 1)}" if c >= 0 else "channels as given" for c in channels
+    ] or [""] * len(patterns)
+    return [
+        (str(pattern) or "one value", text) for pattern, text in zip(patterns, known, strict=True)
+    ]
 
 
 def _row(boxes: Sequence[Box], labels: Sequence[tuple[str, str]], theme: Theme) -> Iterator[Shape]:
@@ -112,7 +135,9 @@ def _row(boxes: Sequence[Box], labels: Sequence[tuple[str, str]], theme: Theme) 
         yield from boxed(box, text, below, theme.palette[0], "tensor", theme, k)
 
 
-def _lines(layer: Layer, above: Sequence[Box], below: Sequence[Box], theme: Theme) -> Iterator[Shape]:
+def _lines(
+    layer: Layer, above: Sequence[Box], below: Sequence[Box], theme: Theme
+) -> Iterator[Shape]:
     """A line for every pair of tensors that some operation connects, with how many do."""
     has_operations = is_layer(layer.module)
     for s, one in enumerate(above):
@@ -124,31 +149,91 @@ def _lines(layer: Layer, above: Sequence[Box], below: Sequence[Box], theme: Them
             middle = (y1 + y2) / 2
             style = Style(stroke=theme.line, width=min(3.0, 0.7 + 0.2 * count))
             hint = f"{count} operation{'s' * (count != 1)}"
-            yield Path(((x1, y1), (x1, middle), (x2, middle), (x2, y2)), is_curved=True, style=style, part="map", hint=hint)
+            yield Path(
+                ((x1, y1), (x1, middle), (x2, middle), (x2, y2)),
+                is_curved=True,
+                style=style,
+                part="map",
+                hint=hint,
+            )
             if has_operations:
-                share = 0.3 if s != t else 0.22  # nearer to the input, where lines to different outputs are still apart
+                share = (
+                    0.3 if s != t else 0.22
+                )  # nearer to the input, where lines to different outputs are still apart
                 place = x1 + (x2 - x1) * share**2 * (3 - 2 * share), y1 + (y2 - y1) * share
                 wide = text_width(str(count), 7)
-                yield rectangle(place[0] - wide / 2 - 1, place[1] - 4, wide + 2, 8, Style(fill=theme.paper, opacity=0.85), "behind")
-                yield Text(place[0], place[1] + 2.6, str(count), 7, "middle", style=Style(fill=theme.ink), part="operations")
+                yield rectangle(
+                    place[0] - wide / 2 - 1,
+                    place[1] - 4,
+                    wide + 2,
+                    8,
+                    Style(fill=theme.paper, opacity=0.85),
+                    "behind",
+                )
+                yield Text(
+                    place[0],
+                    place[1] + 2.6,
+                    str(count),
+                    7,
+                    "middle",
+                    style=Style(fill=theme.ink),
+                    part="operations",
+                )
 
 
-def _beside(module: Any, layer: Layer, told: str, boxes: Sequence[Box], y: float, theme: Theme) -> Iterator[Shape]:
+def _beside(
+    module: Any, layer: Layer, told: str, boxes: Sequence[Box], y: float, theme: Theme
+) -> Iterator[Shape]:
     """What is to say of a layer, at the right; and the curve of a residual block."""
     right = max(box.right[0] for box in boxes)
     if is_layer(layer.module) and _is_residual(module, layer.name):
         style = Style(stroke=theme.palette[1], width=1.4)
         start, stop = (right + 2, y), (right + 2, y + _STEP)
-        yield Path((start, (right + 26, y + 6), (right + 26, y + _STEP - 6), stop), is_curved=True, style=style, part="residual")
-        yield Text(right + 9, y + _STEP / 2 + 4, "+", 11, is_bold=True, style=Style(fill=theme.palette[1]), part="plus")
+        yield Path(
+            (start, (right + 26, y + 6), (right + 26, y + _STEP - 6), stop),
+            is_curved=True,
+            style=style,
+            part="residual",
+        )
+        yield Text(
+            right + 9,
+            y + _STEP / 2 + 4,
+            "+",
+            11,
+            is_bold=True,
+            style=Style(fill=theme.palette[1]),
+            part="plus",
+        )
         right += 24
     head = f"{layer.name}  {layer.kind}" if layer.name else layer.kind
-    yield Text(right + 14, y + _STEP / 2 - 10, head, 8, is_bold=True, style=Style(fill=theme.ink), part="layer")
+    yield Text(
+        right + 14,
+        y + _STEP / 2 - 10,
+        head,
+        8,
+        is_bold=True,
+        style=Style(fill=theme.ink),
+        part="layer",
+    )
     lines = [line for part in layer.sentence().split("; ") for line in wrap(part, 44)]
     for k, line in enumerate(lines):
-        yield Text(right + 14, y + _STEP / 2 + 1 + 9.5 * k, line, 7, style=Style(fill=theme.faint), part="sentence")
+        yield Text(
+            right + 14,
+            y + _STEP / 2 + 1 + 9.5 * k,
+            line,
+            7,
+            style=Style(fill=theme.faint),
+            part="sentence",
+        )
     if told:
-        yield Text(right + 14, y + _STEP / 2 - 21, told, 8, style=Style(fill=theme.palette[1]), part="times")
+        yield Text(
+            right + 14,
+            y + _STEP / 2 - 21,
+            told,
+            8,
+            style=Style(fill=theme.palette[1]),
+            part="times",
+        )
 
 
 def _is_residual(module: Any, name: str) -> bool:

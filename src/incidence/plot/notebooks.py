@@ -22,8 +22,12 @@ _MOST_DRAWN = 600  # nodes and entries of a structure that are drawn without bei
 
 def html_of(value: object) -> str:
     """A value as HTML."""
-    kinds = [kind.__name__ for kind in type(value).__mro__ if kind.__module__.startswith("incidence.")]
-    show = next((_SHOWN[kind] for kind in kinds if kind in _SHOWN), _module if is_module(value) else None)
+    kinds = [
+        kind.__name__ for kind in type(value).__mro__ if kind.__module__.startswith("incidence.")
+    ]
+    show = next(
+        (_SHOWN[kind] for kind in kinds if kind in _SHOWN), _module if is_module(value) else None
+    )
     if show is None:
         return f"<pre>{escape(repr(value))}</pre>"
     return f"<div>{show(value)}</div>"
@@ -39,7 +43,9 @@ def _drawn(draw: Callable[..., Any], *arguments: Any, **options: Any) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    cells = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    cells = "".join(
+        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
+    )
     return f"<table><tr>{''.join(f'<th>{escape(name)}</th>' for name in head)}</tr>{cells}</table>"
 
 
@@ -49,7 +55,9 @@ def _operation(value: Operation) -> str:
 
 def _pattern(value: Pattern) -> str:
     orbits = value.orbits
-    rows = [(str(orbit) or "(one value)", orbit.size, orbit.symmetry) for orbit in orbits[:_MOST_ORBITS]]
+    rows = [
+        (str(orbit) or "(one value)", orbit.size, orbit.symmetry) for orbit in orbits[:_MOST_ORBITS]
+    ]
     more = f"<p>and {len(orbits) - len(rows):,} more orbits</p>" if len(orbits) > len(rows) else ""
     picture = _drawn(plot.orbits, value) if len(orbits) <= _MOST_ORBITS else ""
     return f"<code>{escape(repr(value))}</code>{picture}{_table(['orbit', 'nodes', 'symmetries'], rows)}{more}"
@@ -57,38 +65,62 @@ def _pattern(value: Pattern) -> str:
 
 def _map(value: EquivariantMap) -> str:
     told = f"{value.dimension:,} operations, {value.num_biases:,} biases"
-    return f"<p><code>{escape(repr(value))}</code>: {told}</p>" + _drawn(plot.operations, value, most=_MOST_OPERATIONS)
+    return f"<p><code>{escape(repr(value))}</code>: {told}</p>" + _drawn(
+        plot.operations, value, most=_MOST_OPERATIONS
+    )
 
 
 def _structure(value: Any, example: Any = None) -> str:
-    rows = [("nodes" if sort == "node" else f"nodes of sort {sort}", n) for sort, n in value.counts.items()]
+    rows = [
+        ("nodes" if sort == "node" else f"nodes of sort {sort}", n)
+        for sort, n in value.counts.items()
+    ]
     rows += [(str(p), value.num_entries(p)) for p in value.patterns]
     many = f"<p>{value.num_structures:,} structures</p>" if value.num_structures != 1 else ""
-    picture = _drawn(plot.structure, value if example is None else example, most=8) if _is_small(value) else ""
+    picture = (
+        _drawn(plot.structure, value if example is None else example, most=8)
+        if _is_small(value)
+        else ""
+    )
     return many + picture + _table(["tensor", "entries"], rows)
 
 
 def _is_small(structure: Any) -> bool:
     first = structure if structure.num_structures <= 8 else structure[list(range(8))]
-    return bool(first.total_nodes + sum(first.num_entries(p) for p in first.patterns) <= _MOST_DRAWN)
+    return bool(
+        first.total_nodes + sum(first.num_entries(p) for p in first.patterns) <= _MOST_DRAWN
+    )
 
 
 def _example(value: Any) -> str:
     rows: list[tuple[object, object]] = [(key, list(x.shape)) for key, x in value.features.items()]
     target = value.target
     if target is not None:
-        rows.append(("target", {key: list(x.shape) for key, x in target.items()} if isinstance(target, dict) else list(target.shape)))
+        rows.append(
+            (
+                "target",
+                {key: list(x.shape) for key, x in target.items()}
+                if isinstance(target, dict)
+                else list(target.shape),
+            )
+        )
     return _structure(value.structure, value) + _table(["features", "shape"], rows)
 
 
 def _module(value: Any) -> str:
     picture = _drawn(plot.network, value)
-    return picture + str(explain(value)._repr_html_()) if picture or is_layer(value) else f"<pre>{escape(repr(value))}</pre>"
+    return (
+        picture + str(explain(value)._repr_html_())
+        if picture or is_layer(value)
+        else f"<pre>{escape(repr(value))}</pre>"
+    )
 
 
 def _run(value: Any) -> str:
     """A finished run."""
-    return _trained(f"Run in {value.folder.path}", value.evaluation.metrics(), value.history, value.predictor)
+    return _trained(
+        f"Run in {value.folder.path}", value.evaluation.metrics(), value.history, value.predictor
+    )
 
 
 def _model(value: Any) -> str:
@@ -96,12 +128,30 @@ def _model(value: Any) -> str:
     return _trained(repr(value), value.metrics, value.history, value.network)
 
 
-def _trained(title: str, metrics: Mapping[str, Any], history: Sequence[Mapping[str, float]], network: Any) -> str:
+def _trained(
+    title: str, metrics: Mapping[str, Any], history: Sequence[Mapping[str, float]], network: Any
+) -> str:
     """How well something does on every part of its data, how it learned, and what it is."""
-    parts = {name: scores for name, scores in metrics.items() if isinstance(scores, Mapping) and "baseline" in scores}
-    names = list(dict.fromkeys(n for scores in parts.values() for n, v in scores.items() if isinstance(v, float)))
-    rows = [(part, *(f"{scores[n]:.4g}" if isinstance(scores.get(n), float) else "" for n in names)) for part, scores in parts.items()]
-    return f"<p>{escape(title)}</p>" + _table(["", *names], rows) + _curves(history) + _drawn(plot.network, network)
+    parts = {
+        name: scores
+        for name, scores in metrics.items()
+        if isinstance(scores, Mapping) and "baseline" in scores
+    }
+    names = list(
+        dict.fromkeys(
+            n for scores in parts.values() for n, v in scores.items() if isinstance(v, float)
+        )
+    )
+    rows = [
+        (part, *(f"{scores[n]:.4g}" if isinstance(scores.get(n), float) else "" for n in names))
+        for part, scores in parts.items()
+    ]
+    return (
+        f"<p>{escape(title)}</p>"
+        + _table(["", *names], rows)
+        + _curves(history)
+        + _drawn(plot.network, network)
+    )
 
 
 def _curves(history: Sequence[Mapping[str, float]]) -> str:

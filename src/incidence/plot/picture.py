@@ -63,12 +63,16 @@ class Picture:
         """
         target = Path(path)
         if target.suffix[1:].lower() not in FORMATS:
-            raise IncidenceError(f"a picture is a file .svg, .pdf or .png; got {target.name!r}. Give it one of these endings.")
+            raise IncidenceError(
+                f"a picture is a file .svg, .pdf or .png; got {target.name!r}. Give it one of these endings."
+            )
         with whole_file(target) as file:
             self.savefig(file, format=target.suffix[1:].lower(), dpi=dpi, transparent=transparent)
         return target
 
-    def savefig(self, file: Any, format: str = "svg", dpi: int = 200, transparent: bool = False, **_: Any) -> None:
+    def savefig(
+        self, file: Any, format: str = "svg", dpi: int = 200, transparent: bool = False, **_: Any
+    ) -> None:
         """Writes the picture to an open binary file, as a figure of matplotlib does."""
         if format == "svg":
             file.write(self.svg(transparent).encode())
@@ -76,13 +80,17 @@ class Picture:
         undated = {"CreationDate": None} if format == "pdf" else {}
         figure = self.figure(transparent)
         with need("matplotlib", "a figure", "plot").rc_context({"pdf.fonttype": 42}):
-            figure.savefig(file, format=format, dpi=dpi, facecolor=figure.get_facecolor(), metadata=undated)
+            figure.savefig(
+                file, format=format, dpi=dpi, facecolor=figure.get_facecolor(), metadata=undated
+            )
 
     def _repr_svg_(self) -> str:
         return self.svg()
 
 
-def grid(pictures: Sequence[Picture], titles: Sequence[str] = (), columns: int = 3, gap: float = 18.0) -> Picture:
+def grid(
+    pictures: Sequence[Picture], titles: Sequence[str] = (), columns: int = 3, gap: float = 18.0
+) -> Picture:
     """Pictures side by side, in rows, as one; each with a title above it, if there are titles.
 
     Raises:
@@ -103,8 +111,22 @@ def grid(pictures: Sequence[Picture], titles: Sequence[str] = (), columns: int =
         row, x = pictures[start : start + columns], 0.0
         for k, picture in enumerate(row, start):
             if titles:
-                shapes.append(Text(x + 6, y + 10, titles[k], 10, is_bold=True, style=Style(fill=theme.ink), part="panel"))
+                shapes.append(
+                    Text(
+                        x + 6,
+                        y + 10,
+                        titles[k],
+                        10,
+                        is_bold=True,
+                        style=Style(fill=theme.ink),
+                        part="panel",
+                    )
+                )
             shapes += [shape.moved(x, y + (14 if titles else 0)) for shape in picture.scene.shapes]
             x += max(picture.scene.width, text_width(titles[k], 11) if titles else 0.0) + gap
         y += max(picture.scene.height for picture in row) + gap + (14 if titles else 0)
-    return Picture(Scene.around(shapes, 6), theme, "; ".join(titles) or "; ".join(picture.title for picture in pictures))
+    return Picture(
+        Scene.around(shapes, 6),
+        theme,
+        "; ".join(titles) or "; ".join(picture.title for picture in pictures),
+    )

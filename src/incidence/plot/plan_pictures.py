@@ -27,7 +27,9 @@ _ROW, _COLUMN = 25.0, 170.0
 _MOST = 60
 
 
-def plan(what: EquivariantMap | str | Any, structure: Structure, *, theme: str | Theme = "light") -> Picture:
+def plan(
+    what: EquivariantMap | str | Any, structure: Structure, *, theme: str | Theme = "light"
+) -> Picture:
     """How a layer computes on a structure: every input entry writes to keys, sets of its nodes, and every output entry reads from keys.
 
     The operations that match all nodes of an entry need no keys: entries on the same nodes read each other, which dashed lines show.
@@ -59,20 +61,42 @@ def plan(what: EquivariantMap | str | Any, structure: Structure, *, theme: str |
 
 
 def _drawn(m: EquivariantMap, made: Plan, structure: Structure, theme: Theme) -> Iterator[Shape]:
-    keys = [(level, key) for level, found in zip(made.layout.levels, _keys(made, structure), strict=True) for key in found]
+    keys = [
+        (level, key)
+        for level, found in zip(made.layout.levels, _keys(made, structure), strict=True)
+        for key in found
+    ]
     sides = [_entry_texts(structure, patterns) for patterns in (m.inputs, m.outputs)]
     texts = [sides[0], [_key_text(structure, key) for _, key in keys], sides[1]]
     columns = [_column(own, number * _COLUMN) for number, own in enumerate(texts)]
-    stacks = (made.layout.inputs, made.inputs, 0, "write"), (made.layout.outputs, made.outputs, 2, "read")
+    stacks = (
+        (made.layout.inputs, made.inputs, 0, "write"),
+        (made.layout.outputs, made.outputs, 2, "read"),
+    )
     yield from _partner_lines(m, made, columns, theme)
     for layouts, stacked, column, part in stacks:
         for row, key in _reads(made, layouts, stacked):
             one, other = columns[column][row], columns[1][key]
             ends = (one.right, other.left) if part == "write" else (other.right, one.left)
-            yield Path(ends, style=Style(stroke=theme.palette[0 if part == "write" else 2], width=0.9), part=part)
-    for own, boxes, part, colour, head in zip(texts, columns, ("input", "key", "output"), (0, 4, 2), ("x", "keys", "y"), strict=True):
+            yield Path(
+                ends,
+                style=Style(stroke=theme.palette[0 if part == "write" else 2], width=0.9),
+                part=part,
+            )
+    for own, boxes, part, colour, head in zip(
+        texts, columns, ("input", "key", "output"), (0, 4, 2), ("x", "keys", "y"), strict=True
+    ):
         top = min((box.y for box in boxes), default=0.0) - 22
-        yield Text(boxes[0].x if boxes else 0.0, top, head, 9, "middle", is_bold=True, style=Style(fill=theme.ink), part="head")
+        yield Text(
+            boxes[0].x if boxes else 0.0,
+            top,
+            head,
+            9,
+            "middle",
+            is_bold=True,
+            style=Style(fill=theme.ink),
+            part="head",
+        )
         for k, (box, text) in enumerate(zip(boxes, own, strict=True)):
             yield from boxed(box, text, "", theme.palette[colour], part, theme, k)
 
@@ -87,12 +111,17 @@ def _entry_texts(structure: Structure, patterns: Sequence[Pattern]) -> list[str]
     found = []
     for pattern in patterns:
         if pattern.is_open:
-            found += [f"{pattern.name or pattern} {row}" for row in range(structure.num_entries(pattern))]
+            found += [
+                f"{pattern.name or pattern} {row}" for row in range(structure.num_entries(pattern))
+            ]
             continue
         [index] = structure.index(pattern)
         for column in index.T.tolist() if pattern.letters else [[]] * structure.num_structures:
             node = dict(zip(pattern.letters, map(str, column), strict=True))
-            faces = (f.kind.opening + " ".join(node[x.name] for x in f.letters) + f.kind.closing for f in pattern.faces)
+            faces = (
+                f.kind.opening + " ".join(node[x.name] for x in f.letters) + f.kind.closing
+                for f in pattern.faces
+            )
             found.append(" ".join(faces) or "one value")
     return found
 
@@ -108,7 +137,9 @@ def _keys(made: Plan, structure: Structure) -> list[list[tuple[int, ...]]]:
         else:
             found.append(sorted(_subsets(made, structure, level)) if level else [()])
         if len(found[-1]) != count:
-            raise IncidenceError(f"the plan has {count} keys of {len(level)} nodes, and the structure {len(found[-1])}.")
+            raise IncidenceError(
+                f"the plan has {count} keys of {len(level)} nodes, and the structure {len(found[-1])}."
+            )
     return found
 
 
@@ -122,8 +153,16 @@ def _subsets(made: Plan, structure: Structure, level: tuple[str, ...]) -> set[tu
                 if level not in stack.levels[tensor][bucket.orbit]:
                     continue
                 places = combinations(range(len(bucket.labels)), len(level))
-                fits = [p for p in places if tuple(sorted(classes[bucket.labels[k]].sort for k in p)) == level]
-                sets |= {tuple(sorted(nodes[k] for k in p)) for nodes in bucket.nodes.tolist() for p in fits}
+                fits = [
+                    p
+                    for p in places
+                    if tuple(sorted(classes[bucket.labels[k]].sort for k in p)) == level
+                ]
+                sets |= {
+                    tuple(sorted(nodes[k] for k in p))
+                    for nodes in bucket.nodes.tolist()
+                    for p in fits
+                }
     return sets
 
 
@@ -132,12 +171,19 @@ def _key_text(structure: Structure, key: tuple[int, ...]) -> str:
         return "all"
     names = []
     for node in key:
-        sort = max((s for s in structure.counts if structure._node_offsets[s] <= node), key=lambda s: structure._node_offsets[s])
-        names.append(f"{node - structure._node_offsets[sort]}" + f":{sort}" * (len(structure.counts) > 1))
+        sort = max(
+            (s for s in structure.counts if structure._node_offsets[s] <= node),
+            key=lambda s: structure._node_offsets[s],
+        )
+        names.append(
+            f"{node - structure._node_offsets[sort]}" + f":{sort}" * (len(structure.counts) > 1)
+        )
     return names[0] if len(names) == 1 else "{" + " ".join(names) + "}"
 
 
-def _reads(made: Plan, layouts: Sequence[BagLayout], stacks: Sequence[StackPlan]) -> Iterator[tuple[int, int]]:
+def _reads(
+    made: Plan, layouts: Sequence[BagLayout], stacks: Sequence[StackPlan]
+) -> Iterator[tuple[int, int]]:
     """Which rows of one side write to which keys, or read from them, each pair once; keys are numbered through all levels."""
     totals = made.num_keys.sum(1).tolist()
     starts = [sum(totals[:k]) for k in range(len(totals))]
@@ -149,12 +195,19 @@ def _reads(made: Plan, layouts: Sequence[BagLayout], stacks: Sequence[StackPlan]
             for bag in bags[ptr[row] : ptr[row + 1]]:
                 at = max(k for k in range(len(layout.all_levels)) if stack.level_ptr[k] <= bag)
                 level = made.layout.levels.index(layout.all_levels[at])
-                pairs.add((row + shift, starts[level] + (bag - stack.level_ptr[at]) // stack.num_slots[at]))
+                pairs.add(
+                    (
+                        row + shift,
+                        starts[level] + (bag - stack.level_ptr[at]) // stack.num_slots[at],
+                    )
+                )
         yield from sorted(pairs)
         shift += len(ptr) - 1
 
 
-def _partner_lines(m: EquivariantMap, made: Plan, columns: Sequence[Sequence[Box]], theme: Theme) -> Iterator[Shape]:
+def _partner_lines(
+    m: EquivariantMap, made: Plan, columns: Sequence[Sequence[Box]], theme: Theme
+) -> Iterator[Shape]:
     """Entries that read each other because they have the same nodes: a curve below the keys."""
     style = Style(stroke=theme.palette[1], width=0.9, dashes=(4.0, 3.0))
     low = max((box.y for box in columns[1]), default=0.0)
@@ -164,13 +217,24 @@ def _partner_lines(m: EquivariantMap, made: Plan, columns: Sequence[Sequence[Box
         if pattern not in m.inputs or pattern not in m.outputs:
             continue
         shifts = [
-            sum(int(made.num_entries[made.layout.tensors.index(p)].sum()) for p in side[: side.index(pattern)])
+            sum(
+                int(made.num_entries[made.layout.tensors.index(p)].sum())
+                for p in side[: side.index(pattern)]
+            )
             for side in (m.inputs, m.outputs)
         ]
         targets, sources, _ = partners.lists
         ys = list(range(int(partners.counts.sum()))) if targets is None else targets.tolist()
-        seen |= {(x + shifts[0], y + shifts[1]) for y, x in zip(ys, ys if sources is None else sources.tolist(), strict=True)}
+        seen |= {
+            (x + shifts[0], y + shifts[1])
+            for y, x in zip(ys, ys if sources is None else sources.tolist(), strict=True)
+        }
     for x, y in sorted(seen):
         (x1, y1), (x2, y2) = columns[0][x].right, columns[2][y].left
         deep = low + 34
-        yield Path(((x1, y1), (x1 + 70, deep), (x2 - 70, deep), (x2, y2)), is_curved=True, style=style, part="partner")
+        yield Path(
+            ((x1, y1), (x1 + 70, deep), (x2 - 70, deep), (x2, y2)),
+            is_curved=True,
+            style=style,
+            part="partner",
+        )

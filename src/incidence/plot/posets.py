@@ -20,7 +20,9 @@ _MOST = 400
 _SWEEPS = 12
 
 
-def poset(what: Structure, ranks: Mapping[int, str] | None = None, *, theme: str | Theme = "light") -> Picture:
+def poset(
+    what: Structure, ranks: Mapping[int, str] | None = None, *, theme: str | Theme = "light"
+) -> Picture:
     """The faces of a structure as a partially ordered set: nodes at the bottom, a line wherever a face has one of the next rank above it.
 
     Args:
@@ -39,10 +41,14 @@ def poset(what: Structure, ranks: Mapping[int, str] | None = None, *, theme: str
     """
     found, look = faces(what, ranks), theme_of(theme)
     if sum(found.f_vector) > _MOST:
-        raise TooLargeError(f"there are {sum(found.f_vector):,} faces; at most {_MOST} are drawn. Draw a part, as in s.induced(range(8)).")
+        raise TooLargeError(
+            f"there are {sum(found.f_vector):,} faces; at most {_MOST} are drawn. Draw a part, as in s.induced(range(8))."
+        )
     covers = [found.boundary(rank).tolist() for rank in range(1, found.top + 1)]
     texts = _texts(found, what)
-    wide = max([text_width(text, 8, is_code=True) for own in texts for text in own], default=0.0) + 10
+    wide = (
+        max([text_width(text, 8, is_code=True) for own in texts for text in own], default=0.0) + 10
+    )
     rows = [_boxes(order, rank, wide) for rank, order in enumerate(_orders(found.f_vector, covers))]
     shapes: list[Shape] = []
     for rank, (below, above) in enumerate(covers):
@@ -54,7 +60,17 @@ def poset(what: Structure, ranks: Mapping[int, str] | None = None, *, theme: str
             shapes += boxed(box, texts[rank][k], "", look.category(rank), "face", look, k)
         left = min((box.left[0] for own in rows for box in own), default=0.0) - 14
         label = f"rank {rank}: {found.f_vector[rank]}"
-        shapes.append(Text(left, boxes[0].y + 3 if boxes else 0.0, label, 8, "end", style=Style(fill=look.ink), part="rank"))
+        shapes.append(
+            Text(
+                left,
+                boxes[0].y + 3 if boxes else 0.0,
+                label,
+                8,
+                "end",
+                style=Style(fill=look.ink),
+                part="rank",
+            )
+        )
     return Picture(Scene.around(shapes, 12), look, f"the faces of {what}")
 
 
@@ -63,7 +79,11 @@ def _texts(found: Faces, structure: Structure) -> list[list[str]]:
     texts = []
     for tensor, count in zip(found.tensors, found.f_vector, strict=True):
         own = known.get(tensor)
-        texts.append([str(k) for k in range(count)] if own is None else [" ".join(map(str, sorted(face))) for (face,) in own.entries])
+        texts.append(
+            [str(k) for k in range(count)]
+            if own is None
+            else [" ".join(map(str, sorted(face))) for (face,) in own.entries]
+        )
     return texts
 
 
@@ -79,7 +99,9 @@ def _orders(counts: Sequence[int], covers: Sequence[Any]) -> list[list[float]]:
     return places
 
 
-def _near(places: Sequence[float], others: Sequence[float], pairs: tuple[Sequence[int], Sequence[int]]) -> list[float]:
+def _near(
+    places: Sequence[float], others: Sequence[float], pairs: tuple[Sequence[int], Sequence[int]]
+) -> list[float]:
     """Places in the order of the mean place of what each is joined to."""
     joined: dict[int, list[float]] = {}
     for own, other in zip(*pairs, strict=True):

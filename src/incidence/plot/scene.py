@@ -130,7 +130,11 @@ def arrow_head(tail: Point, tip: Point, length: float) -> tuple[Point, ...]:
     x, y = tip[0] - tail[0], tip[1] - tail[1]
     norm = hypot(x, y) or 1.0
     x, y = x / norm * length, y / norm * length
-    return tip, (tip[0] - x - 0.4 * y, tip[1] - y + 0.4 * x), (tip[0] - x + 0.4 * y, tip[1] - y - 0.4 * x)
+    return (
+        tip,
+        (tip[0] - x - 0.4 * y, tip[1] - y + 0.4 * x),
+        (tip[0] - x + 0.4 * y, tip[1] - y - 0.4 * x),
+    )
 
 
 @dataclass(frozen=True)

@@ -40,12 +40,20 @@ def shadow(structure: Structure, points: Any) -> Tensor:
         (True, True)
     """
     if points is None:
-        raise IncidenceError("a shadow is one of coordinates: give those of the nodes, as in plot.shadow(s, geometry.coordinates(name)).")
+        raise IncidenceError(
+            "a shadow is one of coordinates: give those of the nodes, as in plot.shadow(s, geometry.coordinates(name))."
+        )
     x = np.asarray(torch.as_tensor(points, dtype=torch.float64))
     x = x - x.mean(0)
-    found = max((plane for g in _elements(automorphisms(structure)) for plane in _planes(x, g)), key=lambda plane: plane[0], default=None)
+    found = max(
+        (plane for g in _elements(automorphisms(structure)) for plane in _planes(x, g)),
+        key=lambda plane: plane[0],
+        default=None,
+    )
     if found is None:
-        raise IncidenceError("no symmetry of this structure rotates its coordinates in a plane: use another layout.")
+        raise IncidenceError(
+            "no symmetry of this structure rotates its coordinates in a plane: use another layout."
+        )
     return torch.from_numpy(x @ found[1])
 
 

@@ -57,8 +57,14 @@ def sharing(
     m, look = as_map(what), theme_of(theme)
     found = Sharing.of(m, num_nodes)
     colours = weight_colours(m, look)
-    drawn = list(_nested(found, colours, size, names, look) if nested else _blocks(found, colours, size, names, look))
-    numbers = sorted({shape.entry for shape in drawn if shape.part == "weight" and shape.entry is not None})
+    drawn = list(
+        _nested(found, colours, size, names, look)
+        if nested
+        else _blocks(found, colours, size, names, look)
+    )
+    numbers = sorted(
+        {shape.entry for shape in drawn if shape.part == "weight" and shape.entry is not None}
+    )
     corners = [point for shape in drawn for point in shape.points_around()] or [(0.0, 0.0)]
     right, top = max(x for x, _ in corners), min(y for _, y in corners)
     if key:
@@ -67,7 +73,12 @@ def sharing(
 
 
 def _cell(
-    found: Sharing, row: int, column: int, box: tuple[float, float, float], colours: Mapping[int, str], theme: Theme
+    found: Sharing,
+    row: int,
+    column: int,
+    box: tuple[float, float, float],
+    colours: Mapping[int, str],
+    theme: Theme,
 ) -> Iterator[Shape]:
     """One place of the matrix at (x, y) with a side; a bar where the sign is negative."""
     weight = found.at(row, column)
@@ -76,15 +87,25 @@ def _cell(
         yield rectangle(x, y, side, side, Style(fill=theme.pale), "zero")
         return
     colour = colours[weight.number]
-    hint = (
-        f"y[{_text(found, row, is_row=True)}] reads x[{_text(found, column, is_row=False)}] with {'-' * (weight.sign < 0)}w{weight.number}"
-    )
+    hint = f"y[{_text(found, row, is_row=True)}] reads x[{_text(found, column, is_row=False)}] with {'-' * (weight.sign < 0)}w{weight.number}"
     yield rectangle(
-        x, y, side, side, Style(fill=colour, stroke=theme.paper, width=min(0.5, side / 12)), "weight", entry=weight.number, hint=hint
+        x,
+        y,
+        side,
+        side,
+        Style(fill=colour, stroke=theme.paper, width=min(0.5, side / 12)),
+        "weight",
+        entry=weight.number,
+        hint=hint,
     )
     if weight.sign < 0:
         bar = Style(stroke=text_on(colour), width=max(0.8, side / 9))
-        yield Path(((x + 0.25 * side, y + side / 2), (x + 0.75 * side, y + side / 2)), style=bar, part="minus", entry=weight.number)
+        yield Path(
+            ((x + 0.25 * side, y + side / 2), (x + 0.75 * side, y + side / 2)),
+            style=bar,
+            part="minus",
+            entry=weight.number,
+        )
 
 
 def _text(found: Sharing, place: int, is_row: bool) -> str:
@@ -92,11 +113,16 @@ def _text(found: Sharing, place: int, is_row: bool) -> str:
     return text_of(entry, (found.map.outputs if is_row else found.map.inputs)[tensor]) or "."
 
 
-def _blocks(found: Sharing, colours: Mapping[int, str], size: float | None, names: bool, theme: Theme) -> Iterator[Shape]:
+def _blocks(
+    found: Sharing, colours: Mapping[int, str], size: float | None, names: bool, theme: Theme
+) -> Iterator[Shape]:
     """All places, with a gap between the blocks of different orbits."""
     most = max(len(found.rows), len(found.columns), 1)
     side = size or min(16.0, max(2.2, 300.0 / most))
-    ys, xs = (_offsets([(t, e.orbit) for t, e in entries], side) for entries in (found.rows, found.columns))
+    ys, xs = (
+        _offsets([(t, e.orbit) for t, e in entries], side)
+        for entries in (found.rows, found.columns)
+    )
     for row, y in enumerate(ys):
         for column, x in enumerate(xs):
             yield from _cell(found, row, column, (x, y, side), colours, theme)
@@ -115,40 +141,89 @@ def _offsets(groups: Sequence[tuple[int, int]], side: float) -> list[float]:
     return places
 
 
-def _names(found: Sharing, xs: Sequence[float], ys: Sequence[float], side: float, theme: Theme) -> Iterator[Shape]:
+def _names(
+    found: Sharing, xs: Sequence[float], ys: Sequence[float], side: float, theme: Theme
+) -> Iterator[Shape]:
     """The entries at the left, and above if they are short enough to stand side by side."""
     text = min(7.0, 0.62 * side)
     ink = Style(fill=theme.faint)
     for row, y in enumerate(ys):
-        yield Text(-4, y + side / 2 + 0.35 * text, _text(found, row, is_row=True), text, "end", is_code=True, style=ink, part="row")
+        yield Text(
+            -4,
+            y + side / 2 + 0.35 * text,
+            _text(found, row, is_row=True),
+            text,
+            "end",
+            is_code=True,
+            style=ink,
+            part="row",
+        )
     heads = [_text(found, column, is_row=False) for column in range(len(xs))]
-    for x, head in zip(xs, heads, strict=True):  # letters below each other, where a line would be wider than the place
+    for x, head in zip(
+        xs, heads, strict=True
+    ):  # letters below each other, where a line would be wider than the place
         lines = [head] if text_width(head, text, is_code=True) <= side else head.split(" ")
         for k, line in enumerate(reversed(lines)):
-            yield Text(x + side / 2, -3 - k * 1.1 * text, line, text, "middle", is_code=True, style=ink, part="column")
+            yield Text(
+                x + side / 2,
+                -3 - k * 1.1 * text,
+                line,
+                text,
+                "middle",
+                is_code=True,
+                style=ink,
+                part="column",
+            )
 
 
-def _heads(found: Sharing, xs: Sequence[float], ys: Sequence[float], side: float, names: bool, theme: Theme) -> Iterator[Shape]:
+def _heads(
+    found: Sharing, xs: Sequence[float], ys: Sequence[float], side: float, names: bool, theme: Theme
+) -> Iterator[Shape]:
     """The orbits of rows and columns."""
     ink = Style(fill=theme.ink)
     m = found.map
-    deep = max((len(_text(found, c, is_row=False).split(" ")) for c in range(len(xs))), default=1) if names else 0
-    wide = max((text_width(_text(found, r, is_row=True), min(7.0, 0.62 * side), is_code=True) for r in range(len(ys))), default=0.0)
+    deep = (
+        max((len(_text(found, c, is_row=False).split(" ")) for c in range(len(xs))), default=1)
+        if names
+        else 0
+    )
+    wide = max(
+        (
+            text_width(_text(found, r, is_row=True), min(7.0, 0.62 * side), is_code=True)
+            for r in range(len(ys))
+        ),
+        default=0.0,
+    )
     above = -8 - deep * 8.0
-    for (tensor, orbit), places in groupby(zip(found.columns, xs, strict=True), key=lambda item: (item[0][0], item[0][1].orbit)):
+    for (tensor, orbit), places in groupby(
+        zip(found.columns, xs, strict=True), key=lambda item: (item[0][0], item[0][1].orbit)
+    ):
         at = [x for _, x in places]
         pattern = m.inputs[tensor]
         label = str(pattern.orbits[orbit]) or "one value"
         yield Text(at[0], above, f"x[{label}]", 7.5, is_code=True, style=ink, part="input orbit")
         above -= 10 if text_width(f"x[{label}]", 7.5, is_code=True) > at[-1] + side - at[0] else 0
-    for (tensor, orbit), places in groupby(zip(found.rows, ys, strict=True), key=lambda item: (item[0][0], item[0][1].orbit)):
+    for (tensor, orbit), places in groupby(
+        zip(found.rows, ys, strict=True), key=lambda item: (item[0][0], item[0][1].orbit)
+    ):
         at = [y for _, y in places]
         label = str(m.outputs[tensor].orbits[orbit]) or "one value"
         left = -10 - (wide if names else 0)
-        yield Text(left, at[0] + min(side, 8.0), f"y[{label}]", 7.5, "end", is_code=True, style=ink, part="output orbit")
+        yield Text(
+            left,
+            at[0] + min(side, 8.0),
+            f"y[{label}]",
+            7.5,
+            "end",
+            is_code=True,
+            style=ink,
+            part="output orbit",
+        )
 
 
-def _nested(found: Sharing, colours: Mapping[int, str], size: float | None, names: bool, theme: Theme) -> Iterator[Shape]:
+def _nested(
+    found: Sharing, colours: Mapping[int, str], size: float | None, names: bool, theme: Theme
+) -> Iterator[Shape]:
     """The output as a matrix of its two faces; in each place the inputs that it reads, as a matrix too."""
     m = found.map
     for pattern in (*m.inputs, *m.outputs):
@@ -156,13 +231,27 @@ def _nested(found: Sharing, colours: Mapping[int, str], size: float | None, name
             raise IncidenceError(
                 f"nested=True is for maps of one matrix to one, such as `i j -> i j` or `i {{i j}} -> i {{i j}}`; got `{m}`."
             )
-    outer, inner = (_grid(entries, pattern) for entries, pattern in ((found.rows, m.outputs[0]), (found.columns, m.inputs[0])))
-    side = size or min(9.0, max(1.6, 420.0 / max(1, max(len(outer[1]), len(outer[0])) * (max(map(len, inner)) + 1))))
+    outer, inner = (
+        _grid(entries, pattern)
+        for entries, pattern in ((found.rows, m.outputs[0]), (found.columns, m.inputs[0]))
+    )
+    side = size or min(
+        9.0,
+        max(1.6, 420.0 / max(1, max(len(outer[1]), len(outer[0])) * (max(map(len, inner)) + 1))),
+    )
     wide, high = (len(inner[1]) + 0.8) * side, (len(inner[0]) + 0.8) * side
     for row, (_, entry) in enumerate(found.rows):
         first, second = faces_of(entry, m.outputs[0])
         left, top = outer[1].index(second) * wide, outer[0].index(first) * high
-        yield rectangle(left, top, wide - 0.8 * side, high - 0.8 * side, Style(fill=theme.pale), "field", entry=row)
+        yield rectangle(
+            left,
+            top,
+            wide - 0.8 * side,
+            high - 0.8 * side,
+            Style(fill=theme.pale),
+            "field",
+            entry=row,
+        )
         for column, (_, read_entry) in enumerate(found.columns):
             x, y = faces_of(read_entry, m.inputs[0])
             box = left + inner[1].index(y) * side, top + inner[0].index(x) * side, side
@@ -171,7 +260,9 @@ def _nested(found: Sharing, colours: Mapping[int, str], size: float | None, name
         yield from _face_names(outer, m.outputs[0].kinds, wide, high, side, theme)
 
 
-def _grid(entries: Sequence[tuple[int, Entry]], pattern: Any) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+def _grid(
+    entries: Sequence[tuple[int, Entry]], pattern: Any
+) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     """The different first faces and the different second faces, in order."""
     faces = [faces_of(entry, pattern) for _, entry in entries]
     one, other = ({pair[k] for pair in faces} for k in (0, 1))
@@ -179,16 +270,41 @@ def _grid(entries: Sequence[tuple[int, Entry]], pattern: Any) -> tuple[list[tupl
     return sorted(one, key=order), sorted(other, key=order)
 
 
-def _face_names(outer: Any, kinds: Any, wide: float, high: float, side: float, theme: Theme) -> Iterator[Shape]:
+def _face_names(
+    outer: Any, kinds: Any, wide: float, high: float, side: float, theme: Theme
+) -> Iterator[Shape]:
     ink = Style(fill=theme.ink)
-    texts = [[kind.opening + " ".join(face) + kind.closing for face in faces] for faces, (kind, _) in zip(outer, kinds, strict=True)]
+    texts = [
+        [kind.opening + " ".join(face) + kind.closing for face in faces]
+        for faces, (kind, _) in zip(outer, kinds, strict=True)
+    ]
     for k, text in enumerate(texts[0]):
-        yield Text(-5, (k + 0.5) * high - 0.4 * side + 2.6, text, 7.5, "end", is_code=True, style=ink, part="row")
+        yield Text(
+            -5,
+            (k + 0.5) * high - 0.4 * side + 2.6,
+            text,
+            7.5,
+            "end",
+            is_code=True,
+            style=ink,
+            part="row",
+        )
     for k, text in enumerate(texts[1]):
-        yield Text((k + 0.5) * wide - 0.4 * side, -5, text, 7.5, "middle", is_code=True, style=ink, part="column")
+        yield Text(
+            (k + 0.5) * wide - 0.4 * side,
+            -5,
+            text,
+            7.5,
+            "middle",
+            is_code=True,
+            style=ink,
+            part="column",
+        )
 
 
-def _key(m: EquivariantMap, numbers: Sequence[int], colours: Mapping[int, str], theme: Theme) -> Iterator[Shape]:
+def _key(
+    m: EquivariantMap, numbers: Sequence[int], colours: Mapping[int, str], theme: Theme
+) -> Iterator[Shape]:
     """Every weight that occurs, with the operation it belongs to."""
     y = 0.0
     ink = Style(fill=theme.ink)
@@ -197,11 +313,29 @@ def _key(m: EquivariantMap, numbers: Sequence[int], colours: Mapping[int, str], 
             y += 4
         yield rectangle(0, y, 8, 8, Style(fill=colours[number]), "key", entry=number)
         formula = read(m.operations[number]).formula.replace("sum_", "Σ").replace("sum ", "Σ ")
-        yield Text(12, y + 6.8, f"{number:>2}  {formula}", 6.5, is_code=True, style=ink, part="formula", entry=number)
+        yield Text(
+            12,
+            y + 6.8,
+            f"{number:>2}  {formula}",
+            6.5,
+            is_code=True,
+            style=ink,
+            part="formula",
+            entry=number,
+        )
         y += 10.5
     if len(numbers) > _MOST_KEYS:
-        yield Text(12, y + 7, f"and {len(numbers) - _MOST_KEYS} more weights", 7, style=Style(fill=theme.faint), part="note")
+        yield Text(
+            12,
+            y + 7,
+            f"and {len(numbers) - _MOST_KEYS} more weights",
+            7,
+            style=Style(fill=theme.faint),
+            part="note",
+        )
 
 
 def _pair_of(m: EquivariantMap, number: int) -> int:
-    return next(k for k, pair in enumerate(m.pairs) if pair.start <= number < pair.start + pair.count)
+    return next(
+        k for k, pair in enumerate(m.pairs) if pair.start <= number < pair.start + pair.count
+    )

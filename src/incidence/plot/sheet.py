@@ -32,9 +32,15 @@ class Sheet:
     height: float
 
     @staticmethod
-    def of(points: Points, size: float, camera: Camera, room: float = 0.34, margin: float = 14.0) -> Sheet:
+    def of(
+        points: Points, size: float, camera: Camera, room: float = 0.34, margin: float = 14.0
+    ) -> Sheet:
         """Puts coordinates on paper whose longer side has a size; nodes take a share of the room between them."""
-        space = camera.see(points) if points.shape[1] == 3 and len(points) and np.ptp(points[:, 2]) > 1e-9 else None
+        space = (
+            camera.see(points)
+            if points.shape[1] == 3 and len(points) and np.ptp(points[:, 2]) > 1e-9
+            else None
+        )
         flat = (points if space is None else space)[:, :2] * [1, -1]
         low = flat.min(0) if len(flat) else np.zeros(2)
         extent = np.ptp(flat, axis=0) if len(flat) else np.zeros(2)

@@ -10,7 +10,9 @@ from incidence.plot.stress import Points
 
 __all__ = ["Camera", "light_on"]
 
-_SUN = np.array([-0.35, 0.55, 0.75]) / np.linalg.norm([-0.35, 0.55, 0.75])  # right, up, towards the reader
+_SUN = np.array([-0.35, 0.55, 0.75]) / np.linalg.norm(
+    [-0.35, 0.55, 0.75]
+)  # right, up, towards the reader
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,9 @@ class Camera:
 
 def light_on(corners: Points) -> float:
     """How much light falls on a face, whichever of its sides is seen: from 0.62 to 1.1."""
-    normal = np.cross(corners, np.roll(corners, -1, axis=0)).sum(0)  # twice the area, by Newell's method
+    normal = np.cross(corners, np.roll(corners, -1, axis=0)).sum(
+        0
+    )  # twice the area, by Newell's method
     length = float(np.linalg.norm(normal))
     if not length:
         return 0.85

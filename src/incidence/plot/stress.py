@@ -61,7 +61,10 @@ def _connected(near: list[list[int]], dimensions: int) -> Points:
         return points
     starts = [
         points,
-        *(np.random.default_rng(seed).normal(size=points.shape) * size**0.5 / 2 for seed in range(_STARTS if size <= 60 else 0)),
+        *(
+            np.random.default_rng(seed).normal(size=points.shape) * size**0.5 / 2
+            for seed in range(_STARTS if size <= 60 else 0)
+        ),
     ]
     found = [_majorized(distances, start) for start in starts]
     edges = [(v, w) for v, own in enumerate(near) for w in own if v < w]
@@ -70,7 +73,11 @@ def _connected(near: list[list[int]], dimensions: int) -> Points:
 
 def _clutter(points: Points, edges: Sequence[tuple[int, int]]) -> int:
     """How many edges cross, and run over nodes that are not theirs, which is worse; 0 in space, where one can look from elsewhere."""
-    return num_crossings(points, edges) + 3 * _num_covered(points, edges) if points.shape[1] == 2 else 0
+    return (
+        num_crossings(points, edges) + 3 * _num_covered(points, edges)
+        if points.shape[1] == 2
+        else 0
+    )
 
 
 def _num_covered(points: Points, edges: Sequence[tuple[int, int]]) -> int:
@@ -94,17 +101,24 @@ def num_crossings(points: Points, edges: Sequence[tuple[int, int]]) -> int:
     start, stop = points[pairs[:, 0]], points[pairs[:, 1]]
 
     def side(a: Points, b: Points, c: Points) -> Any:
-        return np.sign((b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0]))
+        return np.sign(
+            (b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1])
+            - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0])
+        )
 
     one, other = start[:, None], stop[:, None]
-    crosses = (side(one, other, start) * side(one, other, stop) < 0) & (side(start, stop, one) * side(start, stop, other) < 0)
+    crosses = (side(one, other, start) * side(one, other, stop) < 0) & (
+        side(start, stop, one) * side(start, stop, other) < 0
+    )
     return int(crosses.sum()) // 2
 
 
 def _scaled(distances: Points, dimensions: int) -> Points:
     """Classical scaling by the distances from some nodes to all; columns signed so that the result does not depend on the library."""
     squares = distances**2
-    centred = squares - squares.mean(0) - squares.mean(1, keepdims=True) + squares.mean()  # (pivots, nodes)
+    centred = (
+        squares - squares.mean(0) - squares.mean(1, keepdims=True) + squares.mean()
+    )  # (pivots, nodes)
     _, sizes, axes = np.linalg.svd(-0.5 * centred, full_matrices=False)
     points = (axes[:dimensions] * np.sqrt(sizes[:dimensions, None])).T  # (nodes, dimensions)
     points = np.pad(points, ((0, 0), (0, dimensions - points.shape[1])))
@@ -113,7 +127,9 @@ def _scaled(distances: Points, dimensions: int) -> Points:
     # Nodes that look alike from everywhere would stay in one place for ever: a spiral of small steps sets them apart.
     turn = np.arange(len(points)) * 2.399963
     spiral = np.stack([np.cos(turn), np.sin(turn), np.sin(1.7 * turn)])[:dimensions].T
-    placed: Points = points * (len(points) ** 0.5 / max(float(np.abs(points).max()), 1e-9)) + 0.05 * spiral
+    placed: Points = (
+        points * (len(points) ** 0.5 / max(float(np.abs(points).max()), 1e-9)) + 0.05 * spiral
+    )
     return placed
 
 
@@ -131,7 +147,13 @@ def _majorized(wanted: Points, points: Points) -> Points:
 def packed(parts: Sequence[Points], gap: float = 1.0) -> list[Points]:
     """Drawings side by side in rows, about as wide as high, the largest first."""
     boxes = [np.ptp(part, axis=0) + gap for part in parts]
-    wide = max([sum(float(np.prod(box[:2])) for box in boxes) ** 0.5 * 1.2, *(float(box[0]) for box in boxes)], default=0.0)
+    wide = max(
+        [
+            sum(float(np.prod(box[:2])) for box in boxes) ** 0.5 * 1.2,
+            *(float(box[0]) for box in boxes),
+        ],
+        default=0.0,
+    )
     x = y = high = 0.0
     found = []
     for part, box in zip(parts, boxes, strict=True):

@@ -87,7 +87,9 @@ def structure(
     look = theme_of(theme)
     own, example = (what.structure, what) if isinstance(what, Example) else (what, None)
     if not isinstance(own, Structure):
-        raise IncidenceError(f"plot.structure draws a Structure or an Example; got {type(what).__name__}.")
+        raise IncidenceError(
+            f"plot.structure draws a Structure or an Example; got {type(what).__name__}."
+        )
     assert_at_least_one(columns=columns, most=most)
     if not 0 <= opacity <= 1:
         raise IncidenceError(f"`opacity` is a number from 0 to 1; got {opacity!r}.")
@@ -97,17 +99,47 @@ def structure(
     shown = min(own.num_structures, most)
     _assert_drawable(own, shown)
     flows = {key for key in numbers if key and own.resolve(key).is_oriented}
-    scales = {key: scale_of(x.tolist(), look, not x.is_floating_point(), key in flows) for key, x in numbers.items()}
+    scales = {
+        key: scale_of(x.tolist(), look, not x.is_floating_point(), key in flows)
+        for key, x in numbers.items()
+    }
     wanted = [p.name or str(p) for p in map(own.resolve, tensors)] if tensors is not None else None
     side = size or (260.0 if shown == 1 else 150.0)
     panels = []
     for k in range(shown):
-        one, one_example = (own, example) if own.num_structures == 1 else (own[k], example[k] if example is not None else None)
-        here = numbers if own.num_structures == 1 else {key: x[_home(own, key) == k] for key, x in numbers.items()}
+        one, one_example = (
+            (own, example)
+            if own.num_structures == 1
+            else (own[k], example[k] if example is not None else None)
+        )
+        here = (
+            numbers
+            if own.num_structures == 1
+            else {key: x[_home(own, key) == k] for key, x in numbers.items()}
+        )
         place = layout[k] if isinstance(layout, list) and own.num_structures > 1 else layout
-        panels.append(_panel(one, one_example, here, scales, place, labels, wanted, nodes, Camera(*view), opacity, side, look))
+        panels.append(
+            _panel(
+                one,
+                one_example,
+                here,
+                scales,
+                place,
+                labels,
+                wanted,
+                nodes,
+                Camera(*view),
+                opacity,
+                side,
+                look,
+            )
+        )
     note = f"and {own.num_structures - shown} more" if own.num_structures > shown else ""
-    return Picture(_arranged(panels, columns, scales if legend else {}, title, note, look), look, title or str(own))
+    return Picture(
+        _arranged(panels, columns, scales if legend else {}, title, note, look),
+        look,
+        title or str(own),
+    )
 
 
 Panel = tuple[float, float, list[Shape]]
@@ -115,10 +147,16 @@ Panel = tuple[float, float, list[Shape]]
 
 def _home(own: Structure, key: str) -> Tensor:
     """The structure of every entry of a tensor, or of every node of all sorts."""
-    return own.batch(key).cpu() if key else torch.cat([own.batch(f"i:{sort}").cpu() for sort in sorted(own.counts)])
+    return (
+        own.batch(key).cpu()
+        if key
+        else torch.cat([own.batch(f"i:{sort}").cpu() for sort in sorted(own.counts)])
+    )
 
 
-def _as_numbers(own: Structure, example: Example | None, values: Any, channel: int) -> dict[str, Tensor]:
+def _as_numbers(
+    own: Structure, example: Example | None, values: Any, channel: int
+) -> dict[str, Tensor]:
     """The numbers to show, by the name of their tensor; those of nodes by the empty name."""
     if values is None:
         return {}
@@ -132,11 +170,15 @@ def _as_numbers(own: Structure, example: Example | None, values: Any, channel: i
         values = [values]
     if not isinstance(values, Mapping):
         if example is None:
-            raise IncidenceError("values that are texts are features of an example: pass the Example, or values as a dict of tensors.")
+            raise IncidenceError(
+                "values that are texts are features of an example: pass the Example, or values as a dict of tensors."
+            )
         known = {own.resolve(key): x for key, x in example.features.items()}
         missing = [key for key in values if own.resolve(key) not in known]
         if missing:
-            raise IncidenceError(f"the example has no features of {missing[0]!r}; it has {', '.join(map(repr, example.features))}.")
+            raise IncidenceError(
+                f"the example has no features of {missing[0]!r}; it has {', '.join(map(repr, example.features))}."
+            )
         values = {key: known[own.resolve(key)] for key in values}
     found: dict[str, Tensor] = {}
     for key, x in values.items():
@@ -154,7 +196,9 @@ def _with_sort(own: Structure, pattern: Pattern, column: Tensor, before: Tensor 
     [sort] = pattern.sorts.values()
     if len(column) == own.total_nodes:
         return column
-    every = torch.full((own.total_nodes,), torch.nan, dtype=torch.float64) if before is None else before
+    every = (
+        torch.full((own.total_nodes,), torch.nan, dtype=torch.float64) if before is None else before
+    )
     start = own._node_offsets[sort]
     return torch.cat([every[:start], column.double(), every[start + len(column) :]])
 
@@ -162,12 +206,18 @@ def _with_sort(own: Structure, pattern: Pattern, column: Tensor, before: Tensor 
 def _column(own: Structure, pattern: Pattern, x: Any, channel: int) -> Tensor:
     rows = own.num_entries(pattern)
     if not isinstance(x, Tensor):
-        raise IncidenceError(f"values[{str(pattern)!r}] must be a tensor; got {type(x).__name__}. Convert it with torch.as_tensor(x).")
+        raise IncidenceError(
+            f"values[{str(pattern)!r}] must be a tensor; got {type(x).__name__}. Convert it with torch.as_tensor(x)."
+        )
     if x.ndim not in (1, 2) or len(x) != rows:
-        raise IncidenceError(f"values[{str(pattern)!r}] must have {rows} rows, one for each entry; got shape {list(x.shape)}.")
+        raise IncidenceError(
+            f"values[{str(pattern)!r}] must have {rows} rows, one for each entry; got shape {list(x.shape)}."
+        )
     if x.ndim == 2:
         if not -x.shape[1] <= channel < x.shape[1]:
-            raise IncidenceError(f"values[{str(pattern)!r}] have {x.shape[1]} channels; channel {channel} is none of them.")
+            raise IncidenceError(
+                f"values[{str(pattern)!r}] have {x.shape[1]} channels; channel {channel} is none of them."
+            )
         x = x[:, channel]
     column: Tensor = x.detach().cpu()
     return column
@@ -198,9 +248,14 @@ def _panel(
     theme: Theme,
 ) -> Panel:
     everything = drawn_tensors(own)
-    tensors, edges = [t for t in everything if wanted is None or t.key in wanted], edges_of(everything)
+    tensors, edges = (
+        [t for t in everything if wanted is None or t.key in wanted],
+        edges_of(everything),
+    )
     has_arrows = any(t.has_direction and t.largest <= 2 for t in tensors)
-    sheet = Sheet.of(layout_of(own, example, everything, layout), size, camera, 0.22 if has_arrows else 0.34)
+    sheet = Sheet.of(
+        layout_of(own, example, everything, layout), size, camera, 0.22 if has_arrows else 0.34
+    )
     ways = list(ways_to_draw(tensors, edges, [*numbers, *(wanted or ())], sheet))
     molecule = molecule_of(example)
     drawing = Drawing(
@@ -217,13 +272,21 @@ def _panel(
         opacity=opacity,
     )
     is_crowded = sheet.space is not None and own.total_nodes > _MOST_CORNERS
-    return sheet.width, sheet.height, shapes_of(drawing, (not is_crowded or "" in numbers) if nodes is None else nodes)
+    return (
+        sheet.width,
+        sheet.height,
+        shapes_of(drawing, (not is_crowded or "" in numbers) if nodes is None else nodes),
+    )
 
 
-def _labels(own: Structure, labels: bool | Sequence[str] | None, sheet: Sheet, known: Sequence[str]) -> Sequence[str]:
+def _labels(
+    own: Structure, labels: bool | Sequence[str] | None, sheet: Sheet, known: Sequence[str]
+) -> Sequence[str]:
     if isinstance(labels, Sequence) and not isinstance(labels, str):
         if len(labels) != own.total_nodes:
-            raise IncidenceError(f"labels has {len(labels)} texts, and there are {own.total_nodes} nodes: give one for each.")
+            raise IncidenceError(
+                f"labels has {len(labels)} texts, and there are {own.total_nodes} nodes: give one for each."
+            )
         return [str(label) for label in labels]
     if labels is None and known and sheet.radius >= 3:
         return known
@@ -232,12 +295,21 @@ def _labels(own: Structure, labels: bool | Sequence[str] | None, sheet: Sheet, k
     return ()
 
 
-def _arranged(panels: Sequence[Panel], columns: int, scales: Mapping[str, Scale], title: str, note: str, theme: Theme) -> Scene:
+def _arranged(
+    panels: Sequence[Panel],
+    columns: int,
+    scales: Mapping[str, Scale],
+    title: str,
+    note: str,
+    theme: Theme,
+) -> Scene:
     """The drawings in rows, with a title above and legends at the right."""
     shapes: list[Shape] = []
     top = 0.0
     if title:
-        shapes.append(Text(0, 11, title, 11, is_bold=True, style=Style(fill=theme.ink), part="title"))
+        shapes.append(
+            Text(0, 11, title, 11, is_bold=True, style=Style(fill=theme.ink), part="title")
+        )
         top = 20.0
     wide = max((w for w, _, _ in panels), default=0.0)
     right = bottom = 0.0
@@ -254,7 +326,9 @@ def _arranged(panels: Sequence[Panel], columns: int, scales: Mapping[str, Scale]
         shapes.append(Text(0, bottom + 12, note, 9, style=Style(fill=theme.faint), part="note"))
     y = 20.0 if title else 0.0
     for key, scale in scales.items():
-        height = 13.0 * len(scale.classes) + 20 if scale.classes else min(120.0, max(60.0, bottom - y))
+        height = (
+            13.0 * len(scale.classes) + 20 if scale.classes else min(120.0, max(60.0, bottom - y))
+        )
         shapes += scale.legend(key or "nodes", right + 16, y, height)
         y += height + 12
     return Scene.around(shapes)

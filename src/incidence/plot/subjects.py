@@ -47,7 +47,12 @@ class OpenRun(Protocol):
     def history(self) -> Sequence[Mapping[str, float]]: ...
 
 
-def subject_of(text: str, open_run: Callable[[Path], OpenRun], rows: Sequence[int] = (), reader: str | None = None) -> Subject:
+def subject_of(
+    text: str,
+    open_run: Callable[[Path], OpenRun],
+    rows: Sequence[int] = (),
+    reader: str | None = None,
+) -> Subject:
     """Finds out what a text means.
 
     Args:
@@ -60,9 +65,15 @@ def subject_of(text: str, open_run: Callable[[Path], OpenRun], rows: Sequence[in
         IncidenceError: It is none of what can be drawn, or it cannot be read.
     """
     if rows and not _has_rows(text):
-        raise IncidenceError(f"--rows chooses among the examples of a file or data set; {text!r} is none. Leave it out.")
+        raise IncidenceError(
+            f"--rows chooses among the examples of a file or data set; {text!r} is none. Leave it out."
+        )
     if "->" in text:
-        return Subject("products", MultilinearMap(text), "products") if "*" in text else Subject("map", EquivariantMap(text), "map")
+        return (
+            Subject("products", MultilinearMap(text), "products")
+            if "*" in text
+            else Subject("map", EquivariantMap(text), "map")
+        )
     if text.startswith(SMILES):
         return Subject("structure", _molecule(text.removeprefix(SMILES)), "molecule")
     path = Path(text).expanduser()
@@ -84,7 +95,9 @@ def _molecule(smiles: str) -> Any:
 
 def _folder(path: Path, open_run: Callable[[Path], OpenRun]) -> Subject:
     if not (path / "config.yaml").is_file():
-        raise IncidenceError(f"{path} is a folder, but not of a run: it has no config.yaml. Name one file of it.")
+        raise IncidenceError(
+            f"{path} is a folder, but not of a run: it has no config.yaml. Name one file of it."
+        )
     return Subject("run", open_run(path), path.name)
 
 
@@ -96,7 +109,10 @@ def _file(path: Path, rows: Sequence[int], reader: str | None) -> Subject:
     if path.suffix == ".npz":
         return Subject("structure", _stored(path), stem)
     readers = import_module("incidence.data.readers")
-    found = [read.example for read in readers.read_file(readers.reader_for([path], reader), path, {}, errors=[])]
+    found = [
+        read.example
+        for read in readers.read_file(readers.reader_for([path], reader), path, {}, errors=[])
+    ]
     return Subject("structure", _some(found, rows, str(path)), stem)
 
 
@@ -113,7 +129,9 @@ def _some(examples: Sequence[Any], rows: Sequence[int], what: str) -> Any:
     """Some examples as a batch."""
     for row in rows:
         if not -len(examples) <= row < len(examples):
-            raise IncidenceError(f"{what} has {len(examples):,} examples; there is no number {row}.")
+            raise IncidenceError(
+                f"{what} has {len(examples):,} examples; there is no number {row}."
+            )
     chosen = [examples[row] for row in rows] if rows else list(examples)
     return chosen[0] if len(chosen) == 1 else import_module("incidence.structure").collate(chosen)
 
@@ -139,17 +157,29 @@ def _data_set(text: str, rows: Sequence[int]) -> Subject | None:
     if text not in data.DATA_SETS and not text.startswith("pyg:"):
         return None
     found = data.load(text)
-    return Subject("structure", _some(found.examples, rows or range(min(12, len(found.examples))), text), text.rpartition("/")[2])
+    return Subject(
+        "structure",
+        _some(found.examples, rows or range(min(12, len(found.examples))), text),
+        text.rpartition("/")[2],
+    )
 
 
 def _pattern(text: str) -> Subject:
     """A pattern; what does not look like one at all is told what it may be."""
-    if any(bracket in text for bracket in "(){}[]<>") or all(len(word.partition(":")[0]) <= 2 for word in text.split()):
+    if any(bracket in text for bracket in "(){}[]<>") or all(
+        len(word.partition(":")[0]) <= 2 for word in text.split()
+    ):
         return Subject("pattern", Pattern(text), "pattern")
     names = import_module("incidence.geometry.catalogue").names()
     near = get_close_matches(text.lower(), [name.lower() for name in names], n=2, cutoff=0.6)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "Named objects: geometry.names(); data sets: incidence train --list."
-    raise IncidenceError(f"{text!r} is no map or pattern, no named object, no file, no data set and no folder of a run. {hint}")
+    hint = (
+        f"Did you mean {' or '.join(near)}?"
+        if near
+        else "Named objects: geometry.names(); data sets: incidence train --list."
+    )
+    raise IncidenceError(
+        f"{text!r} is no map or pattern, no named object, no file, no data set and no folder of a run. {hint}"
+    )
 
 
 def lifted(value: Any, name: str) -> Any:
@@ -158,6 +188,8 @@ def lifted(value: Any, name: str) -> Any:
         return value
     structures = import_module("incidence.structure")
     if isinstance(value, structures.Structure):
-        value = structures.Example(value, {text: structures.ones(value, text) for text in ("i", "{i j}")})
+        value = structures.Example(
+            value, {text: structures.ones(value, text) for text in ("i", "{i j}")}
+        )
     examples = structures.uncollate(value) if value.is_batch else [value]
     return _some(import_module("incidence.data.lifts").lift_all(examples, name), (), "the lift")

@@ -23,12 +23,12 @@ def to_svg(scene: Scene, background: str | None = None, title: str = "") -> str:
         title: What it shows, for those who cannot see it.
     """
     size = f"{_number(scene.width)} {_number(scene.height)}"
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" width="{_number(scene.width)}pt" height="{_number(scene.height)}pt"'
-    )
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" width="{_number(scene.width)}pt" height="{_number(scene.height)}pt"'
     paper = f'<rect width="100%" height="100%" fill="{background}"/>' if background else ""
     named = f"<title>{escape(title)}</title>" if title else ""
-    return f'{head} role="img" font-family="{_SANS}">{named}{paper}{"".join(_groups(scene))}</svg>\n'
+    return (
+        f'{head} role="img" font-family="{_SANS}">{named}{paper}{"".join(_groups(scene))}</svg>\n'
+    )
 
 
 def _groups(scene: Scene) -> Iterator[str]:
@@ -46,7 +46,10 @@ def _groups(scene: Scene) -> Iterator[str]:
 def _element(shape: Shape, told: str) -> str:
     hint = f"><title>{escape(told)}</title></" if told else ""
     if isinstance(shape, Circle):
-        body, name = f'<circle cx="{_number(shape.x)}" cy="{_number(shape.y)}" r="{_number(shape.radius)}"', "circle"
+        body, name = (
+            f'<circle cx="{_number(shape.x)}" cy="{_number(shape.y)}" r="{_number(shape.radius)}"',
+            "circle",
+        )
     elif isinstance(shape, Path):
         body, name = f'<path d="{_outline(shape)}"', "path"
     elif isinstance(shape, Text):
@@ -58,7 +61,9 @@ def _element(shape: Shape, told: str) -> str:
 
 def _outline(path: Path) -> str:
     places = [f"{_number(x)} {_number(y)}" for x, y in path.points]
-    return f"M{places[0]}{'C' if path.is_curved else 'L'}{' '.join(places[1:])}{'Z' * path.is_closed}"
+    return (
+        f"M{places[0]}{'C' if path.is_curved else 'L'}{' '.join(places[1:])}{'Z' * path.is_closed}"
+    )
 
 
 def _text(text: Text) -> str:
@@ -70,9 +75,18 @@ def _text(text: Text) -> str:
 
 def _style(style: Style) -> str:
     fill = f' fill="{style.fill or "none"}"'
-    stroke = f' stroke="{style.stroke}" stroke-width="{_number(style.width)}" stroke-linejoin="round"' if style.stroke else ""
+    stroke = (
+        f' stroke="{style.stroke}" stroke-width="{_number(style.width)}" stroke-linejoin="round"'
+        if style.stroke
+        else ""
+    )
     dashes = f' stroke-dasharray="{" ".join(map(_number, style.dashes))}"' if style.dashes else ""
-    return fill + stroke + dashes + (f' opacity="{_number(style.opacity)}"' if style.opacity < 1 else "")
+    return (
+        fill
+        + stroke
+        + dashes
+        + (f' opacity="{_number(style.opacity)}"' if style.opacity < 1 else "")
+    )
 
 
 def _number(value: float) -> str:

@@ -10,7 +10,13 @@ __all__ = ["plain", "scatter"]
 # The bit of the Braille block for a dot, by its column and its row from above.
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
-_PLAIN = {**{0x2800 + bits: "*" for bits in range(1, 256)}, ord("┤"): "|", ord("└"): "+", ord("─"): "-", ord("█"): "#"}
+_PLAIN = {
+    **{0x2800 + bits: "*" for bits in range(1, 256)},
+    ord("┤"): "|",
+    ord("└"): "+",
+    ord("─"): "-",
+    ord("█"): "#",
+}
 
 
 def plain(text: str) -> str:
@@ -26,7 +32,14 @@ def plain(text: str) -> str:
     return text.translate(_PLAIN)
 
 
-def scatter(xs: Sequence[float], ys: Sequence[float], width: int = 48, height: int = 14, x_name: str = "", y_name: str = "") -> str:
+def scatter(
+    xs: Sequence[float],
+    ys: Sequence[float],
+    width: int = 48,
+    height: int = 14,
+    x_name: str = "",
+    y_name: str = "",
+) -> str:
     """Points on a square of one scale, with the diagonal on which both are equal; nothing if there is no point with finite numbers.
 
     Example:
@@ -62,8 +75,13 @@ def _framed(cells: list[list[int]], low: float, high: float, x_name: str, y_name
     width = len(cells[0])
     lines = [f"{'':{margin}}  {y_name}"] if y_name else []
     for label, row in zip(labels, cells, strict=True):
-        lines.append(f"{label:>{margin}} ┤" + "".join(chr(0x2800 + bits) if bits else " " for bits in row).rstrip())
+        lines.append(
+            f"{label:>{margin}} ┤"
+            + "".join(chr(0x2800 + bits) if bits else " " for bits in row).rstrip()
+        )
     lines.append(f"{'':{margin}} └" + "─" * width)
     ends = f"{low:.3g}", f"{high:.3g}"
-    lines.append(f"{'':{margin}} {ends[0]}{x_name:^{max(width - len(ends[0]) - len(ends[1]) + 1, 0)}}{ends[1]}")
+    lines.append(
+        f"{'':{margin}} {ends[0]}{x_name:^{max(width - len(ends[0]) - len(ends[1]) + 1, 0)}}{ends[1]}"
+    )
     return "\n".join(lines)

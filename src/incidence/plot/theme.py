@@ -41,7 +41,17 @@ class Theme:
 
 
 # Viridis, without the end that is near the paper: low numbers are the ones near it.
-_ON_WHITE = ("#a8db34", "#6ccd5a", "#35b779", "#1f9e89", "#26828e", "#31688e", "#3e4989", "#482878", "#440154")
+_ON_WHITE = (
+    "#a8db34",
+    "#6ccd5a",
+    "#35b779",
+    "#1f9e89",
+    "#26828e",
+    "#31688e",
+    "#3e4989",
+    "#482878",
+    "#440154",
+)
 _ON_BLACK = ("#48408f", "#3b5f9f", "#2f86a1", "#22a884", "#4ac16d", "#a0da39", "#fde725")
 
 LIGHT = Theme(
@@ -52,7 +62,16 @@ LIGHT = Theme(
     line="#8a94a3",
     pale="#eef1f5",
     face="#a9cbe4",
-    palette=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b8a800", "#6b6b6b"),
+    palette=(
+        "#0072b2",
+        "#d55e00",
+        "#009e73",
+        "#cc79a7",
+        "#e69f00",
+        "#56b4e9",
+        "#b8a800",
+        "#6b6b6b",
+    ),
     sequence=_ON_WHITE,
     diverging=("#08457e", "#2a7fbf", "#8fc1e3", "#f3f3f1", "#f6b883", "#d9660f", "#8c3200"),
 )
@@ -64,7 +83,16 @@ DARK = Theme(
     line="#6d7888",
     pale="#232a34",
     face="#3f7196",
-    palette=("#56b4e9", "#f0803c", "#2fc79b", "#e39bc3", "#f0b733", "#8aa8ff", "#f0e442", "#b3b3b3"),
+    palette=(
+        "#56b4e9",
+        "#f0803c",
+        "#2fc79b",
+        "#e39bc3",
+        "#f0b733",
+        "#8aa8ff",
+        "#f0e442",
+        "#b3b3b3",
+    ),
     sequence=_ON_BLACK,
     diverging=("#9bd0f5", "#4b9fdb", "#2a5f8a", "#2a3039", "#8a4a1c", "#e07b2e", "#ffc48f"),
 )

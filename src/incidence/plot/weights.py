@@ -11,7 +11,14 @@ from incidence.algebra.maps import EquivariantMap
 from incidence.algebra.overlap import Matrix, overlaps
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, TooLargeError
-from incidence.plot.entries import Entry, complete_entries, entries_at, num_complete, overlap_of, sign_of
+from incidence.plot.entries import (
+    Entry,
+    complete_entries,
+    entries_at,
+    num_complete,
+    overlap_of,
+    sign_of,
+)
 from incidence.plot.theme import Theme, between
 
 __all__ = ["Sharing", "Weight", "weight_colours"]
@@ -49,15 +56,24 @@ class Sharing:
             TooLargeError: There are too many pairs to see anything.
         """
         if m.is_open:
-            raise IncidenceError(f"`{m}` has open faces, so there are infinitely many weights by pairs of entries. Give the faces a size.")
+            raise IncidenceError(
+                f"`{m}` has open faces, so there are infinitely many weights by pairs of entries. Give the faces a size."
+            )
         if hasattr(where, "index") and hasattr(where, "num_entries"):
             sides = [[_listed(p, where) for p in side] for side in (m.outputs, m.inputs)]
         else:
             counts = m._counts(where)
-            _assert_few(m, [sum(num_complete(p, counts) for p in side) for side in (m.outputs, m.inputs)])
+            _assert_few(
+                m, [sum(num_complete(p, counts) for p in side) for side in (m.outputs, m.inputs)]
+            )
             sides = [[complete_entries(p, counts) for p in side] for side in (m.outputs, m.inputs)]
         rows, columns = (
-            [(t, entry) for t, entries in enumerate(side) for entry in sorted(entries, key=lambda e: e.orbit)] for side in sides
+            [
+                (t, entry)
+                for t, entries in enumerate(side)
+                for entry in sorted(entries, key=lambda e: e.orbit)
+            ]
+            for side in sides
         )
         _assert_few(m, [len(rows), len(columns)])
         return Sharing(m, rows, columns)
@@ -67,7 +83,10 @@ class Sharing:
         """For every pair of tensors and orbits the numbers of its operations, by overlap."""
         return {
             (pair.source.tensor, pair.target.tensor, pair.source.number, pair.target.number): {
-                matrix: number for number, matrix in enumerate(overlaps(pair.source.orbit.classes, pair.target.orbit.classes), pair.start)
+                matrix: number
+                for number, matrix in enumerate(
+                    overlaps(pair.source.orbit.classes, pair.target.orbit.classes), pair.start
+                )
             }
             for pair in self.map.iter_pairs()
         }
@@ -80,7 +99,10 @@ class Sharing:
         number = self._numbers[s, t, x.orbit, y.orbit].get(overlap)
         if number is None:
             return None
-        return Weight(number, sign_of(x.sets, y.sets, self.map.operations[number]) if self.map.is_oriented else 1)
+        return Weight(
+            number,
+            sign_of(x.sets, y.sets, self.map.operations[number]) if self.map.is_oriented else 1,
+        )
 
 
 def _listed(pattern: Pattern, structure: Any) -> list[Entry]:

@@ -74,12 +74,29 @@ class IncidenceConv(nn.Module):
     ) -> None:
         super().__init__()
         pattern = Pattern(edges)
-        if not is_edge(pattern) or pattern.name or pattern.is_oriented or set(pattern.sorts.values()) != {"node"}:
-            hint = " For flows use inc.nn.Linear, and geometry.convert.from_pyg(data, edges='<i j>')." * pattern.is_oriented
-            raise IncidenceError(f"edges are `i j`, `(i j)`, `{{i j}}` or `[i j]`; got `{edges}`.{hint}")
-        self.edges, self.edge_dim, self.edge_out, self.activation = str(pattern), edge_dim, edge_out, activation
+        if (
+            not is_edge(pattern)
+            or pattern.name
+            or pattern.is_oriented
+            or set(pattern.sorts.values()) != {"node"}
+        ):
+            hint = (
+                " For flows use inc.nn.Linear, and geometry.convert.from_pyg(data, edges='<i j>')."
+                * pattern.is_oriented
+            )
+            raise IncidenceError(
+                f"edges are `i j`, `(i j)`, `{{i j}}` or `[i j]`; got `{edges}`.{hint}"
+            )
+        self.edges, self.edge_dim, self.edge_out, self.activation = (
+            str(pattern),
+            edge_dim,
+            edge_out,
+            activation,
+        )
         self.in_channels, self.out_channels = in_channels, out_channels
-        width = as_channels(as_channels(out_channels, "out_channels", 1) if hidden is None else hidden, "hidden", 1)
+        width = as_channels(
+            as_channels(out_channels, "out_channels", 1) if hidden is None else hidden, "hidden", 1
+        )
 
         def pooling(operation: Operation) -> Any:
             return aggr if any(map(any, operation.overlap)) else whole
@@ -98,7 +115,13 @@ class IncidenceConv(nn.Module):
         self.to_edges.reset_parameters()
         self.to_nodes.reset_parameters()
 
-    def forward(self, x: Tensor, edge_index: Tensor | Structure, edge_attr: Tensor | None = None, batch: Tensor | None = None) -> Any:
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor | Structure,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+    ) -> Any:
         """The features of the nodes, or those of nodes and edges.
 
         Args:
@@ -112,22 +135,35 @@ class IncidenceConv(nn.Module):
         """
         graph = self._graph(x, edge_index, batch)
         of_edges = self._edge_features(edge_attr)
-        inner = self.activation(self.to_edges(x if of_edges is None else {"i": x, self.edges: graph.to_entries(of_edges)}, graph.structure))
+        inner = self.activation(
+            self.to_edges(
+                x if of_edges is None else {"i": x, self.edges: graph.to_entries(of_edges)},
+                graph.structure,
+            )
+        )
         y = self.to_nodes({"i": x, self.edges: inner}, graph.structure)
         return y if self.edge_out is None else (y["i"], graph.to_columns(y[self.edges]))
 
     def _graph(self, x: Tensor, edge_index: Tensor | Structure, batch: Tensor | None) -> Graph:
         if not isinstance(x, Tensor):
             hint = "nodes of two kinds are sorts: see `geometry.convert.from_pyg` of HeteroData, and `nn.Linear`"
-            raise IncidenceError(f"IncidenceConv takes the features of the nodes as one tensor; got {type(x).__name__} ({hint}).")
+            raise IncidenceError(
+                f"IncidenceConv takes the features of the nodes as one tensor; got {type(x).__name__} ({hint})."
+            )
         if isinstance(edge_index, Structure):
             return Graph(edge_index)
         return graph_of(edge_index, len(x), batch, self.edges)
 
     def _edge_features(self, edge_attr: Tensor | None) -> Tensor | None:
         if (edge_attr is None) != (self.edge_dim is None):
-            wanted = "no edge_attr (edge_dim=None)" if self.edge_dim is None else f"edge_attr with {self.edge_dim} channels"
-            raise IncidenceError(f"this layer was made for {wanted}; got {'none' if edge_attr is None else list(edge_attr.shape)}.")
+            wanted = (
+                "no edge_attr (edge_dim=None)"
+                if self.edge_dim is None
+                else f"edge_attr with {self.edge_dim} channels"
+            )
+            raise IncidenceError(
+                f"this layer was made for {wanted}; got {'none' if edge_attr is None else list(edge_attr.shape)}."
+            )
         return edge_attr[:, None] if edge_attr is not None and edge_attr.ndim == 1 else edge_attr
 
     def extra_repr(self) -> str:

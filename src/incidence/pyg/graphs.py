@@ -38,10 +38,14 @@ class Graph(NamedTuple):
         if self.columns is None or self.entries is None:
             return x
         if len(x) != len(self.entries):
-            raise IncidenceError(f"edge_attr has a row for each of the {len(self.entries)} columns of edge_index; got {len(x)}.")
+            raise IncidenceError(
+                f"edge_attr has a row for each of the {len(self.entries)} columns of edge_index; got {len(x)}."
+            )
         if self.times is None:
             return x[self.columns]
-        return x.new_zeros(len(self.times), x.shape[1]).index_add(0, self.entries, x) / self.times.to(x.dtype)  # (entries, channels)
+        return x.new_zeros(len(self.times), x.shape[1]).index_add(
+            0, self.entries, x
+        ) / self.times.to(x.dtype)  # (entries, channels)
 
     def to_columns(self, y: Tensor) -> Tensor:
         """Features of the columns: both directions have those of their edge."""
@@ -55,7 +59,9 @@ class _Kept(NamedTuple):
     batch: weakref.ref[Tensor] | None
 
 
-_GRAPHS = WeakTensorKeyDictionary()  # from edge_index to what was made of it; no graph holds an edge_index, or none would ever go
+_GRAPHS = (
+    WeakTensorKeyDictionary()
+)  # from edge_index to what was made of it; no graph holds an edge_index, or none would ever go
 
 
 def graph_of(edge_index: Tensor, num_nodes: int, batch: Tensor | None, edges: str) -> Graph:
@@ -70,14 +76,26 @@ def graph_of(edge_index: Tensor, num_nodes: int, batch: Tensor | None, edges: st
     Raises:
         IncidenceError: It is no list of edges, or the pattern has no such edges: loops, nodes that are not there.
     """
-    if not isinstance(edge_index, Tensor) or edge_index.ndim != 2 or len(edge_index) != 2 or edge_index.is_floating_point():
-        came = list(edge_index.shape) if isinstance(edge_index, Tensor) else type(edge_index).__name__
-        raise IncidenceError(f"edge_index has integers of shape [2, edges], or is a Structure; got {came}.")
+    if (
+        not isinstance(edge_index, Tensor)
+        or edge_index.ndim != 2
+        or len(edge_index) != 2
+        or edge_index.is_floating_point()
+    ):
+        came = (
+            list(edge_index.shape) if isinstance(edge_index, Tensor) else type(edge_index).__name__
+        )
+        raise IncidenceError(
+            f"edge_index has integers of shape [2, edges], or is a Structure; got {came}."
+        )
     kept: dict[tuple[object, ...], _Kept] = _GRAPHS.setdefault(edge_index, {})
     key = edges, num_nodes, _version(edge_index), batch is None or (id(batch), _version(batch))
     found = kept.get(key)
     if found is None or (found.batch is not None and found.batch() is not batch):
-        kept[key] = found = _Kept(_graph(edge_index, num_nodes, batch, Pattern(edges)), None if batch is None else weakref.ref(batch))
+        kept[key] = found = _Kept(
+            _graph(edge_index, num_nodes, batch, Pattern(edges)),
+            None if batch is None else weakref.ref(batch),
+        )
     return found.graph
 
 
@@ -100,15 +118,21 @@ def _graph(edge_index: Tensor, num_nodes: int, batch: Tensor | None, pattern: Pa
     if len(first) == count and torch.equal(first[order], place):
         return Graph(structure)
     entries = torch.empty_like(order).index_copy(0, order, place[: len(order)])[number]
-    return Graph(structure, first[order], entries, None if len(first) == count else times[order, None])
+    return Graph(
+        structure, first[order], entries, None if len(first) == count else times[order, None]
+    )
 
 
 def _entries(pairs: Tensor, num_nodes: int, pattern: Pattern) -> tuple[Tensor, Tensor, Tensor]:
     """For every entry its first column, for every column the number of its entry, and for every entry how many columns it has."""
     place = torch.arange(pairs.shape[1], device=pairs.device)
     low, high = (pairs[0], pairs[1]) if is_directed(pattern) else (pairs.amin(0), pairs.amax(0))
-    if not len(place) or int(pairs.min()) < 0 or int(pairs.max()) >= num_nodes:  # a structure says where
+    if (
+        not len(place) or int(pairs.min()) < 0 or int(pairs.max()) >= num_nodes
+    ):  # a structure says where
         return place, place, torch.ones_like(place)
     number, count = rank(low * num_nodes + high)
-    first = torch.full((count,), len(place), device=pairs.device).scatter_reduce(0, number, place, "amin")
+    first = torch.full((count,), len(place), device=pairs.device).scatter_reduce(
+        0, number, place, "amin"
+    )
     return first, number, torch.bincount(number, minlength=count)

@@ -7,4 +7,15 @@ from incidence.structure.features import ones
 from incidence.structure.representations import carry, face_patterns, from_faces, to_faces
 from incidence.structure.structure import Structure
 
-__all__ = ["Example", "Structure", "carry", "collate", "face_patterns", "from_faces", "ones", "pack", "to_faces", "uncollate"]
+__all__ = [
+    "Example",
+    "Structure",
+    "carry",
+    "collate",
+    "face_patterns",
+    "from_faces",
+    "ones",
+    "pack",
+    "to_faces",
+    "uncollate",
+]

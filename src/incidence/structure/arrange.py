@@ -108,17 +108,28 @@ def _keys(bucket: Bucket, num_nodes: int) -> tuple[Tensor, int]:
     width = (len(bucket.sizes) - 1).bit_length()
     if num_nodes << width >= LIMIT:
         nodes, num_nodes = rank(nodes)
-    tagged = ascend([(column << width).bitwise_or_(label) for column, label in zip(nodes.unbind(1), bucket.labels, strict=True)])
+    tagged = ascend(
+        [
+            (column << width).bitwise_or_(label)
+            for column, label in zip(nodes.unbind(1), bucket.labels, strict=True)
+        ]
+    )
     sets, num_sets = code([column >> width for column in tagged], [num_nodes] * size)
-    letters = [column & ((1 << width) - 1) for column in tagged[:-1]]  # the last one is known from the others
+    letters = [
+        column & ((1 << width) - 1) for column in tagged[:-1]
+    ]  # the last one is known from the others
     word, num_words = code(letters, [1 << width] * (size - 1))
-    if num_sets << (num_words - 1).bit_length() >= LIMIT:  # both are ranked before they are put together: the last bits stay the word
+    if (
+        num_sets << (num_words - 1).bit_length() >= LIMIT
+    ):  # both are ranked before they are put together: the last bits stay the word
         (sets, _), (word, num_words) = rank(sets), rank(word)
     bits = (num_words - 1).bit_length()
     return (sets << bits) | word, bits
 
 
-def _by_mask(bucket: Bucket, order: Tensor, kind: Tensor, num_kinds: int, is_first: Tensor) -> Arranged:
+def _by_mask(
+    bucket: Bucket, order: Tensor, kind: Tensor, num_kinds: int, is_first: Tensor
+) -> Arranged:
     """Puts sets with the same mask side by side.
 
     The mask of a set and the order of its entries depend on nothing but its kind, so both are found for one set of each.
@@ -140,8 +151,12 @@ def _by_mask(bucket: Bucket, order: Tensor, kind: Tensor, num_kinds: int, is_fir
         num_sets[mask] += count
     if len(num_sets) > 1 or any(within != sorted(within) for _, within in found):
         place = {mask: number for number, mask in enumerate(num_sets)}
-        sets = sort_few(torch.tensor([place[mask] for mask, _ in found], device=kind.device)[kind], len(place))[1]
-        order = order[_spots(starts[sets], sizes[sets], kind[sets], [within for _, within in found])]
+        sets = sort_few(
+            torch.tensor([place[mask] for mask, _ in found], device=kind.device)[kind], len(place)
+        )[1]
+        order = order[
+            _spots(starts[sets], sizes[sets], kind[sets], [within for _, within in found])
+        ]
     return Arranged(bucket, order, tuple(num_sets), tuple(num_sets.values()))
 
 
@@ -156,10 +171,15 @@ def _kinds(which: Tensor, num_words: int, is_first: Tensor) -> tuple[Tensor, int
     return kind, num_kinds
 
 
-def _read_words(bucket: Bucket, order: Tensor, starts: Tensor, sizes: Tensor) -> Iterator[list[Word]]:
+def _read_words(
+    bucket: Bucket, order: Tensor, starts: Tensor, sizes: Tensor
+) -> Iterator[list[Word]]:
     """The words along ascending nodes of the entries of some sets, set by set."""
     nodes = bucket.nodes[order[expand(starts, sizes)[1]]]
-    words = [tuple(word) for word in torch.tensor(bucket.labels, device=nodes.device)[nodes.argsort(dim=1)].tolist()]
+    words = [
+        tuple(word)
+        for word in torch.tensor(bucket.labels, device=nodes.device)[nodes.argsort(dim=1)].tolist()
+    ]
     for stop, size in zip(accumulate(sizes.tolist()), sizes.tolist(), strict=True):
         yield words[stop - size : stop]
 
@@ -175,7 +195,9 @@ def _mask(words: Sequence[Word]) -> tuple[Mask, list[int]]:
     return tuple(relative[k] for k in order), order
 
 
-def _spots(starts: Tensor, sizes: Tensor, kind: Tensor, order_within: Sequence[Sequence[int]]) -> Tensor:
+def _spots(
+    starts: Tensor, sizes: Tensor, kind: Tensor, order_within: Sequence[Sequence[int]]
+) -> Tensor:
     """Where the entries of sets stand, from where each set starts, and for every kind of set the order within."""
     listed = torch.tensor([k for order in order_within for k in order], device=starts.device)
     first = ranges(torch.tensor([len(order) for order in order_within], device=starts.device))

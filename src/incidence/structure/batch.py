@@ -34,18 +34,32 @@ def collate(structures: Sequence[S]) -> S:
     structures = _as_list(structures)
     store = _common_store(structures)
     if store is not None:
-        places = chain.from_iterable(s._origin.numbers for s in structures if s._origin is not None and s._origin.numbers is not None)
+        places = chain.from_iterable(
+            s._origin.numbers
+            for s in structures
+            if s._origin is not None and s._origin.numbers is not None
+        )
         return _ranges_of(store, np.fromiter(places, np.int64), is_packed=True)
     _assert_alike(structures)
     first = structures[0]
     nodes = {sort: [s._lengths_of(sort) for s in structures] for sort in first.counts}
     entries = {p: [s._lengths_of(p) for s in structures] for p in first.patterns}
-    starts = {sort: starts_of(np.array([int(each.sum()) for each in lengths])) for sort, lengths in nodes.items()}
+    starts = {
+        sort: starts_of(np.array([int(each.sum()) for each in lengths]))
+        for sort, lengths in nodes.items()
+    }
     index = {}
     for pattern in first.patterns:
         spelling = str(pattern)
-        index[pattern] = _join_index(pattern, [_in_spelling(s, pattern, spelling) for s in structures], starts, entries[pattern])
-    node_ptr = {sort: _ptr(np.concatenate(lengths), first.device) for sort, lengths in nodes.items()}
+        index[pattern] = _join_index(
+            pattern,
+            [_in_spelling(s, pattern, spelling) for s in structures],
+            starts,
+            entries[pattern],
+        )
+    node_ptr = {
+        sort: _ptr(np.concatenate(lengths), first.device) for sort, lengths in nodes.items()
+    }
     entry_ptr = {p: _ptr(np.concatenate(lengths), first.device) for p, lengths in entries.items()}
     return first._of(node_ptr, index, entry_ptr, Origin(structures))
 
@@ -61,7 +75,11 @@ def _common_store(structures: Sequence[S]) -> S | None:
 
 def _in_spelling(structure: StructureData, pattern: Pattern, spelling: str) -> tuple[Tensor, ...]:
     """The index of a tensor in the letters of a pattern, which may be spelt in other letters here."""
-    return structure._index[pattern] if structure._spelling.get(pattern) == spelling else structure.index(pattern)
+    return (
+        structure._index[pattern]
+        if structure._spelling.get(pattern) == spelling
+        else structure.index(pattern)
+    )
 
 
 def pack(structures: Sequence[S]) -> list[S]:
@@ -82,8 +100,12 @@ def _as_list(structures: Iterable[S]) -> list[S]:
     if not listed:
         raise IncidenceError("collate needs at least one structure; got an empty list.")
     if not all(issubclass(kind, StructureData) for kind in set(map(type, listed))):
-        number, other = next((number, s) for number, s in enumerate(listed) if not isinstance(s, StructureData))
-        raise IncidenceError(f"collate takes structures; number {number} is a {type(other).__name__}.")
+        number, other = next(
+            (number, s) for number, s in enumerate(listed) if not isinstance(s, StructureData)
+        )
+        raise IncidenceError(
+            f"collate takes structures; number {number} is a {type(other).__name__}."
+        )
     return listed
 
 
@@ -94,7 +116,9 @@ def _assert_alike(structures: Sequence[StructureData]) -> None:
             continue
         if set(first.counts) != set(other.counts):
             one, two = sorted(first.counts), sorted(other.counts)
-            raise IncidenceError(f"structures of a batch have the same sorts; number 0 has {one} and number {number} has {two}.")
+            raise IncidenceError(
+                f"structures of a batch have the same sorts; number 0 has {one} and number {number} has {two}."
+            )
         different = set(first.patterns) ^ set(other.patterns)
         if different:
             pattern = min(different, key=str)
@@ -119,7 +143,11 @@ class _Kind(NamedTuple):
 def _kind(structure: StructureData) -> _Kind:
     cache = cache_of(structure, _Kind)
     if () not in cache:
-        cache[()] = _Kind(tuple(sorted(structure._node_ptr)), tuple(sorted(structure._spelling.values())), structure.device)
+        cache[()] = _Kind(
+            tuple(sorted(structure._node_ptr)),
+            tuple(sorted(structure._spelling.values())),
+            structure.device,
+        )
     return cache[()]
 
 
@@ -130,7 +158,10 @@ def _ptr(lengths: Array, device: torch.device) -> Tensor:
 
 
 def _join_index(
-    pattern: Pattern, parts: Sequence[tuple[Tensor, ...]], starts: dict[str, Array], entries: Sequence[Array]
+    pattern: Pattern,
+    parts: Sequence[tuple[Tensor, ...]],
+    starts: dict[str, Array],
+    entries: Sequence[Array],
 ) -> tuple[Tensor, ...]:
     """The index of a tensor: nodes are shifted by those before, and with open faces entries too."""
     joined = [torch.cat([part[place] for part in parts], dim=1) for place in range(len(parts[0]))]
@@ -146,7 +177,10 @@ def _shifts(pattern: Pattern, nodes: dict[str, Array], entries: Array) -> list[A
     """For every part of an index, what is added to its rows, shape (rows, structures)."""
     letters = [nodes[pattern.sorts[x]] for x in pattern.fixed_letters]
     members = [[nodes[face.letters[0].sort], entries] for face in pattern.faces if face.is_open]
-    return [np.stack(rows) if rows else np.zeros((0, len(entries)), dtype=np.int64) for rows in (letters, *members)]
+    return [
+        np.stack(rows) if rows else np.zeros((0, len(entries)), dtype=np.int64)
+        for rows in (letters, *members)
+    ]
 
 
 def _repeat(table: Array, lengths: Sequence[int] | Array, device: torch.device) -> Tensor:
@@ -162,7 +196,10 @@ class _Lengths(NamedTuple):
 def _length_table(batch: StructureData) -> Array:
     cache = cache_of(batch, _Lengths)
     if () not in cache:
-        sorts, patterns = map(batch._lengths_of, batch._node_ptr), map(batch._lengths_of, batch._index)
+        sorts, patterns = (
+            map(batch._lengths_of, batch._node_ptr),
+            map(batch._lengths_of, batch._index),
+        )
         cache[()] = _Lengths(np.stack([*sorts, *patterns]))
     return cache[()].table
 
@@ -170,7 +207,11 @@ def _length_table(batch: StructureData) -> Array:
 def _ranges_of(batch: S, numbers: Array, is_packed: bool = False) -> S:
     """Some structures of a batch, by ranges of its index."""
     index = _Index(batch, numbers)
-    return _some(batch, numbers, index, Origin([batch], numbers)) if is_packed else _some(batch, numbers, dict(index))
+    return (
+        _some(batch, numbers, index, Origin([batch], numbers))
+        if is_packed
+        else _some(batch, numbers, dict(index))
+    )
 
 
 def _some(batch: S, numbers: Array, index: IndexData, origin: Origin | None = None) -> S:
@@ -201,7 +242,9 @@ def _pieces(batch: StructureData, pattern: Pattern, place: int) -> _Pieces:
     cache = cache_of(batch, _Pieces)
     if (pattern, place) not in cache:
         number, order = batch.batch(pattern)[part[1]].sort(stable=True)
-        cache[pattern, place] = _Pieces(part[:, order], torch.bincount(number, minlength=batch.num_structures).cpu().numpy())
+        cache[pattern, place] = _Pieces(
+            part[:, order], torch.bincount(number, minlength=batch.num_structures).cpu().numpy()
+        )
     return cache[pattern, place]
 
 
@@ -236,9 +279,13 @@ class _Index(Mapping[Pattern, tuple[Tensor, ...]]):
         parts = []
         for place, by in enumerate(_shifts(pattern, nodes, self._shift(pattern))):
             whole, pieces = _pieces(batch, pattern, place)
-            columns = torch.from_numpy(spans(starts_of(pieces)[numbers], pieces[numbers])).to(batch.device)
+            columns = torch.from_numpy(spans(starts_of(pieces)[numbers], pieces[numbers])).to(
+                batch.device
+            )
             moved = _repeat(by, pieces[numbers], batch.device)
-            parts.append((whole.index_select(1, columns) if len(whole) else whole[:, columns]) + moved)
+            parts.append(
+                (whole.index_select(1, columns) if len(whole) else whole[:, columns]) + moved
+            )
         return tuple(parts)
 
     def _shift(self, what: str | Pattern) -> Array:
@@ -252,7 +299,10 @@ def uncollate(batch: S) -> list[S]:
     if not isinstance(batch, StructureData):
         raise IncidenceError(f"uncollate takes a structure; got {type(batch).__name__}.")
     parts = {pattern: _cut(batch, pattern) for pattern in batch.patterns}
-    return [_some(batch, np.array([k]), {p: each[k] for p, each in parts.items()}) for k in range(batch.num_structures)]
+    return [
+        _some(batch, np.array([k]), {p: each[k] for p, each in parts.items()})
+        for k in range(batch.num_structures)
+    ]
 
 
 @torch.inference_mode(False)
@@ -262,13 +312,18 @@ def _cut(batch: StructureData, pattern: Pattern) -> list[tuple[Tensor, ...]]:
     places = []
     for place, by in enumerate(_shifts(pattern, nodes, -starts_of(batch._lengths_of(pattern)))):
         whole, pieces = _pieces(batch, pattern, place)
-        places.append(cut(whole[:, : int(pieces.sum())] + _repeat(by, pieces, batch.device), pieces, dim=1))
+        places.append(
+            cut(whole[:, : int(pieces.sum())] + _repeat(by, pieces, batch.device), pieces, dim=1)
+        )
     return list(zip(*places, strict=True))
 
 
 def cut(whole: Tensor, lengths: Array, dim: int = 0) -> list[Tensor]:
     """The parts of a tensor, each with memory of its own: one that is saved, or sent elsewhere, does not take the whole along."""
-    return [part.clone(memory_format=torch.contiguous_format) for part in whole.split(lengths.tolist(), dim)]
+    return [
+        part.clone(memory_format=torch.contiguous_format)
+        for part in whole.split(lengths.tolist(), dim)
+    ]
 
 
 def take(batch: S, item: Any) -> S:
@@ -287,8 +342,14 @@ def numbers(batch: StructureData, item: Any) -> int | list[int]:
         return _in_range(batch, index_of(item))
     else:
         rows = as_rows(item, torch.device("cpu"))
-        if rows.ndim != 1 or rows.is_floating_point() or (rows.dtype == torch.bool and len(rows) != batch.num_structures):
-            raise IncidenceError(f"structures are indexed by numbers, or a mask of all {batch.num_structures}; got {item!r}.")
+        if (
+            rows.ndim != 1
+            or rows.is_floating_point()
+            or (rows.dtype == torch.bool and len(rows) != batch.num_structures)
+        ):
+            raise IncidenceError(
+                f"structures are indexed by numbers, or a mask of all {batch.num_structures}; got {item!r}."
+            )
         found = rows.nonzero()[:, 0].tolist() if rows.dtype == torch.bool else rows.tolist()
     if not found:
         raise IncidenceError("a batch has at least one structure; the selection is empty.")

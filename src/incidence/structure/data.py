@@ -71,15 +71,30 @@ class StructureData:
     """
 
     def __init__(
-        self, node_ptr: dict[str, Tensor], index: IndexData, entry_ptr: dict[Pattern, Tensor], origin: Origin | None = None
+        self,
+        node_ptr: dict[str, Tensor],
+        index: IndexData,
+        entry_ptr: dict[Pattern, Tensor],
+        origin: Origin | None = None,
     ) -> None:
-        self._node_ptr, self._index, self._entry_ptr, self._origin = node_ptr, index, entry_ptr, origin
+        self._node_ptr, self._index, self._entry_ptr, self._origin = (
+            node_ptr,
+            index,
+            entry_ptr,
+            origin,
+        )
         self._counts: dict[str, int] | None = None
         self._lengths: dict[str | Pattern, Array] = {}
         self._cache: dict[type, dict[Any, Any]] = {}
 
     @classmethod
-    def _of(cls, node_ptr: dict[str, Tensor], index: IndexData, entry_ptr: dict[Pattern, Tensor], origin: Origin | None = None) -> Self:
+    def _of(
+        cls,
+        node_ptr: dict[str, Tensor],
+        index: IndexData,
+        entry_ptr: dict[Pattern, Tensor],
+        origin: Origin | None = None,
+    ) -> Self:
         """A structure from parts that are known to be right."""
         self = cls.__new__(cls)
         StructureData.__init__(self, node_ptr, index, entry_ptr, origin)
@@ -145,7 +160,9 @@ class StructureData:
         if what not in self._lengths:
             ptr = self._node_ptr[what] if isinstance(what, str) else self.entry_ptr(what)
             if len(ptr) == 2:
-                self._lengths[what] = np.array([self.counts[what] if isinstance(what, str) else self.num_entries(what)])
+                self._lengths[what] = np.array(
+                    [self.counts[what] if isinstance(what, str) else self.num_entries(what)]
+                )
             else:
                 self._lengths[what] = ptr.diff().cpu().numpy()
         return self._lengths[what]
@@ -165,7 +182,9 @@ class StructureData:
             if named is not None:
                 return named
         if not isinstance(text, (str, Pattern)):
-            raise IncidenceError(f"a tensor is named by the text of its pattern, or its name; got {text!r}.")
+            raise IncidenceError(
+                f"a tensor is named by the text of its pattern, or its name; got {text!r}."
+            )
         pattern = self._unnamed(text.strip()) if isinstance(text, str) else text
         if pattern in self._index or self._is_implicit(pattern):
             self._assert_sorts(pattern)
@@ -185,13 +204,17 @@ class StructureData:
     @staticmethod
     def _is_implicit(pattern: Pattern) -> bool:
         """Whether a pattern needs no index: a lone node, or nothing."""
-        return not pattern.faces or (len(pattern.faces) == 1 and len(pattern.letters) == 1 and not pattern.is_open)
+        return not pattern.faces or (
+            len(pattern.faces) == 1 and len(pattern.letters) == 1 and not pattern.is_open
+        )
 
     def _assert_sorts(self, pattern: Pattern) -> None:
         for sort in pattern.sorts.values():
             if sort not in self._node_ptr:
                 known = ", ".join(f"`{s}`" for s in self._node_ptr)
-                raise IncidenceError(f"`{pattern}` needs nodes of sort `{sort}`; this structure has {known}.")
+                raise IncidenceError(
+                    f"`{pattern}` needs nodes of sort `{sort}`; this structure has {known}."
+                )
 
     def _known_tensors(self) -> str:
         return ", ".join(f"`{pattern}`" for pattern in self._index) or "none"
@@ -253,7 +276,9 @@ class StructureData:
     def node_ptr(self, sort: str = "node") -> Tensor:
         """Where the nodes of each structure start, and the end; shape [structures + 1]."""
         if sort not in self._node_ptr:
-            raise IncidenceError(f"no nodes of sort `{sort}`; there are: {', '.join(self._node_ptr)}.")
+            raise IncidenceError(
+                f"no nodes of sort `{sort}`; there are: {', '.join(self._node_ptr)}."
+            )
         return self._node_ptr[sort]
 
     def batch(self, text: str | Pattern) -> Tensor:
@@ -296,7 +321,9 @@ def arranged(structure: StructureData, text: str | Pattern) -> Arrangement:
     return cache[pattern]
 
 
-def keep_arranged(structure: StructureData, other: StructureData, patterns: Sequence[Pattern]) -> None:
+def keep_arranged(
+    structure: StructureData, other: StructureData, patterns: Sequence[Pattern]
+) -> None:
     """Takes over what another structure, with the same entries of some patterns over the same nodes, has arranged."""
     known = cache_of(other, Arrangement)
     cache_of(structure, Arrangement).update({p: known[p] for p in patterns if p in known})

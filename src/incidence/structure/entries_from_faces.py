@@ -23,22 +23,49 @@ from incidence.errors import IncidenceError
 from incidence.structure.data import StructureData, entry_ptr_of
 from incidence.structure.edit import add_tensors, canonical
 from incidence.structure.face_lookup import lone, sources
-from incidence.structure.ragged import MAX_ENTRIES, assert_few, by_entry, code, common_keys, distinct, expand, is_among, no_entries, pairs
+from incidence.structure.ragged import (
+    MAX_ENTRIES,
+    assert_few,
+    by_entry,
+    code,
+    common_keys,
+    distinct,
+    expand,
+    is_among,
+    no_entries,
+    pairs,
+)
 
 __all__ = ["attach", "with_pattern"]
 
 S = TypeVar("S", bound=StructureData)
 
 
-def with_pattern(structure: S, text: str | Pattern, faces: Mapping[Any, str] | None = None, limit: int = MAX_ENTRIES) -> S:
+def with_pattern(
+    structure: S,
+    text: str | Pattern,
+    faces: Mapping[Any, str] | None = None,
+    limit: int = MAX_ENTRIES,
+) -> S:
     """The same structure with one more tensor: the entries of a pattern whose faces are all present."""
     pattern = Pattern(text)
     if not pattern.faces:
-        raise IncidenceError("the empty pattern has one entry for each structure: there is nothing to find.")
+        raise IncidenceError(
+            "the empty pattern has one entry for each structure: there is nothing to find."
+        )
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-        raise IncidenceError(f"with_pattern: limit must be an integer from 0, the number of entries to look for at most; got {limit!r}.")
+        raise IncidenceError(
+            f"with_pattern: limit must be an integer from 0, the number of entries to look for at most; got {limit!r}."
+        )
     search = _Search(structure, pattern, sources(structure, pattern, faces), limit)
-    found = search.join(search.reduced([search.open(d) if face.is_open else search.fixed(d) for d, face in enumerate(pattern.faces)]))
+    found = search.join(
+        search.reduced(
+            [
+                search.open(d) if face.is_open else search.fixed(d)
+                for d, face in enumerate(pattern.faces)
+            ]
+        )
+    )
     rows = [found[number] for number in range(pattern.order)]
     fixed = [found[name] for name in pattern.fixed_letters]
     letters = torch.stack(fixed) if fixed else no_entries(0, structure.device)
@@ -84,7 +111,9 @@ class _Search:
                 own = [p for p, x in enumerate(face.letters) if x.sort == sort]
                 nodes[own] = nodes[own].sort(dim=0)[0]
         ways = self._ways(face, nodes.shape[1])
-        table: Candidates = {x.name: torch.cat([nodes[way[p]] for way in ways]) for p, x in enumerate(face.letters)}
+        table: Candidates = {
+            x.name: torch.cat([nodes[way[p]] for way in ways]) for p, x in enumerate(face.letters)
+        }
         table[number] = torch.arange(nodes.shape[1], device=nodes.device).repeat(len(ways))
         return table
 
@@ -96,7 +125,9 @@ class _Search:
         alike: dict[object, list[int]] = {}
         for position, x in enumerate(face.letters):
             alike.setdefault((self.pattern.signatures[x.name], x.sort), []).append(position)
-        size = prod(factorial(sorts.count(s)) for s in set(sorts)) // prod(factorial(len(own)) for own in alike.values())
+        size = prod(factorial(sorts.count(s)) for s in set(sorts)) // prod(
+            factorial(len(own)) for own in alike.values()
+        )
         assert_few(size * count, self.limit, self.what)
         ways: list[dict[int, int]] = [{}]
         for own in alike.values():
@@ -121,7 +152,11 @@ class _Search:
             node = members[0, spot]
             fits = torch.ones_like(node, dtype=torch.bool)
             for other in before:
-                fits &= node > table[other] if signatures[other] == signatures[name] else node != table[other]
+                fits &= (
+                    node > table[other]
+                    if signatures[other] == signatures[name]
+                    else node != table[other]
+                )
             table[name] = node
             table = _take(table, fits)
         return table
@@ -143,10 +178,16 @@ class _Search:
         tables = sorted(tables, key=_length)
         found = tables.pop(0)
         while tables:
-            following = max(tables, key=lambda table: (len(self._shared(found, table)), -_length(table)))
+            following = max(
+                tables, key=lambda table: (len(self._shared(found, table)), -_length(table))
+            )
             tables = [table for table in tables if table is not following]
             shared = self._shared(found, following)
-            keys = self._keys(found, following, shared) if shared else (self._homes(found), self._homes(following))
+            keys = (
+                self._keys(found, following, shared)
+                if shared
+                else (self._homes(found), self._homes(following))
+            )
             which, spot = pairs(*keys, self.limit, self.what)
             joined = _take(following, spot) | _take(found, which)
             found = self._distinct(joined, {name for table in tables for name in _letters(table)})
@@ -156,7 +197,9 @@ class _Search:
     def _shared(one: Candidates, other: Candidates) -> list[str]:
         return [name for name in _letters(one) if name in other]
 
-    def _keys(self, one: Candidates, other: Candidates, shared: Sequence[str]) -> tuple[Tensor, Tensor]:
+    def _keys(
+        self, one: Candidates, other: Candidates, shared: Sequence[str]
+    ) -> tuple[Tensor, Tensor]:
         bounds = [self.structure.counts[self.pattern.sorts[name]] for name in shared]
         return common_keys([one[name] for name in shared], [other[name] for name in shared], bounds)
 
@@ -170,12 +213,22 @@ class _Search:
         names = [name for name in _letters(table) if name in needed]
         bounds = [self.structure.num_entries(self.sources[number]) for number in numbers]
         bounds += [self.structure.counts[self.pattern.sorts[name]] for name in names]
-        kept = distinct(code([*(table[number] for number in numbers), *(table[name] for name in names)], bounds)[0])
+        kept = distinct(
+            code(
+                [*(table[number] for number in numbers), *(table[name] for name in names)], bounds
+            )[0]
+        )
         useful: set[str | int] = {*numbers, *names, *self.pattern.fixed_letters}
         return {key: column[kept] for key, column in table.items() if key in useful}
 
 
-def attach(structure: S, pattern: Pattern, letters: Tensor, faces: Sequence[tuple[Pattern, Tensor]], limit: int = MAX_ENTRIES) -> S:
+def attach(
+    structure: S,
+    pattern: Pattern,
+    letters: Tensor,
+    faces: Sequence[tuple[Pattern, Tensor]],
+    limit: int = MAX_ENTRIES,
+) -> S:
     """The same structure with one more tensor, in the preferred order of entries.
 
     Args:
@@ -186,16 +239,27 @@ def attach(structure: S, pattern: Pattern, letters: Tensor, faces: Sequence[tupl
             ascend, so that the entries of each structure of a batch stand together.
         limit: How many incidences of open faces may be listed.
     """
-    clash = next((p for p in structure.patterns if pattern.name and p.name == pattern.name and p != pattern), None)
+    clash = next(
+        (p for p in structure.patterns if pattern.name and p.name == pattern.name and p != pattern),
+        None,
+    )
     if clash is not None:
-        raise IncidenceError(f"a name means one tensor; `{pattern.name}` is `{clash}` here already. Use another name.")
+        raise IncidenceError(
+            f"a name means one tensor; `{pattern.name}` is `{clash}` here already. Use another name."
+        )
     ptr = entry_ptr_of(structure.batch(faces[0][0])[faces[0][1]], structure.num_structures)
-    members = _members(structure, [pair for face, pair in zip(pattern.faces, faces, strict=True) if face.is_open], limit)
+    members = _members(
+        structure,
+        [pair for face, pair in zip(pattern.faces, faces, strict=True) if face.is_open],
+        limit,
+    )
     preferred, _ = canonical(structure._with({pattern: (letters, *members)}, {pattern: ptr}))
     return add_tensors(structure, preferred._index, preferred._entry_ptr)
 
 
-def _members(structure: StructureData, faces: Sequence[tuple[Pattern, Tensor]], limit: int) -> Iterator[Tensor]:
+def _members(
+    structure: StructureData, faces: Sequence[tuple[Pattern, Tensor]], limit: int
+) -> Iterator[Tensor]:
     for source, rows in faces:
         nodes, ptr = by_entry(structure.index(source)[1], structure.num_entries(source))
         counts = ptr.diff()[rows]

@@ -18,7 +18,13 @@ from incidence.structure.batch import cut, numbers, uncollate
 from incidence.structure.data import arranged
 from incidence.structure.ragged import spans, starts_of
 from incidence.structure.sampling import Sample
-from incidence.structure.storage import arrays_of, read_arrays, tensor_arrays, tensors_from, write_arrays
+from incidence.structure.storage import (
+    arrays_of,
+    read_arrays,
+    tensor_arrays,
+    tensors_from,
+    write_arrays,
+)
 from incidence.structure.structure import Structure
 from incidence.structure.validate import assert_structure
 
@@ -65,22 +71,32 @@ class Example:
     ) -> None:
         assert_structure(structure, "the first argument", "Example(structure, features, target)")
         if features is not None and not isinstance(features, Mapping):
-            raise IncidenceError(f"features map patterns to tensors, as in {{'i': x}}; got {type(features).__name__}.")
+            raise IncidenceError(
+                f"features map patterns to tensors, as in {{'i': x}}; got {type(features).__name__}."
+            )
         is_batch = structure.num_structures != 1 if is_batch is None else is_batch
         features = {} if features is None else dict(features)
         _assert_tensors(structure, features, "features")
         for key, x in features.items():
             if x.ndim != 2:
                 came = list(x.shape)
-                raise IncidenceError(f"features[{key!r}] must have shape [entries, channels]; got {came}. For one channel use x[:, None].")
+                raise IncidenceError(
+                    f"features[{key!r}] must have shape [entries, channels]; got {came}. For one channel use x[:, None]."
+                )
         target = _as_target(structure, target, is_batch)
-        self.__dict__.update(_structure=structure, _features=features, _target=target, _is_batch=bool(is_batch))
+        self.__dict__.update(
+            _structure=structure, _features=features, _target=target, _is_batch=bool(is_batch)
+        )
 
     @classmethod
-    def _of(cls, structure: Structure, features: dict[str, Tensor], target: Target, is_batch: bool) -> Example:
+    def _of(
+        cls, structure: Structure, features: dict[str, Tensor], target: Target, is_batch: bool
+    ) -> Example:
         """An example from parts that are known to fit."""
         self = cls.__new__(cls)
-        self.__dict__.update(_structure=structure, _features=features, _target=target, _is_batch=is_batch)
+        self.__dict__.update(
+            _structure=structure, _features=features, _target=target, _is_batch=is_batch
+        )
         return self
 
     _structure: Structure
@@ -89,7 +105,9 @@ class Example:
     _is_batch: bool
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"an Example cannot be changed; use example.replace({name}=...) for one with another `{name}`")
+        raise AttributeError(
+            f"an Example cannot be changed; use example.replace({name}=...) for one with another `{name}`"
+        )
 
     @property
     def structure(self) -> Structure:
@@ -118,10 +136,17 @@ class Example:
 
     def replace(self, **changes: Any) -> Example:
         """The same example with another structure, other features or another target, checked anew."""
-        parts = {"structure": self._structure, "features": self._features, "target": self._target, "is_batch": self._is_batch}
+        parts = {
+            "structure": self._structure,
+            "features": self._features,
+            "target": self._target,
+            "is_batch": self._is_batch,
+        }
         unknown = [name for name in changes if name not in parts]
         if unknown:
-            raise IncidenceError(f"an example has structure, features and target, and no `{unknown[0]}`.")
+            raise IncidenceError(
+                f"an example has structure, features and target, and no `{unknown[0]}`."
+            )
         return Example(**{**parts, **changes})
 
     def __len__(self) -> int:
@@ -148,14 +173,23 @@ class Example:
     def __iter__(self) -> Iterator[Example]:
         structures = uncollate(self._structure)
         features = self._cut(self._features)
-        targets = self._cut(self._target) if isinstance(self._target, dict) else self._target if self._is_batch else None
+        targets = (
+            self._cut(self._target)
+            if isinstance(self._target, dict)
+            else self._target
+            if self._is_batch
+            else None
+        )
         for k, structure in enumerate(structures):
             target = self._target if targets is None else targets[k]
             yield Example._of(structure, features[k], target, False)
 
     def _cut(self, tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
         """The rows of every structure on its own, of tensors by pattern."""
-        parts = {key: cut(x, self._structure._lengths_of(self._structure.resolve(key))) for key, x in tensors.items()}
+        parts = {
+            key: cut(x, self._structure._lengths_of(self._structure.resolve(key)))
+            for key, x in tensors.items()
+        }
         return [{key: each[k] for key, each in parts.items()} for k in range(len(self))]
 
     def _map(self, move: Callable[[Any], Any]) -> Example:
@@ -163,7 +197,10 @@ class Example:
         return Example._of(move(self._structure), features, target, self._is_batch)
 
     def to(
-        self, device: torch.device | str | int | torch.dtype | None = None, dtype: torch.dtype | None = None, non_blocking: bool = False
+        self,
+        device: torch.device | str | int | torch.dtype | None = None,
+        dtype: torch.dtype | None = None,
+        non_blocking: bool = False,
     ) -> Example:
         """The example on another device, or with features and targets of another float type, as `nn.Module.to` does it.
 
@@ -177,8 +214,14 @@ class Example:
         if isinstance(device, torch.dtype):
             device, dtype = None, device
         if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
-            raise IncidenceError(f"the type of features is one of floats, as in example.to(torch.float64); got {dtype}.")
-        moved = self if device is None else self._map(lambda part: part.to(device, non_blocking=non_blocking))
+            raise IncidenceError(
+                f"the type of features is one of floats, as in example.to(torch.float64); got {dtype}."
+            )
+        moved = (
+            self
+            if device is None
+            else self._map(lambda part: part.to(device, non_blocking=non_blocking))
+        )
 
         def cast(part: Any) -> Any:
             return part.to(dtype) if isinstance(part, Tensor) and part.is_floating_point() else part
@@ -201,9 +244,15 @@ class Example:
         """The example in the memory of the host."""
         return self.to("cpu")
 
-    def cuda(self, device: torch.device | str | int | None = None, non_blocking: bool = False) -> Example:
+    def cuda(
+        self, device: torch.device | str | int | None = None, non_blocking: bool = False
+    ) -> Example:
         """The example on a GPU: the current one, or that of a number."""
-        place = torch.device("cuda", device) if isinstance(device, int) else torch.device(device or "cuda")
+        place = (
+            torch.device("cuda", device)
+            if isinstance(device, int)
+            else torch.device(device or "cuda")
+        )
         return self.to(place, non_blocking=non_blocking)
 
     def induced(self, nodes: object) -> Example:
@@ -217,7 +266,11 @@ class Example:
         return self._left(*edit.induced(self._structure, nodes))
 
     def sample(
-        self, nodes: object, hops: int | None = None, sizes: object = None, generator: torch.Generator | None = None
+        self,
+        nodes: object,
+        hops: int | None = None,
+        sizes: object = None,
+        generator: torch.Generator | None = None,
     ) -> SampledExample:
         """The surroundings of some nodes with their features, and with the targets of these nodes; see `Structure.sample`.
 
@@ -239,8 +292,13 @@ class Example:
 
         def keep(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
             meant = {key: self._structure.resolve(key) for key in tensors}
-            sorts = {key: next(iter(p.sorts.values()), "") for key, p in meant.items()}  # that of a lone node, which has no index
-            left = {key: rows.get(p, None if p in self._structure.patterns else rows.get(sorts[key])) for key, p in meant.items()}
+            sorts = {
+                key: next(iter(p.sorts.values()), "") for key, p in meant.items()
+            }  # that of a lone node, which has no index
+            left = {
+                key: rows.get(p, None if p in self._structure.patterns else rows.get(sorts[key]))
+                for key, p in meant.items()
+            }
             return {key: x if left[key] is None else x[left[key]] for key, x in tensors.items()}
 
         target = keep(self._target) if isinstance(self._target, dict) else self._target
@@ -249,19 +307,35 @@ class Example:
     def canonical(self) -> Example:
         """The same example in the preferred order of entries; features and targets go along."""
         ordered, rows = self._structure.canonical()
-        order = {p: rows[p.name or str(p)] for p in self._structure.patterns}  # nodes and whole structures have one order only
+        order = {
+            p: rows[p.name or str(p)] for p in self._structure.patterns
+        }  # nodes and whole structures have one order only
 
         def move(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
             found = {key: self._structure.resolve(key) for key in tensors}
-            return {key: x[order[found[key]]] if found[key] in order else x for key, x in tensors.items()}
+            return {
+                key: x[order[found[key]]] if found[key] in order else x
+                for key, x in tensors.items()
+            }
 
         target = move(self._target) if isinstance(self._target, dict) else self._target
         return Example._of(ordered, move(self._features), target, self._is_batch)
 
     def save(self, path: Any) -> None:
         """Writes the example to a file, at once or not at all. No pickle: `load` executes nothing."""
-        kind = "entries" if isinstance(self._target, dict) else "none" if self._target is None else "whole"
-        arrays = {"format": np.array(_FORMAT), "is_batch": np.array(self._is_batch), "target": np.array(kind), **arrays_of(self._structure)}
+        kind = (
+            "entries"
+            if isinstance(self._target, dict)
+            else "none"
+            if self._target is None
+            else "whole"
+        )
+        arrays = {
+            "format": np.array(_FORMAT),
+            "is_batch": np.array(self._is_batch),
+            "target": np.array(kind),
+            **arrays_of(self._structure),
+        }
         target = {"": self._target} if isinstance(self._target, Tensor) else self._target or {}
         for what, tensors in (("feature", self._features), ("target", target)):
             for number, (key, x) in enumerate(tensors.items()):
@@ -279,7 +353,12 @@ class Example:
         wanted: Any = {"entries": target, "whole": target.get(""), "none": None}[kind]
         if kind == "whole" and wanted is None:
             raise IncidenceError("its target is missing.")
-        return cls(Structure._from_arrays(arrays), tensors_from(arrays, "feature/"), wanted, is_batch=bool(arrays["is_batch"]))
+        return cls(
+            Structure._from_arrays(arrays),
+            tensors_from(arrays, "feature/"),
+            wanted,
+            is_batch=bool(arrays["is_batch"]),
+        )
 
     def __eq__(self, other: object) -> bool:
         """Whether structures, features and targets agree; a missing value (NaN) agrees with another."""
@@ -300,7 +379,9 @@ class Example:
         return {} if tensors is None else {None: tensors}
 
     def __repr__(self) -> str:
-        features, target = tree_map_only(Tensor, lambda x: list(x.shape), (self._features, self._target))
+        features, target = tree_map_only(
+            Tensor, lambda x: list(x.shape), (self._features, self._target)
+        )
         return f"Example({self._structure}, features={features}, target={target})"
 
     _repr_html_ = html_of
@@ -322,7 +403,10 @@ class SampledExample(Example):
         self = cls.__new__(cls)
         target = example._target
         if isinstance(target, dict):
-            target = {key: _only(y, _is_seed(sample, example._structure.resolve(key))) for key, y in target.items()}
+            target = {
+                key: _only(y, _is_seed(sample, example._structure.resolve(key)))
+                for key, y in target.items()
+            }
         self.__dict__.update(example.__dict__, _target=target, _sample=sample)
         return self
 
@@ -378,21 +462,29 @@ def _assert_tensors(structure: Structure, tensors: Mapping[str, Tensor], what: s
     for key, value in tensors.items():
         pattern = structure.resolve(key)
         if pattern in found:
-            raise IncidenceError(f"{what} have `{pattern}` twice, in two spellings: {', '.join(map(repr, tensors))}. Join their channels.")
+            raise IncidenceError(
+                f"{what} have `{pattern}` twice, in two spellings: {', '.join(map(repr, tensors))}. Join their channels."
+            )
         found.add(pattern)
         name = f"{what}[{key!r}]"
         if not isinstance(value, Tensor):
-            raise IncidenceError(f"{name} must be a tensor; got {type(value).__name__}. Convert it with torch.as_tensor(x).")
+            raise IncidenceError(
+                f"{name} must be a tensor; got {type(value).__name__}. Convert it with torch.as_tensor(x)."
+            )
         rows = structure.num_entries(pattern)
         if not value.ndim or len(value) != rows:
             of = f"`{pattern}`" if pattern.faces else "the whole structure"
-            raise IncidenceError(f"{name} must have {rows} rows, one for each entry of {of}; got shape {list(value.shape)}.")
+            raise IncidenceError(
+                f"{name} must have {rows} rows, one for each entry of {of}; got shape {list(value.shape)}."
+            )
         _assert_device(name, value, structure)
 
 
 def _assert_device(name: str, value: Tensor, structure: Structure) -> None:
     if value.device != structure.device:
-        raise IncidenceError(f"{name} is on {value.device} and the structure is on {structure.device}: move one with `.to(device)`.")
+        raise IncidenceError(
+            f"{name} is on {value.device} and the structure is on {structure.device}: move one with `.to(device)`."
+        )
 
 
 def _as_target(structure: Structure, target: object, is_batch: bool) -> Target:
@@ -404,16 +496,26 @@ def _as_target(structure: Structure, target: object, is_batch: bool) -> Target:
     if isinstance(target, (bool, int, float)):
         target = torch.tensor(target, device=structure.device)
     if not isinstance(target, Tensor):
-        raise IncidenceError(f"the target is a tensor, a number, or maps patterns to tensors; got {type(target).__name__}.")
+        raise IncidenceError(
+            f"the target is a tensor, a number, or maps patterns to tensors; got {type(target).__name__}."
+        )
     if is_batch and (not target.ndim or len(target) != structure.num_structures):
         count, came = structure.num_structures, list(target.shape)
-        raise IncidenceError(f"the target of a batch has a row for each of its {count} structures; got shape {came}.")
+        raise IncidenceError(
+            f"the target of a batch has a row for each of its {count} structures; got shape {came}."
+        )
     _assert_device("the target", target, structure)
     return target
 
 
 def _same(one: Mapping[Pattern | None, Tensor], other: Mapping[Pattern | None, Tensor]) -> bool:
-    def is_equal(x: Tensor, y: Tensor) -> bool:  # NaN is what data sets write where a value is missing
-        return x.dtype == y.dtype and x.shape == y.shape and bool(((x == y) | ((x != x) & (y != y))).all())
+    def is_equal(
+        x: Tensor, y: Tensor
+    ) -> bool:  # NaN is what data sets write where a value is missing
+        return (
+            x.dtype == y.dtype
+            and x.shape == y.shape
+            and bool(((x == y) | ((x != x) & (y != y))).all())
+        )
 
     return one.keys() == other.keys() and all(is_equal(x, other[key]) for key, x in one.items())

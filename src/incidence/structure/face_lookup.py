@@ -18,7 +18,9 @@ def lone(face: Face, name: str | None = None) -> Pattern:
     return Pattern(TensorSyntax(name, (face,)))
 
 
-def sources(structure: StructureData, pattern: Pattern, faces: Mapping[Any, str] | None) -> list[Pattern]:
+def sources(
+    structure: StructureData, pattern: Pattern, faces: Mapping[Any, str] | None
+) -> list[Pattern]:
     """For every face of a pattern the tensor that lists such faces.
 
     Args:
@@ -30,7 +32,10 @@ def sources(structure: StructureData, pattern: Pattern, faces: Mapping[Any, str]
         IncidenceError: No tensor has such faces, several have and none is chosen, or the chosen one has others.
     """
     chosen = _chosen(pattern, faces or {})
-    return [_named(structure, pattern, d, chosen[d]) if d in chosen else _only(structure, pattern, d) for d in range(pattern.order)]
+    return [
+        _named(structure, pattern, d, chosen[d]) if d in chosen else _only(structure, pattern, d)
+        for d in range(pattern.order)
+    ]
 
 
 def _meaning(face: Face) -> tuple[object, ...]:
@@ -63,9 +68,15 @@ def _chosen(pattern: Pattern, faces: Mapping[Any, str]) -> dict[int, str]:
         )
     found = {}
     for key, tensor in faces.items():
-        numbers = [d for d, face in enumerate(pattern.faces) if (d == key if isinstance(key, int) else _tells(Pattern(key), face))]
+        numbers = [
+            d
+            for d, face in enumerate(pattern.faces)
+            if (d == key if isinstance(key, int) else _tells(Pattern(key), face))
+        ]
         if not numbers:
-            there = ", ".join(f"{number}: `{lone(face)}`" for number, face in enumerate(pattern.faces))
+            there = ", ".join(
+                f"{number}: `{lone(face)}`" for number, face in enumerate(pattern.faces)
+            )
             raise IncidenceError(f"faces: `{pattern}` has no face {key!r}; it has {there}.")
         found.update(dict.fromkeys(numbers, tensor))
     return found
@@ -74,7 +85,9 @@ def _chosen(pattern: Pattern, faces: Mapping[Any, str]) -> dict[int, str]:
 def _named(structure: StructureData, pattern: Pattern, number: int, tensor: str) -> Pattern:
     found = structure.resolve(tensor)
     if not _fits(found, pattern.faces[number]):
-        raise IncidenceError(f"faces: `{found}` does not list faces like `{lone(pattern.faces[number])}`, face {number} of `{pattern}`.")
+        raise IncidenceError(
+            f"faces: `{found}` does not list faces like `{lone(pattern.faces[number])}`, face {number} of `{pattern}`."
+        )
     return found
 
 
@@ -88,9 +101,13 @@ def _only(structure: StructureData, pattern: Pattern, number: int) -> Pattern:
     fits = [p for p in fits if not p.name] or fits
     if not fits:
         known = ", ".join(f"`{p}`" for p in structure.patterns) or "none"
-        raise IncidenceError(f"`{pattern}` needs the faces `{wanted}`, which are not here; there are: {known}. Add them with `with_index`.")
+        raise IncidenceError(
+            f"`{pattern}` needs the faces `{wanted}`, which are not here; there are: {known}. Add them with `with_index`."
+        )
     if len(fits) > 1:
         these = " or ".join(f"`{p}`" for p in fits)
         key = fits[0].name or str(fits[0])
-        raise IncidenceError(f"face {number} of `{pattern}` may be one of {these}: say which, as in faces={{{number}: '{key}'}}.")
+        raise IncidenceError(
+            f"face {number} of `{pattern}` may be one of {these}: say which, as in faces={{{number}: '{key}'}}."
+        )
     return fits[0]

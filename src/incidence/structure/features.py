@@ -12,7 +12,9 @@ from incidence.structure.structure import Structure
 __all__ = ["ones"]
 
 
-def ones(structure: Structure, text: str | Pattern, channels: int = 1, dtype: torch.dtype | None = None) -> Tensor:
+def ones(
+    structure: Structure, text: str | Pattern, channels: int = 1, dtype: torch.dtype | None = None
+) -> Tensor:
     """A feature 1 for every entry of a tensor: what to feed a layer when presence is all there is; shape [entries, channels].
 
     Raises:

@@ -49,7 +49,11 @@ def incidences(structure: StructureData, patterns: Sequence[Pattern]) -> Inciden
 
 
 def _find(structure: StructureData, patterns: Sequence[Pattern]) -> Incidences:
-    owners, nodes, first = [no_entries(1, structure.device)[0]], [no_entries(1, structure.device)[0]], 0
+    owners, nodes, first = (
+        [no_entries(1, structure.device)[0]],
+        [no_entries(1, structure.device)[0]],
+        0,
+    )
     for pattern in patterns:
         for found in arranged(structure, pattern):
             bucket = found.bucket
@@ -60,5 +64,8 @@ def _find(structure: StructureData, patterns: Sequence[Pattern]) -> Incidences:
     order = owner.argsort(stable=True)
     owner, node = owner[order], node[order]
     by_node = node.argsort(stable=True)  # the entries of a node ascend
-    counts = torch.bincount(owner, minlength=first), torch.bincount(node, minlength=structure.total_nodes)
+    counts = (
+        torch.bincount(owner, minlength=first),
+        torch.bincount(node, minlength=structure.total_nodes),
+    )
     return Incidences(node, ranges(counts[0]), owner[by_node], ranges(counts[1]))

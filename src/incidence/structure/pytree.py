@@ -58,7 +58,9 @@ def _flats(structure: Structure) -> dict[Any, Flat]:
 def _flatten(structure: Structure) -> tuple[list[Any], Any]:
     sorts = tuple(structure._node_ptr)
     patterns = tuple((str(p), len(parts)) for p, parts in structure._index.items())
-    flats = tuple((key, flat.spec, len(flat.tensors)) for key, flat in sorted(_flats(structure).items()))
+    flats = tuple(
+        (key, flat.spec, len(flat.tensors)) for key, flat in sorted(_flats(structure).items())
+    )
     tensors = [
         *structure._node_ptr.values(),
         *(part for parts in structure._index.values() for part in parts),
@@ -75,7 +77,9 @@ def _unflatten(tensors: Any, context: Any) -> Structure:
     index = {Pattern(text): tuple(next(rest) for _ in range(count)) for text, count in patterns}
     entry_ptr = {pattern: next(rest) for pattern in index}
     structure = Structure._of(node_ptr, index, entry_ptr)
-    _flats(structure).update({key: Flat([next(rest) for _ in range(count)], spec) for key, spec, count in flats})
+    _flats(structure).update(
+        {key: Flat([next(rest) for _ in range(count)], spec) for key, spec, count in flats}
+    )
     return structure
 
 
@@ -90,6 +94,8 @@ pytree.register_pytree_node(
     _unflatten,
     serialized_type_name="incidence.Structure",
     to_dumpable_context=lambda context: context,
-    from_dumpable_context=lambda context: tuple(tuple(map(tuple, part)) if i else tuple(part) for i, part in enumerate(context)),
+    from_dumpable_context=lambda context: tuple(
+        tuple(map(tuple, part)) if i else tuple(part) for i, part in enumerate(context)
+    ),
     flatten_with_keys_fn=_flatten_with_keys,
 )

@@ -77,7 +77,10 @@ def _rank_by_counting(values: Tensor, bound: int) -> tuple[Tensor, int]:
 
 def sort_few(values: Tensor, bound: int) -> tuple[Tensor, Tensor]:
     """Integers from 0 in ascending order, and where each stood; equal ones stay in order. Small integers have few bytes to sort by."""
-    small = next((dtype for dtype in (torch.int16, torch.int32) if bound <= torch.iinfo(dtype).max), torch.long)
+    small = next(
+        (dtype for dtype in (torch.int16, torch.int32) if bound <= torch.iinfo(dtype).max),
+        torch.long,
+    )
     return values.to(small).sort(stable=True)
 
 
@@ -135,7 +138,11 @@ def group(values: Tensor) -> list[tuple[int, Tensor]]:
         return [(low, torch.arange(len(values), device=values.device))]
     ordered, order = sort_few(values - low, high - low + 1)
     different, counts = torch.unique_consecutive(ordered, return_counts=True)
-    return list(zip([low + value for value in different.tolist()], order.split(counts.tolist()), strict=True))
+    return list(
+        zip(
+            [low + value for value in different.tolist()], order.split(counts.tolist()), strict=True
+        )
+    )
 
 
 def no_entries(rows: int, device: torch.device) -> Tensor:
@@ -161,14 +168,18 @@ def expand(starts: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     return which, torch.arange(len(which), device=counts.device) + (starts - first)[which]
 
 
-def common_keys(left: Sequence[Tensor], right: Sequence[Tensor], bounds: Sequence[int]) -> tuple[Tensor, Tensor]:
+def common_keys(
+    left: Sequence[Tensor], right: Sequence[Tensor], bounds: Sequence[int]
+) -> tuple[Tensor, Tensor]:
     """Integers for the rows of two lists of columns, equal iff the rows are."""
     columns = [torch.cat([one, other]) for one, other in zip(left, right, strict=True)]
     keys, _ = code(columns, bounds)
     return keys[: len(left[0])], keys[len(left[0]) :]
 
 
-def pairs(left: Tensor, right: Tensor, limit: int = sys.maxsize, what: str = "") -> tuple[Tensor, Tensor]:
+def pairs(
+    left: Tensor, right: Tensor, limit: int = sys.maxsize, what: str = ""
+) -> tuple[Tensor, Tensor]:
     """All pairs (place in left, place in right) of equal keys, by the place in left.
 
     Raises:
@@ -182,10 +193,14 @@ def pairs(left: Tensor, right: Tensor, limit: int = sys.maxsize, what: str = "")
     return which, order[spot]
 
 
-def assert_few(count: int, limit: int, what: str, remedy: str = "Ask for fewer faces, or raise the limit") -> None:
+def assert_few(
+    count: int, limit: int, what: str, remedy: str = "Ask for fewer faces, or raise the limit"
+) -> None:
     """Refuses to list more than `limit` things."""
     if count > limit:
-        raise TooLargeError(f"{what}: {count:,} combinations, and the limit is {limit:,}. {remedy}.")
+        raise TooLargeError(
+            f"{what}: {count:,} combinations, and the limit is {limit:,}. {remedy}."
+        )
 
 
 def distinct(keys: Tensor) -> Tensor:

@@ -40,7 +40,9 @@ def face_patterns(text: str | Pattern) -> tuple[Pattern, ...]:
     """
     pattern = Pattern(text)
     if pattern.is_open:
-        raise IncidenceError(f"`{pattern}` has open faces: every combination of sizes is an orbit of its own. Give the faces a size.")
+        raise IncidenceError(
+            f"`{pattern}` has open faces: every combination of sizes is an orbit of its own. Give the faces a size."
+        )
     found = [Pattern(_write(orbit)) for orbit in pattern.orbits]
     often = Counter(found)
     return tuple(p if often[p] == 1 else Pattern(f"orbit{k}={p}") for k, p in enumerate(found))
@@ -48,18 +50,26 @@ def face_patterns(text: str | Pattern) -> tuple[Pattern, ...]:
 
 def _write(orbit: Orbit) -> str:
     """A tensor whose only orbit is isomorphic to a given one."""
-    letters = (f"{letter}{digit}" for digit in ("", *range(1, 10)) for letter in "ijklmnopqrstuvwxyz")
+    letters = (
+        f"{letter}{digit}" for digit in ("", *range(1, 10)) for letter in "ijklmnopqrstuvwxyz"
+    )
     inside = [f"{next(letters)}:{c.sort}" for c in orbit.classes if c.size == 1]
     faces = [f"({' '.join(inside)})"] if inside else []
     large = [c for c in orbit.classes if c.size != 1]
     odd = [*(c.is_odd for c in large), False]
-    for c, (is_odd, is_later_odd) in zip(large, pairwise(odd), strict=True):  # a class lies in its own set and in all later ones
+    for c, (is_odd, is_later_odd) in zip(
+        large, pairwise(odd), strict=True
+    ):  # a class lies in its own set and in all later ones
         inside += [f"{next(letters)}:{c.sort}" for _ in range(c.size or 0)]
-        faces.append(f"<{' '.join(inside)}>" if is_odd != is_later_odd else f"{{{' '.join(inside)}}}")
+        faces.append(
+            f"<{' '.join(inside)}>" if is_odd != is_later_odd else f"{{{' '.join(inside)}}}"
+        )
     return " ".join(faces)
 
 
-def to_faces(structure: Structure, text: str | Pattern, x: Tensor | None = None) -> tuple[Structure, dict[str, Tensor]]:
+def to_faces(
+    structure: Structure, text: str | Pattern, x: Tensor | None = None
+) -> tuple[Structure, dict[str, Tensor]]:
     """A tensor as the face vectors that it is made of.
 
     Args:
@@ -124,7 +134,11 @@ def from_faces(structure: Structure, text: str | Pattern, values: Mapping[str, T
                 f"face vectors of one tensor have the same channels and type; the features of {first!r} are {seen[0]}, "
                 f"those of {key!r} are {seen[1]}."
             )
-    return _signed(torch.cat([y for _, y in parts])[torch.cat(list(rows.values())).argsort()], orientations(structure, pattern), pattern)
+    return _signed(
+        torch.cat([y for _, y in parts])[torch.cat(list(rows.values())).argsort()],
+        orientations(structure, pattern),
+        pattern,
+    )
 
 
 def _signed(x: Tensor, signs: Tensor, pattern: Pattern) -> Tensor:
@@ -136,7 +150,9 @@ def _assert_keys(pattern: Pattern, values: object) -> None:
     keys = [p.name or str(p) for p in face_patterns(pattern.unnamed())]
     made = f"`{pattern}` is made of the face vectors {', '.join(map(repr, keys))}"
     if not isinstance(values, Mapping):
-        raise IncidenceError(f"{made}: give a dict with their features; got {type(values).__name__}.")
+        raise IncidenceError(
+            f"{made}: give a dict with their features; got {type(values).__name__}."
+        )
     for key in keys:
         if key not in values:
             raise IncidenceError(f"{made}; there are no values for {key!r}.")
@@ -148,25 +164,39 @@ def _assert_keys(pattern: Pattern, values: object) -> None:
 def _assert_features(x: Tensor, rows: int, key: str, least: int = 2) -> None:
     if not isinstance(x, Tensor) or x.ndim < 1 or x.shape[0] != rows:
         came = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
-        raise IncidenceError(f"the features of {key!r} must have {rows} rows, one for each entry; got {came}.")
+        raise IncidenceError(
+            f"the features of {key!r} must have {rows} rows, one for each entry; got {came}."
+        )
 
     if x.ndim < least:
-        raise IncidenceError(f"the features of {key!r} must have shape [entries, channels]; got {list(x.shape)}: use x[:, None].")
+        raise IncidenceError(
+            f"the features of {key!r} must have shape [entries, channels]; got {list(x.shape)}: use x[:, None]."
+        )
 
 
 def _parts(structure: Structure, pattern: Pattern) -> Iterator[tuple[Pattern, Tensor, Tensor]]:
     """For every orbit its face vector, the rows of its entries in ascending order, and their nodes by letter."""
     known = {found.bucket.orbit: found.bucket for found in arranged(structure, pattern)}
-    for number, (orbit, new) in enumerate(zip(pattern.orbits, face_patterns(pattern.unnamed()), strict=True)):
-        classes = sorted(range(len(orbit.classes)), key=lambda c: orbit.classes[c].size != 1)  # single nodes come first
+    for number, (orbit, new) in enumerate(
+        zip(pattern.orbits, face_patterns(pattern.unnamed()), strict=True)
+    ):
+        classes = sorted(
+            range(len(orbit.classes)), key=lambda c: orbit.classes[c].size != 1
+        )  # single nodes come first
         if number not in known:
             yield new, no_entries(1, structure.device)[0], no_entries(orbit.size, structure.device)
             continue
         bucket = known[number]
         rows, order = bucket.rows.sort()
         starts = [sum(bucket.sizes[:c]) for c in range(len(bucket.sizes))]
-        columns = [(starts[c] + k, orbit.classes[c].sort) for c in classes for k in range(bucket.sizes[c])]
-        offsets = torch.tensor([structure._node_offsets[sort] for _, sort in columns], dtype=torch.long, device=rows.device)
+        columns = [
+            (starts[c] + k, orbit.classes[c].sort) for c in classes for k in range(bucket.sizes[c])
+        ]
+        offsets = torch.tensor(
+            [structure._node_offsets[sort] for _, sort in columns],
+            dtype=torch.long,
+            device=rows.device,
+        )
         yield new, rows, (bucket.nodes[order][:, [c for c, _ in columns]] - offsets).T.contiguous()
 
 
@@ -189,11 +219,19 @@ def carry(structure: Structure, source: str, target: str, x: Tensor) -> Tensor:
         [11.0, 110.0]
     """
     small, large = Pattern(source), Pattern(target)
-    missing = [name for name in small.letters if name not in large.letters or small.sorts[name] != large.sorts[name]]
+    missing = [
+        name
+        for name in small.letters
+        if name not in large.letters or small.sorts[name] != large.sorts[name]
+    ]
     if missing:
-        raise IncidenceError(f"`{source}` is carried on `{target}` by common letters, but `{missing[0]}` is not in `{target}`.")
+        raise IncidenceError(
+            f"`{source}` is carried on `{target}` by common letters, but `{missing[0]}` is not in `{target}`."
+        )
     if small.is_open or large.is_open:
-        raise IncidenceError(f"`{source}` on `{target}`: open faces have no letters to carry by. Use a layer between them.")
+        raise IncidenceError(
+            f"`{source}` on `{target}`: open faces have no letters to carry by. Use a layer between them."
+        )
     if small.is_oriented or large.is_oriented:
         raise IncidenceError(
             f"`{source}` on `{target}`: values of oriented faces have signs, and are not carried. Use a layer between them."
@@ -204,8 +242,14 @@ def carry(structure: Structure, source: str, target: str, x: Tensor) -> Tensor:
         rows = bucket.rows
         for columns in _different(small, large, bucket.orbit):
             offsets = [structure._node_offsets[small.sorts[name]] for name in small.letters]
-            nodes = [bucket.nodes[:, c] - offset for c, offset in zip(columns, offsets, strict=True)]
-            at = structure.locate(small, torch.stack(nodes)) if nodes else structure.batch(large)[rows]
+            nodes = [
+                bucket.nodes[:, c] - offset for c, offset in zip(columns, offsets, strict=True)
+            ]
+            at = (
+                structure.locate(small, torch.stack(nodes))
+                if nodes
+                else structure.batch(large)[rows]
+            )
             y.index_add_(0, rows[at >= 0], x[at[at >= 0]])
     return y
 

@@ -66,21 +66,39 @@ class Sample(Generic[S]):
         return self.kept[sort]
 
 
-def sample(structure: S, nodes: Any, hops: int | None, sizes: Any, generator: torch.Generator | None) -> Sample[S]:
+def sample(
+    structure: S, nodes: Any, hops: int | None, sizes: Any, generator: torch.Generator | None
+) -> Sample[S]:
     """The part of a structure around some nodes."""
     if structure.num_structures != 1:
-        raise IncidenceError("sample is for one structure: index the batch first, as in batch[0].sample(nodes, hops=2).")
+        raise IncidenceError(
+            "sample is for one structure: index the batch first, as in batch[0].sample(nodes, hops=2)."
+        )
     steps, seeds = as_sizes(hops, sizes), as_nodes(structure, nodes, "sample")
     offsets = structure._node_offsets
-    first = torch.cat([seeds[sort] + offsets[sort] for sort in sorted(seeds)])  # numbered through all sorts
+    first = torch.cat(
+        [seeds[sort] + offsets[sort] for sort in sorted(seeds)]
+    )  # numbered through all sorts
     drawn = _surroundings(structure, first, steps, generator)
     ends = [offsets[sort] for sort in sorted(offsets)][1:]
-    others = drawn.tensor_split(torch.searchsorted(drawn, torch.tensor(ends, dtype=torch.long, device=drawn.device)).cpu())
+    others = drawn.tensor_split(
+        torch.searchsorted(drawn, torch.tensor(ends, dtype=torch.long, device=drawn.device)).cpu()
+    )
     rows: Rows = {}
     for sort, found in zip(sorted(offsets), others, strict=True):
-        rows[sort] = torch.cat([seeds[sort], found - offsets[sort]]) if sort in seeds else found - offsets[sort]
-    told = {sort: torch.arange(len(found), device=structure.device) for sort, found in seeds.items()}
-    return Sample(_induced(structure, rows), told if isinstance(nodes, Mapping) else next(iter(told.values())), rows)
+        rows[sort] = (
+            torch.cat([seeds[sort], found - offsets[sort]])
+            if sort in seeds
+            else found - offsets[sort]
+        )
+    told = {
+        sort: torch.arange(len(found), device=structure.device) for sort, found in seeds.items()
+    }
+    return Sample(
+        _induced(structure, rows),
+        told if isinstance(nodes, Mapping) else next(iter(told.values())),
+        rows,
+    )
 
 
 def as_sizes(hops: int | None, sizes: Any) -> list[int | None]:
@@ -98,10 +116,18 @@ def as_sizes(hops: int | None, sizes: Any) -> list[int | None]:
             )
         sizes = [sizes] * hops
     if hops is not None and len(sizes) != hops:
-        raise IncidenceError(f"sizes has a number for every hop: {hops} of them; got {list(sizes)!r}.")
-    wrong = [k for k in sizes if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < -1)]
+        raise IncidenceError(
+            f"sizes has a number for every hop: {hops} of them; got {list(sizes)!r}."
+        )
+    wrong = [
+        k
+        for k in sizes
+        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < -1)
+    ]
     if wrong:
-        raise IncidenceError(f"sizes are numbers of neighbours, from 0, and None or -1 for all of them; got {wrong[0]!r}.")
+        raise IncidenceError(
+            f"sizes are numbers of neighbours, from 0, and None or -1 for all of them; got {wrong[0]!r}."
+        )
     return [None if k == -1 else k for k in sizes]
 
 
@@ -116,7 +142,12 @@ def _lists(structure: StructureData) -> Incidences:
     return incidences(structure, structure.patterns)
 
 
-def _surroundings(structure: StructureData, seeds: Tensor, sizes: Sequence[int | None], generator: torch.Generator | None) -> Tensor:
+def _surroundings(
+    structure: StructureData,
+    seeds: Tensor,
+    sizes: Sequence[int | None],
+    generator: torch.Generator | None,
+) -> Tensor:
     """The nodes that are reached from the seeds, without these, ascending; every node is left once, when it was reached."""
     is_reached = torch.zeros(structure.total_nodes, dtype=torch.bool, device=structure.device)
     is_reached[seeds] = True
@@ -129,7 +160,13 @@ def _surroundings(structure: StructureData, seeds: Tensor, sizes: Sequence[int |
     return torch.cat(found).sort().values
 
 
-def _neighbours(lists: Incidences, nodes: Tensor, num_nodes: int, size: int | None, generator: torch.Generator | None) -> Tensor:
+def _neighbours(
+    lists: Incidences,
+    nodes: Tensor,
+    num_nodes: int,
+    size: int | None,
+    generator: torch.Generator | None,
+) -> Tensor:
     """The nodes that have an entry in common with given ones; of each of these at most `size` of its neighbours, every one as likely."""
     of_node, spot = expand(lists.node_ptr[nodes], lists.node_ptr.diff()[nodes])
     entries = lists.entries[spot]
@@ -138,8 +175,12 @@ def _neighbours(lists: Incidences, nodes: Tensor, num_nodes: int, size: int | No
     if size is None:
         return near
     is_other = near != nodes[which]
-    pairs = (which[is_other] * num_nodes + near[is_other]).unique()  # each neighbour once, however many entries it shares
-    drawn: Tensor = _some(pairs, pairs.div(num_nodes, rounding_mode="floor"), size, generator) % num_nodes
+    pairs = (
+        which[is_other] * num_nodes + near[is_other]
+    ).unique()  # each neighbour once, however many entries it shares
+    drawn: Tensor = (
+        _some(pairs, pairs.div(num_nodes, rounding_mode="floor"), size, generator) % num_nodes
+    )
     return drawn
 
 
@@ -147,31 +188,55 @@ def _some(values: Tensor, group: Tensor, size: int, generator: torch.Generator |
     """Of the values of every group at most `size`, at random; groups ascend."""
     mixed = torch.rand(len(values), generator=generator).to(values.device).argsort()
     by_group, order = group[mixed].sort(stable=True)
-    rank = torch.arange(len(by_group), device=by_group.device) - torch.searchsorted(by_group, by_group)
+    rank = torch.arange(len(by_group), device=by_group.device) - torch.searchsorted(
+        by_group, by_group
+    )
     return values[mixed[order[rank < size]]]
 
 
 def _induced(structure: S, rows: Rows) -> S:
     """The entries all of whose nodes are kept; their rows are added to those of the nodes. Time grows with these entries alone."""
     device, offsets = structure.device, structure._node_offsets
-    maps = {sort: torch.full((n,), -1, dtype=torch.long, device=device) for sort, n in structure.counts.items()}
+    maps = {
+        sort: torch.full((n,), -1, dtype=torch.long, device=device)
+        for sort, n in structure.counts.items()
+    }
     for sort, new in maps.items():
         new[rows[sort]] = torch.arange(len(rows[sort]), device=device)
-    lists, nodes = _lists(structure), torch.cat([rows[sort] + offsets[sort] for sort in sorted(offsets)])
-    entries, counts = lists.entries[expand(lists.node_ptr[nodes], lists.node_ptr.diff()[nodes])[1]].unique(return_counts=True)
-    whole = entries[counts == lists.entry_ptr.diff()[entries]]  # those that have lost no node, ascending
-    ends = torch.tensor([structure.num_entries(p) for p in structure.patterns], dtype=torch.long).cumsum(0)
+    lists, nodes = (
+        _lists(structure),
+        torch.cat([rows[sort] + offsets[sort] for sort in sorted(offsets)]),
+    )
+    entries, counts = lists.entries[
+        expand(lists.node_ptr[nodes], lists.node_ptr.diff()[nodes])[1]
+    ].unique(return_counts=True)
+    whole = entries[
+        counts == lists.entry_ptr.diff()[entries]
+    ]  # those that have lost no node, ascending
+    ends = torch.tensor(
+        [structure.num_entries(p) for p in structure.patterns], dtype=torch.long
+    ).cumsum(0)
     index: dict[Pattern, tuple[Tensor, ...]] = {}
-    for pattern, end, part in zip(structure.patterns, ends.tolist(), _parts(whole, ends), strict=True):
+    for pattern, end, part in zip(
+        structure.patterns, ends.tolist(), _parts(whole, ends), strict=True
+    ):
         rows[pattern] = part - (end - structure.num_entries(pattern))
         index[pattern] = rename(pattern, _taken(structure, pattern, rows[pattern]), maps)
-    node_ptr = {sort: torch.tensor([0, len(rows[sort])], device=device) for sort in structure.counts}
-    return structure._of(node_ptr, index, {p: torch.tensor([0, len(rows[p])], device=device) for p in index})
+    node_ptr = {
+        sort: torch.tensor([0, len(rows[sort])], device=device) for sort in structure.counts
+    }
+    return structure._of(
+        node_ptr, index, {p: torch.tensor([0, len(rows[p])], device=device) for p in index}
+    )
 
 
 def _parts(entries: Tensor, ends: Tensor) -> Sequence[Tensor]:
     """Entries that are numbered through several tensors, by tensor."""
-    return entries.tensor_split(torch.searchsorted(entries, ends[:-1].to(entries.device)).cpu()) if len(ends) else ()
+    return (
+        entries.tensor_split(torch.searchsorted(entries, ends[:-1].to(entries.device)).cpu())
+        if len(ends)
+        else ()
+    )
 
 
 def _taken(structure: StructureData, pattern: Pattern, rows: Tensor) -> tuple[Tensor, ...]:
@@ -195,5 +260,7 @@ def _members(structure: StructureData, pattern: Pattern) -> _Members:
     cache = cache_of(structure, _Members)
     if pattern not in cache:
         count = structure.num_entries(pattern)
-        cache[pattern] = _Members(by_entry(members, count) for members in structure._index[pattern][1:])
+        cache[pattern] = _Members(
+            by_entry(members, count) for members in structure._index[pattern][1:]
+        )
     return cache[pattern]

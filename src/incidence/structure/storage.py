@@ -65,8 +65,24 @@ def write_arrays(path: Any, arrays: dict[str, Any]) -> None:
 
 # What reading a damaged or foreign file may raise, in numpy, zipfile or here.
 _DAMAGE = (
-    *(ValueError, KeyError, TypeError, IndexError, AttributeError, OSError, EOFError, NotImplementedError, OverflowError),
-    *(RuntimeError, SystemError, zipfile.BadZipFile, zlib.error, struct.error),  # SystemError: a text that is none
+    *(
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        OSError,
+        EOFError,
+        NotImplementedError,
+        OverflowError,
+    ),
+    *(
+        RuntimeError,
+        SystemError,
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+    ),  # SystemError: a text that is none
 )
 
 
@@ -93,10 +109,16 @@ class Arrays(Mapping[str, Any]):
         with self._archive.open(member) as file:
             try:
                 shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
-            except Exception:  # numpy gives a damaged header to Python's parser, which may raise anything
+            except (
+                Exception
+            ):  # numpy gives a damaged header to Python's parser, which may raise anything
                 raise ValueError(f"{key} has no header of an array") from None
-            if prod(shape) * dtype.itemsize != member.file_size - file.tell():  # before there is memory for what it says
-                raise ValueError(f"{key} declares the shape {shape} of {dtype}, and has {member.file_size - file.tell():,} bytes")
+            if (
+                prod(shape) * dtype.itemsize != member.file_size - file.tell()
+            ):  # before there is memory for what it says
+                raise ValueError(
+                    f"{key} declares the shape {shape} of {dtype}, and has {member.file_size - file.tell():,} bytes"
+                )
             file.seek(0)
             return np.lib.format.read_array(file, allow_pickle=False)
 
@@ -122,7 +144,9 @@ def read_archive(path: Any, what: str, read: Callable[[Mapping[str, Any]], T]) -
         except IncidenceError:
             raise
         except _DAMAGE as error:
-            raise IncidenceError(f"{path} is not {what}, or it is damaged: {_short(error)}.") from None
+            raise IncidenceError(
+                f"{path} is not {what}, or it is damaged: {_short(error)}."
+            ) from None
 
 
 def read_arrays(path: Any, what: str, newest: int, read: Callable[[Mapping[str, Any]], T]) -> T:
@@ -134,15 +158,21 @@ def read_arrays(path: Any, what: str, newest: int, read: Callable[[Mapping[str, 
         try:
             version = int(arrays["format"])
         except _DAMAGE as error:
-            raise IncidenceError(f"{path} is not {what}, or it is damaged: {_short(error)}.") from None
+            raise IncidenceError(
+                f"{path} is not {what}, or it is damaged: {_short(error)}."
+            ) from None
         if version != newest:
-            raise IncidenceError(f"{path} has format {version}; this version reads format {newest}. Update the library.")
+            raise IncidenceError(
+                f"{path} has format {version}; this version reads format {newest}. Update the library."
+            )
         try:
             return read(arrays)
         except IncidenceError as error:
             raise IncidenceError(f"{path} is damaged: {error}") from None
         except _DAMAGE as error:
-            raise IncidenceError(f"{path} is damaged: {_short(error)} is missing or of the wrong kind.") from None
+            raise IncidenceError(
+                f"{path} is damaged: {_short(error)} is missing or of the wrong kind."
+            ) from None
 
 
 def _short(error: Exception) -> str:
@@ -163,19 +193,34 @@ def _integers(array: Any, axes: int) -> Tensor:
     return torch.from_numpy(array).long()
 
 
-def parts_from(arrays: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Tensor]]:
+def parts_from(
+    arrays: Mapping[str, Any],
+) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Tensor]]:
     """The pointers to nodes by sort, and the index and the pointers to entries by pattern, that `arrays_of` made arrays of."""
-    found = {key.removeprefix("nodes/"): _integers(arrays[key], 1) for key in arrays if key.startswith("nodes/")}
+    found = {
+        key.removeprefix("nodes/"): _integers(arrays[key], 1)
+        for key in arrays
+        if key.startswith("nodes/")
+    }
     node_ptr = {sort: found[sort] for sort in sorted(found)}
     length = len(next(iter(node_ptr.values()), ()))
-    if length < 2 or any(len(ptr) != length or int(ptr[0]) or bool((ptr.diff() < 0).any()) for ptr in node_ptr.values()):
+    if length < 2 or any(
+        len(ptr) != length or int(ptr[0]) or bool((ptr.diff() < 0).any())
+        for ptr in node_ptr.values()
+    ):
         raise IncidenceError("its structures do not add up.")
     num_nodes = sum(int(ptr[-1]) for ptr in node_ptr.values())
-    assert_size(num_nodes * 8, f"{num_nodes:,} nodes, of which it has no more than the number,")  # others are in it one by one
+    assert_size(
+        num_nodes * 8, f"{num_nodes:,} nodes, of which it has no more than the number,"
+    )  # others are in it one by one
     index, entry_ptr = {}, {}
     for number in sorted({int(key.split("/")[1]) for key in arrays if key.startswith("tensor/")}):
         text = str(arrays[f"tensor/{number}/pattern"])
-        places = sorted(int(k.split("/")[2]) for k in arrays if k.startswith(f"tensor/{number}/") and k.split("/")[2].isdigit())
+        places = sorted(
+            int(k.split("/")[2])
+            for k in arrays
+            if k.startswith(f"tensor/{number}/") and k.split("/")[2].isdigit()
+        )
         tensors = tuple(_integers(arrays[f"tensor/{number}/{place}"], 2) for place in places)
         index[text] = tensors if Pattern(text).is_open else tensors[0]
         entry_ptr[str(Pattern(text))] = _integers(arrays[f"tensor/{number}/ptr"], 1)
@@ -217,6 +262,16 @@ def _tensor(arrays: Mapping[str, Any], place: str) -> Tensor:
     kind = getattr(torch, str(arrays[f"{place}/type"]), None)
     raw, shape = arrays[f"{place}/bytes"], arrays[f"{place}/shape"].tolist()
     is_empty = not raw.size
-    if not isinstance(kind, torch.dtype) or not _has_numbers(kind) or raw.dtype != np.uint8 or raw.ndim != 1 or is_empty != (0 in shape):
+    if (
+        not isinstance(kind, torch.dtype)
+        or not _has_numbers(kind)
+        or raw.dtype != np.uint8
+        or raw.ndim != 1
+        or is_empty != (0 in shape)
+    ):
         raise IncidenceError(f"{place} is no tensor.")
-    return torch.from_numpy(raw).view(kind).view(shape) if not is_empty else torch.zeros(shape, dtype=kind)
+    return (
+        torch.from_numpy(raw).view(kind).view(shape)
+        if not is_empty
+        else torch.zeros(shape, dtype=kind)
+    )

@@ -19,7 +19,13 @@ from incidence.structure.data import StructureData, arranged
 from incidence.structure.entries_from_faces import with_pattern
 from incidence.structure.ragged import MAX_ENTRIES
 from incidence.structure.sampling import Sample, sample
-from incidence.structure.validate import as_num_nodes, as_tensors, assert_entries, entry_ptr_from_nodes, node_ptr_of
+from incidence.structure.validate import (
+    as_num_nodes,
+    as_tensors,
+    assert_entries,
+    entry_ptr_from_nodes,
+    node_ptr_of,
+)
 
 __all__ = ["Structure"]
 
@@ -61,10 +67,17 @@ class Structure(StructureData):
     ) -> None:
         tensors = as_tensors(index, None if device is None else torch.device(device))
         counts = as_num_nodes(num_nodes, list(tensors))
-        at = next((t.device for parts in tensors.values() for t in parts), torch.device(device or "cpu"))
+        at = next(
+            (t.device for parts in tensors.values() for t in parts), torch.device(device or "cpu")
+        )
         self._set_checked(counts, node_ptr_of(counts, batch, at), tensors)
 
-    def _set_checked(self, counts: dict[str, int], node_ptr: dict[str, Tensor], tensors: dict[Pattern, tuple[Tensor, ...]]) -> None:
+    def _set_checked(
+        self,
+        counts: dict[str, int],
+        node_ptr: dict[str, Tensor],
+        tensors: dict[Pattern, tuple[Tensor, ...]],
+    ) -> None:
         entry_ptr = {}
         for pattern, parts in tensors.items():
             assert_entries(pattern, parts, counts)
@@ -97,10 +110,16 @@ class Structure(StructureData):
         return edit.canonical(self)
 
     @overload
-    def locate(self, text: str | Pattern, query: object, *, with_sign: Literal[False] = ...) -> Tensor: ...
+    def locate(
+        self, text: str | Pattern, query: object, *, with_sign: Literal[False] = ...
+    ) -> Tensor: ...
     @overload
-    def locate(self, text: str | Pattern, query: object, *, with_sign: Literal[True]) -> tuple[Tensor, Tensor]: ...
-    def locate(self, text: str | Pattern, query: object, *, with_sign: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    def locate(
+        self, text: str | Pattern, query: object, *, with_sign: Literal[True]
+    ) -> tuple[Tensor, Tensor]: ...
+    def locate(
+        self, text: str | Pattern, query: object, *, with_sign: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """The rows of given entries, told like an index of the pattern; -1 where an entry is absent.
 
         Oriented faces are found whatever their orientation. `with_sign=True` also tells whether the entry has the orientation of the
@@ -135,7 +154,9 @@ class Structure(StructureData):
         """The same nodes with further tensors, or other entries for those given."""
         return edit.with_index(self, index)
 
-    def with_pattern(self, text: str | Pattern, faces: Mapping[Any, str] | None = None, limit: int = MAX_ENTRIES) -> Structure:
+    def with_pattern(
+        self, text: str | Pattern, faces: Mapping[Any, str] | None = None, limit: int = MAX_ENTRIES
+    ) -> Structure:
         """The same structure with the entries of one more pattern, found from the faces present; in the preferred order.
 
         An entry is present iff each of its faces is an entry of the tensor that lists such faces: `{i j} {i j k}` needs `{i j}` and
@@ -168,7 +189,11 @@ class Structure(StructureData):
         return edit.induced(self, nodes)[0]
 
     def sample(
-        self, nodes: object, hops: int | None = None, sizes: object = None, generator: torch.Generator | None = None
+        self,
+        nodes: object,
+        hops: int | None = None,
+        sizes: object = None,
+        generator: torch.Generator | None = None,
     ) -> Sample[Structure]:
         """The surroundings of some nodes, the seeds: the entries inside of what is reached from them, with all old numbers.
 
@@ -206,7 +231,9 @@ class Structure(StructureData):
         return edit.masked(self, text, keep, name)
 
     @classmethod
-    def complete(cls, num_nodes: int | Mapping[str, int], patterns: Sequence[str] | str, device: Any = None) -> Structure:
+    def complete(
+        cls, num_nodes: int | Mapping[str, int], patterns: Sequence[str] | str, device: Any = None
+    ) -> Structure:
         """The structure in which every entry of the patterns is present, in the preferred order.
 
         Example:
@@ -215,12 +242,18 @@ class Structure(StructureData):
         """
         if not isinstance(patterns, (str, list, tuple)):
             raise IncidenceError(f"complete takes a pattern, or a list of them; got {patterns!r}.")
-        counts, index = complete_index(num_nodes, [patterns] if isinstance(patterns, str) else list(patterns))
+        counts, index = complete_index(
+            num_nodes, [patterns] if isinstance(patterns, str) else list(patterns)
+        )
         return cls(counts, index, device=device).canonical()[0]
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Structure:
         """The structure on another device; its plans are made anew there."""
-        return self if torch.device(device) == self.device else self._map(lambda t: t.to(device, non_blocking=non_blocking))
+        return (
+            self
+            if torch.device(device) == self.device
+            else self._map(lambda t: t.to(device, non_blocking=non_blocking))
+        )
 
     def pin_memory(self) -> Structure:
         """The structure in page-locked memory, for faster copies to a GPU."""
@@ -241,15 +274,25 @@ class Structure(StructureData):
         node_ptr, index, entry_ptr = storage.parts_from(arrays)
         tensors = as_tensors(index, None)
         self = cls.__new__(cls)
-        self._set_checked(as_num_nodes({sort: int(ptr[-1]) for sort, ptr in node_ptr.items()}, list(tensors)), node_ptr, tensors)
-        if any(not torch.equal(ptr, entry_ptr[str(pattern)]) for pattern, ptr in self._entry_ptr.items()):
+        self._set_checked(
+            as_num_nodes({sort: int(ptr[-1]) for sort, ptr in node_ptr.items()}, list(tensors)),
+            node_ptr,
+            tensors,
+        )
+        if any(
+            not torch.equal(ptr, entry_ptr[str(pattern)])
+            for pattern, ptr in self._entry_ptr.items()
+        ):
             raise IncidenceError("its structures do not add up.")
         return self
 
     def dynamic_shapes(self) -> list[list[Any]]:
         """What `torch.export` wants to hear of a structure whose sizes may vary: `dynamic_shapes=(..., s.dynamic_shapes())`."""
         dim = torch.export.Dim
-        return [[dim.AUTO if size > 1 else dim.STATIC for size in leaf.shape] for leaf in tree_leaves(self)]
+        return [
+            [dim.AUTO if size > 1 else dim.STATIC for size in leaf.shape]
+            for leaf in tree_leaves(self)
+        ]
 
     def __eq__(self, other: object) -> bool:
         """Whether sizes, tensors and entries agree, entries in order."""
@@ -259,7 +302,10 @@ class Structure(StructureData):
 
     def __repr__(self) -> str:
         many = f"num_structures={self.num_structures}, " if self.num_structures != 1 else ""
-        entries = "".join(f", '{p}': {self.num_entries(p):,} {'entry' if self.num_entries(p) == 1 else 'entries'}" for p in self._index)
+        entries = "".join(
+            f", '{p}': {self.num_entries(p):,} {'entry' if self.num_entries(p) == 1 else 'entries'}"
+            for p in self._index
+        )
         return f"Structure({many}num_nodes={self.num_nodes}{entries})"
 
     _repr_html_ = html_of

@@ -31,10 +31,14 @@ def support_of(structure: StructureData, pattern: Pattern) -> Pattern:
     if pattern.name is not None and not known:
         raise IncidenceError(structure._unknown_name(pattern.name))
     if not found and pattern.name is not None:
-        raise IncidenceError(f"`{pattern.name}` is `{known[0].unnamed()}` here, which `{pattern.unnamed()}` cannot read: write its faces.")
+        raise IncidenceError(
+            f"`{pattern.name}` is `{known[0].unnamed()}` here, which `{pattern.unnamed()}` cannot read: write its faces."
+        )
     if not found:
         raise IncidenceError(structure._missing(pattern))
     if len(found) > 1:
         these = " or ".join(f"`{stored}`" for stored in found)
-        raise IncidenceError(f"`{pattern}` may read {these}: give one of them a name, as in `name={pattern}`, and write the name.")
+        raise IncidenceError(
+            f"`{pattern}` may read {these}: give one of them a name, as in `name={pattern}`, and write the name."
+        )
     return found[0]

@@ -48,9 +48,13 @@ def automorphisms(structure: Structure, engine: str = "auto") -> Group:
     """
     assert_structure(structure, "the first argument", "automorphisms(structure)")
     if structure.num_structures != 1:
-        raise IncidenceError(f"automorphisms is for one structure; got a batch of {structure.num_structures}: take batch[k].")
+        raise IncidenceError(
+            f"automorphisms is for one structure; got a batch of {structure.num_structures}: take batch[k]."
+        )
     if engine not in ENGINES:
-        raise IncidenceError(f"no engine {engine!r} for automorphisms; there are: {', '.join(ENGINES)}.")
+        raise IncidenceError(
+            f"no engine {engine!r} for automorphisms; there are: {', '.join(ENGINES)}."
+        )
     return Group._of_all(structure, *ENGINES[engine](coloured_graph(structure)))
 
 
@@ -97,8 +101,14 @@ def _pynauty(graph: ColouredGraph) -> Found:
 
 
 def _on_nodes(found: list[list[int]], graph: ColouredGraph) -> Array:
-    return np.array(found, dtype=np.int64).reshape(len(found), graph.num_vertices)[:, : graph.num_nodes]
+    return np.array(found, dtype=np.int64).reshape(len(found), graph.num_vertices)[
+        :, : graph.num_nodes
+    ]
 
 
-ENGINES: dict[str, Callable[[ColouredGraph], Found]] = {"auto": _auto, "python": _search, "pynauty": _pynauty}
+ENGINES: dict[str, Callable[[ColouredGraph], Found]] = {
+    "auto": _auto,
+    "python": _search,
+    "pynauty": _pynauty,
+}
 """Ways to find the symmetries of a coloured graph."""

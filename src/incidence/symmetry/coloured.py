@@ -43,7 +43,11 @@ class ColouredGraph:
         ends = np.concatenate([self.edges, self.edges[::-1]], axis=1)
         order = np.argsort(ends[0], kind="stable")
         bounds = np.searchsorted(ends[0][order], np.arange(1, self.num_vertices))
-        return [part.tolist() for part in np.split(ends[1][order], bounds)] if self.num_vertices else []
+        return (
+            [part.tolist() for part in np.split(ends[1][order], bounds)]
+            if self.num_vertices
+            else []
+        )
 
     def cells(self) -> list[list[int]]:
         """The vertices of every colour."""
@@ -62,10 +66,15 @@ def coloured_graph(structure: Structure) -> ColouredGraph:
         9
     """
     num_nodes = structure.total_nodes
-    sorts = np.repeat(np.arange(len(structure.counts)), [structure.counts[sort] for sort in sorted(structure.counts)])
+    sorts = np.repeat(
+        np.arange(len(structure.counts)),
+        [structure.counts[sort] for sort in sorted(structure.counts)],
+    )
     marks, edges, colours = [sorts], [], []
     total, colour, has_pairs = num_nodes, 0, False
-    for bucket in (found.bucket for pattern in structure.patterns for found in arranged(structure, pattern)):
+    for bucket in (
+        found.bucket for pattern in structure.patterns for found in arranged(structure, pattern)
+    ):
         sizes = [size for size in bucket.sizes if size]
         nodes = bucket.nodes.cpu().numpy()
         if sizes == [1]:
@@ -89,4 +98,6 @@ def coloured_graph(structure: Structure) -> ColouredGraph:
     _, of_nodes = np.unique(np.stack(marks), axis=1, return_inverse=True)
     first = int(of_nodes.max(initial=-1)) + 1
     joined = np.concatenate(edges, axis=1) if edges else np.zeros((2, 0), dtype=np.int64)
-    return ColouredGraph(num_nodes, np.concatenate([of_nodes.ravel(), *(first + c for c in colours)]), joined)
+    return ColouredGraph(
+        num_nodes, np.concatenate([of_nodes.ravel(), *(first + c for c in colours)]), joined
+    )

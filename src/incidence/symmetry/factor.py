@@ -29,7 +29,9 @@ def direct_factors(generators: Array) -> list[tuple[Array, Array]]:
     numbers, nodes = np.nonzero(generators != np.arange(generators.shape[1]))
     _, first, back = np.unique(numbers, return_index=True, return_inverse=True)
     anchors = nodes[first[back]]  # one node for each generator
-    home = connect(torch.arange(generators.shape[1]), torch.from_numpy(nodes), torch.from_numpy(anchors)).numpy()[nodes]
+    home = connect(
+        torch.arange(generators.shape[1]), torch.from_numpy(nodes), torch.from_numpy(anchors)
+    ).numpy()[nodes]
     return [(np.unique(nodes[home == h]), np.unique(numbers[home == h])) for h in np.unique(home)]
 
 
@@ -51,13 +53,21 @@ class Factor:
     @property
     def order(self) -> int:
         """The number of elements."""
-        return factorial(len(self.nodes)) // (2 if self._is_even else 1) if self._has_all_even else int(self._group.order())
+        return (
+            factorial(len(self.nodes)) // (2 if self._is_even else 1)
+            if self._has_all_even
+            else int(self._group.order())
+        )
 
     def __contains__(self, row: Array) -> bool:
         if not np.isin(row[self.nodes], self.nodes).all():
             return False
         permutation = self._permutation(np.searchsorted(self.nodes, row[self.nodes]).tolist())
-        return bool(permutation.is_even) or not self._is_even if self._has_all_even else bool(self._group.contains(permutation))
+        return (
+            bool(permutation.is_even) or not self._is_even
+            if self._has_all_even
+            else bool(self._group.contains(permutation))
+        )
 
     @cached_property
     def _is_even(self) -> bool:

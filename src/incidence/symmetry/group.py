@@ -43,13 +43,21 @@ class Group:
         [0, 0, 0, 0]
     """
 
-    def __init__(self, nodes: Structure | int | Mapping[str, int], generators: Iterable[Any] = ()) -> None:
+    def __init__(
+        self, nodes: Structure | int | Mapping[str, int], generators: Iterable[Any] = ()
+    ) -> None:
         self.structure = nodes if isinstance(nodes, Structure) else Structure(nodes)
         if self.structure.num_structures != 1:
-            raise IncidenceError(f"a group permutes the nodes of one structure; got a batch of {self.structure.num_structures}.")
+            raise IncidenceError(
+                f"a group permutes the nodes of one structure; got a batch of {self.structure.num_structures}."
+            )
         rows = [self._as_row(g, f"generator {number}") for number, g in enumerate(generators)]
-        self._rows: Array = np.array(rows, dtype=np.int64).reshape(len(rows), sum(self.structure.counts.values()))
-        self._kept: Structure | None = None  # where these are *all* permutations that keep a structure: that structure
+        self._rows: Array = np.array(rows, dtype=np.int64).reshape(
+            len(rows), sum(self.structure.counts.values())
+        )
+        self._kept: Structure | None = (
+            None  # where these are *all* permutations that keep a structure: that structure
+        )
         self._moved: dict[Pattern, list[Tensor]] = {}
         for pattern in self.structure.patterns if rows else ():
             self.permutations(pattern)  # refuses generators that do not keep the entries
@@ -91,7 +99,9 @@ class Group:
     def generators(self) -> tuple[Any, ...]:
         """The generators as tensors; with several sorts, as dicts from sort to tensor."""
         by_sort = map(self._by_sort, self._rows)
-        return tuple(parts["node"] if isinstance(self.num_nodes, int) else parts for parts in by_sort)
+        return tuple(
+            parts["node"] if isinstance(self.num_nodes, int) else parts for parts in by_sort
+        )
 
     @cached_property
     def order(self) -> int:
@@ -102,7 +112,9 @@ class Group:
         row = self._as_row(permutation, "the permutation")
         if self._kept is not None:
             moved = self._by_sort(row)
-            return all(bool((_moved_entries(self._kept, p, moved) >= 0).all()) for p in self._kept.patterns)
+            return all(
+                bool((_moved_entries(self._kept, p, moved) >= 0).all()) for p in self._kept.patterns
+            )
         is_still = row == np.arange(len(row))
         is_still[[v for factor in self._factors for v in factor.nodes]] = True
         return bool(is_still.all()) and all(row in factor for factor in self._factors)
@@ -119,11 +131,15 @@ class Group:
         """
         if structure is not None and structure is not self.structure:
             if structure.counts != self.structure.counts or structure.num_structures != 1:
-                raise IncidenceError(f"the group permutes {self.num_nodes} nodes of one structure; got {structure!r}.")
+                raise IncidenceError(
+                    f"the group permutes {self.num_nodes} nodes of one structure; got {structure!r}."
+                )
             return self._on(structure).permutations(text)
         pattern = self.structure.resolve(text)
         if pattern not in self._moved:
-            moved = [_moved_entries(self.structure, pattern, self._by_sort(row)) for row in self._rows]
+            moved = [
+                _moved_entries(self.structure, pattern, self._by_sort(row)) for row in self._rows
+            ]
             for number, rows in enumerate(moved):
                 if (bad := first_true(rows < 0)) is not None:
                     raise IncidenceError(
@@ -151,18 +167,28 @@ class Group:
 
     def _by_sort(self, row: Array) -> dict[str, Tensor]:
         offsets, counts = self.structure._node_offsets, self.structure.counts
-        return {sort: torch.from_numpy(row[start : start + counts[sort]] - start) for sort, start in offsets.items()}
+        return {
+            sort: torch.from_numpy(row[start : start + counts[sort]] - start)
+            for sort, start in offsets.items()
+        }
 
     def _as_row(self, permutation: object, what: str) -> Array:
         """A permutation of all nodes, which are numbered through."""
         by_sort = as_labels(self.structure, permutation, what)
-        return np.concatenate([by_sort[sort].cpu().numpy() + start for sort, start in self.structure._node_offsets.items()])
+        return np.concatenate(
+            [
+                by_sort[sort].cpu().numpy() + start
+                for sort, start in self.structure._node_offsets.items()
+            ]
+        )
 
     def __repr__(self) -> str:
         return f"Group(num_nodes={self.num_nodes}, {len(self._rows)} generator{'s' * (len(self._rows) != 1)}, order={self.order})"
 
 
-def _moved_entries(structure: Structure, pattern: Pattern, permutation: dict[str, Tensor]) -> Tensor:
+def _moved_entries(
+    structure: Structure, pattern: Pattern, permutation: dict[str, Tensor]
+) -> Tensor:
     """The row of what a permutation makes of every entry of a tensor; -1 where that is absent."""
     if not pattern.faces:
         return torch.zeros(1, dtype=torch.long, device=structure.device)

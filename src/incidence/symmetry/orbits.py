@@ -28,7 +28,9 @@ def connect(label: Tensor, one: Tensor | slice, other: Tensor) -> Tensor:
     return label
 
 
-def number_orbits(count: int, permutations: Iterable[Tensor], device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+def number_orbits(
+    count: int, permutations: Iterable[Tensor], device: torch.device | None = None
+) -> tuple[Tensor, Tensor]:
     """The orbits of `count` things, numbered by first member; memory is linear in them.
 
     Args:

@@ -40,7 +40,9 @@ class PairOrbits(NamedTuple):
     xs: Tensor
 
 
-def pair_orbits(group: Group, source: str | Pattern, target: str | Pattern, structure: Structure | None = None) -> PairOrbits:
+def pair_orbits(
+    group: Group, source: str | Pattern, target: str | Pattern, structure: Structure | None = None
+) -> PairOrbits:
     """The orbits of a group on pairs of entries of two tensors; time and memory are linear in the pairs, for each generator.
 
     Raises:
@@ -54,12 +56,22 @@ def pair_orbits(group: Group, source: str | Pattern, target: str | Pattern, stru
     structure = structure or group.structure
     num_x, num_y = structure.num_entries(source), structure.num_entries(target)
     if num_x * num_y > _MAX_PAIRS:
-        raise TooLargeError(f"`{source}` and `{target}` have {num_x * num_y:,} pairs of entries here; at most {_MAX_PAIRS:,} are numbered.")
-    moved = list(zip(group.permutations(target, structure), group.permutations(source, structure), strict=True))
+        raise TooLargeError(
+            f"`{source}` and `{target}` have {num_x * num_y:,} pairs of entries here; at most {_MAX_PAIRS:,} are numbered."
+        )
+    moved = list(
+        zip(
+            group.permutations(target, structure),
+            group.permutations(source, structure),
+            strict=True,
+        )
+    )
     on_pairs = ((y[:, None] * num_x + x).flatten() for y, x in [*_mixed(moved), *moved])
     number, first = number_orbits(num_y * num_x, on_pairs, structure.device)
     sizes = torch.bincount(number, minlength=len(first))
-    return PairOrbits(number.view(num_y, num_x), sizes, first // max(num_x, 1), first % max(num_x, 1))
+    return PairOrbits(
+        number.view(num_y, num_x), sizes, first // max(num_x, 1), first % max(num_x, 1)
+    )
 
 
 def _mixed(moved: list[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
@@ -100,7 +112,9 @@ class PairBags(NamedTuple):
 
     def transposed(self) -> PairBags:
         """With the bags of every input in the place of the inputs of every bag."""
-        return PairBags(self.bags, self.bags_ptr, self.members, self.members_ptr, self.alike, self.place)
+        return PairBags(
+            self.bags, self.bags_ptr, self.members, self.members_ptr, self.alike, self.place
+        )
 
 
 def pair_bags(orbits: PairOrbits, entry_orbit: Tensor) -> PairBags:
@@ -125,13 +139,22 @@ def pair_bags(orbits: PairOrbits, entry_orbit: Tensor) -> PairBags:
     first_bag, first_place = torch.zeros_like(entries), torch.zeros_like(entries)
     for _, which in equal_rows(code([entries, slots], [num_y + 1, len(orbits.sizes) + 1])[0]):
         n, size, width = len(which), int(entries[which[0]]), int(slots[which[0]])
-        alike.append(AlikeOrbits(n, size, width, (first_slot[which, None] + torch.arange(width, device=device)).flatten()))
+        alike.append(
+            AlikeOrbits(
+                n,
+                size,
+                width,
+                (first_slot[which, None] + torch.arange(width, device=device)).flatten(),
+            )
+        )
         first_bag[which] = num_bags + torch.arange(n, device=device) * (size * width)
         first_place[which] = num_placed + torch.arange(n, device=device) * size
         num_bags, num_placed = num_bags + n * size * width, num_placed + n * size
     order = entry_orbit.sort(stable=True)[1]
     position = torch.empty_like(order)  # of every output in its orbit
-    position[order] = torch.arange(num_y, device=device) - torch.repeat_interleave(entries.cumsum(0) - entries, entries)
+    position[order] = torch.arange(num_y, device=device) - torch.repeat_interleave(
+        entries.cumsum(0) - entries, entries
+    )
     start = first_bag[entry_orbit] + position * slots[entry_orbit] - first_slot[entry_orbit]
     bag = start[:, None] + orbits.number  # (outputs, inputs)
     inputs = torch.arange(num_x, device=device).repeat(num_y)

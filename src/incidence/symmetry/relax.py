@@ -54,7 +54,9 @@ class Relaxation:
         self._key = f"relaxed {is_strict} {self.given!r}"
         self._sorts: dict[Dimension, str] = {}
         self._prefix = "dim"
-        while not is_strict and any(sort.startswith(self._prefix) for pattern in patterns for sort in pattern.sorts.values()):
+        while not is_strict and any(
+            sort.startswith(self._prefix) for pattern in patterns for sort in pattern.sorts.values()
+        ):
             self._prefix += "_"
         self._dimensions = [self._name(pattern) for pattern in patterns]
         self.patterns = tuple(map(self._relaxed, self.given, self._dimensions))
@@ -66,11 +68,16 @@ class Relaxation:
             found.append((face, seen[face]))
             seen[face] += 1
             is_kept = not self.is_strict and _is_node(face) and found[-1][1] == 0
-            self._sorts.setdefault(found[-1], face.faces[0].letters[0].sort if is_kept else f"{self._prefix}{len(self._sorts)}")
+            self._sorts.setdefault(
+                found[-1],
+                face.faces[0].letters[0].sort if is_kept else f"{self._prefix}{len(self._sorts)}",
+            )
         return found
 
     def _relaxed(self, pattern: Pattern, dimensions: Sequence[Dimension]) -> Pattern:
-        if not self.is_strict and all(_is_node(face) and face.faces[0].letters[0].sort != "node" for face, _ in dimensions):
+        if not self.is_strict and all(
+            _is_node(face) and face.faces[0].letters[0].sort != "node" for face, _ in dimensions
+        ):
             return pattern  # a table already
         name = f"{pattern.name}=" if pattern.name else ""
         known = list(self._sorts)
@@ -94,12 +101,16 @@ class Relaxation:
         numbers, node_ptr = self._number_faces(structure)
         index: dict[Pattern, tuple[Tensor, ...]] = {}
         entry_ptr = {}
-        for given, relaxed, dimensions in zip(self.given, self.patterns, self._dimensions, strict=True):
+        for given, relaxed, dimensions in zip(
+            self.given, self.patterns, self._dimensions, strict=True
+        ):
             pattern = structure.resolve(given)
             if not self._is_all(pattern, dimensions, structure):
                 index[relaxed] = (torch.stack([numbers[given, d] for d in range(len(dimensions))]),)
                 entry_ptr[relaxed] = structure.entry_ptr(pattern)
-        kept = {} if self.is_strict else {sort: structure.node_ptr(sort) for sort in structure.counts}
+        kept = (
+            {} if self.is_strict else {sort: structure.node_ptr(sort) for sort in structure.counts}
+        )
         return Structure._of({**kept, **node_ptr}, index, entry_ptr)
 
     @staticmethod
@@ -109,20 +120,29 @@ class Relaxation:
             return len(dimensions) < 2
         return pattern == dimensions[0][0] and not _is_node(pattern)
 
-    def _number_faces(self, structure: Structure) -> tuple[dict[tuple[Pattern, int], Tensor], dict[str, Tensor]]:
+    def _number_faces(
+        self, structure: Structure
+    ) -> tuple[dict[tuple[Pattern, int], Tensor], dict[str, Tensor]]:
         """The number of the face of every entry in every dimension; and where the faces of each structure start."""
         numbers: dict[tuple[Pattern, int], Tensor] = {}
         node_ptr: dict[str, Tensor] = {}
         for dimension, sort in self._sorts.items():
             face = dimension[0]
-            places = [(p, d) for p, own in zip(self.given, self._dimensions, strict=True) for d, x in enumerate(own) if x == dimension]
+            places = [
+                (p, d)
+                for p, own in zip(self.given, self._dimensions, strict=True)
+                for d, x in enumerate(own)
+                if x == dimension
+            ]
             parts = [_faces_of(structure, p, d) for p, d in places]
             if _is_node(face):
                 node_ptr[sort] = structure.node_ptr(face.faces[0].letters[0].sort)
                 found = [part[0][0] for part in parts]
             elif face in structure.patterns:
                 node_ptr[sort] = structure.entry_ptr(face)
-                found = [structure.locate(face, part if face.is_open else part[0]) for part in parts]
+                found = [
+                    structure.locate(face, part if face.is_open else part[0]) for part in parts
+                ]
                 for (p, _), rows in zip(places, found, strict=True):
                     if (bad := first_true(rows < 0)) is not None:
                         raise IncidenceError(
@@ -149,13 +169,18 @@ def _faces_of(structure: Structure, pattern: Pattern, number: int) -> tuple[Tens
     return (letters[[pattern.fixed_letters.index(letter.name) for letter in face.letters]],)
 
 
-def _ranked(structure: Structure, face: Pattern, parts: Sequence[tuple[Tensor, ...]], home: Tensor) -> tuple[list[Tensor], Tensor]:
+def _ranked(
+    structure: Structure, face: Pattern, parts: Sequence[tuple[Tensor, ...]], home: Tensor
+) -> tuple[list[Tensor], Tensor]:
     """Numbers the different faces of some dimensions together, structure by structure; `home` is the structure of every one."""
     counts = [count_entries(face, part) for part in parts]
     joined: tuple[Tensor, ...] = (torch.cat([part[0] for part in parts], dim=1),)
     if face.is_open:
         starts = [sum(counts[:k]) for k in range(len(counts))]
-        shifted = [torch.stack([part[1][0], part[1][1] + start]) for part, start in zip(parts, starts, strict=True)]
+        shifted = [
+            torch.stack([part[1][0], part[1][1] + start])
+            for part, start in zip(parts, starts, strict=True)
+        ]
         joined = (*joined, torch.cat(shifted, dim=1))
     number, total = torch.zeros_like(home), 0
     num_nodes = sum(structure.counts.values())
@@ -165,4 +190,6 @@ def _ranked(structure: Structure, face: Pattern, parts: Sequence[tuple[Tensor, .
         total += count
     final, count = rank(code([home, number], [structure.num_structures, max(total, 1)])[0])
     of_face = torch.zeros(count, dtype=torch.long, device=home.device).index_copy_(0, final, home)
-    return list(final.split(counts)), ranges(torch.bincount(of_face, minlength=structure.num_structures))
+    return list(final.split(counts)), ranges(
+        torch.bincount(of_face, minlength=structure.num_structures)
+    )

@@ -112,11 +112,20 @@ class _Partition:
                 touched.setdefault(self.cell[u], []).append(u)
             for cell in sorted(touched):
                 trace.append(self._split(cell, touched[cell], counts, work, waiting))
-                if expected is not None and (len(trace) > len(expected) or expected[len(trace) - 1] != trace[-1]):
+                if expected is not None and (
+                    len(trace) > len(expected) or expected[len(trace) - 1] != trace[-1]
+                ):
                     return None
         return trace if expected is None or len(trace) == len(expected) else None
 
-    def _split(self, cell: int, touched: list[int], counts: dict[int, int], work: list[int], waiting: set[int]) -> tuple[int, ...]:
+    def _split(
+        self,
+        cell: int,
+        touched: list[int],
+        counts: dict[int, int],
+        work: list[int],
+        waiting: set[int],
+    ) -> tuple[int, ...]:
         """Splits one cell by counts, the untouched first; new cells are put to work, but for the largest where one may be left out."""
         groups: dict[int, list[int]] = {}
         for u in touched:
@@ -233,11 +242,15 @@ class _Search:
                 found = moves
             elif depth + len(stack) < len(levels):
                 following = levels[depth + len(stack)]
-                wish = moves.get(following.vertex, following.vertex)  # what the guess says is tried first
+                wish = moves.get(
+                    following.vertex, following.vertex
+                )  # what the guess says is tried first
                 members = sorted(partition.members(following.cell), key=lambda v: (v != wish, v))
                 stack.append((len(partition.log), iter(members)))
         partition.undo(start)
-        self.steps_left = self.steps_left if found is None else steps  # many symmetries are not hard: what leads nowhere is
+        self.steps_left = (
+            self.steps_left if found is None else steps
+        )  # many symmetries are not hard: what leads nowhere is
         return found
 
     def _is_alike(self, level: _Level, choice: int) -> bool:
@@ -247,7 +260,9 @@ class _Search:
                 "the symmetries of this structure are too hard to find for the search that comes with the library. "
                 "Install the optional engine, pip install pynauty, or give generators of the group yourself."
             )
-        return self.partition.refine([self.partition.individualise(choice)], level.trace) is not None
+        return (
+            self.partition.refine([self.partition.individualise(choice)], level.trace) is not None
+        )
 
     def _guess(self, start: int) -> Moves:
         """A permutation that takes the cells of the first path to those of the present one.
@@ -256,11 +271,16 @@ class _Search:
         """
         partition = self.partition
         cells = {c for pair in partition.log[start:] for c in pair}
-        moves = {self.leaf[cell]: partition.order[cell] for cell in cells if partition.size[cell] == 1}
+        moves = {
+            self.leaf[cell]: partition.order[cell] for cell in cells if partition.size[cell] == 1
+        }
         back = {b: a for a, b in moves.items()}
         for cell in cells:
             if partition.size[cell] > 1:
-                ours, theirs = self.leaf[cell : cell + partition.size[cell]], partition.members(cell)
+                ours, theirs = (
+                    self.leaf[cell : cell + partition.size[cell]],
+                    partition.members(cell),
+                )
                 free = set(theirs).difference(ours)
                 left = sorted(set(ours).difference(theirs))
                 for v in left:
@@ -276,6 +296,8 @@ class _Search:
             if b not in self.neighbour_sets:
                 self.neighbour_sets[b] = frozenset(neighbours[b])
             there = self.neighbour_sets[b]
-            if len(neighbours[a]) != len(there) or any(moves.get(u, u) not in there for u in neighbours[a]):
+            if len(neighbours[a]) != len(there) or any(
+                moves.get(u, u) not in there for u in neighbours[a]
+            ):
                 return False
         return True

@@ -25,7 +25,9 @@ class OperationWitnesses:
     """
 
     def __init__(self, source: Pattern, target: Pattern) -> None:
-        sides = [Pattern(f"{name}={p.unnamed()}") for name, p in (("source", source), ("target", target))]
+        sides = [
+            Pattern(f"{name}={p.unnamed()}") for name, p in (("source", source), ("target", target))
+        ]
         self.map = EquivariantMap.between(sides[:1], sides[1:])
         operations = list(self.map.operations)
         self.orbits = torch.tensor([operation.target.number for operation in operations])
@@ -33,9 +35,15 @@ class OperationWitnesses:
         columns: tuple[list[list[int]], list[list[int]]] = [], []
         for operation in operations:
             orbits = operation.source.orbit, operation.target.orbit
-            for column, pattern, orbit, nodes in zip(columns, sides, orbits, _nodes(operation, counts), strict=True):
+            for column, pattern, orbit, nodes in zip(
+                columns, sides, orbits, _nodes(operation, counts), strict=True
+            ):
                 column.append([nodes[k] for k in next(placements(pattern, orbit))])
-        index = {str(p): torch.tensor(c).view(len(c), -1).T for p, c in zip(sides, columns, strict=True) if p.faces}
+        index = {
+            str(p): torch.tensor(c).view(len(c), -1).T
+            for p, c in zip(sides, columns, strict=True)
+            if p.faces
+        }
         self.structure = Structure(counts, index)
         rows = torch.arange(len(operations))
         self.xs, self.ys = (rows if p.faces else torch.zeros_like(rows) for p in sides)

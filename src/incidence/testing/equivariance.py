@@ -65,10 +65,21 @@ def assert_equivariant(
     generator = torch.Generator().manual_seed(seed)
     for trial in range(trials):
         moved, rows = _moved(structure, generator)
-        given, expected = (_take(value, name, structure, rows, texts) for value, name in zip((x, before), names, strict=True))
+        given, expected = (
+            _take(value, name, structure, rows, texts)
+            for value, name in zip((x, before), names, strict=True)
+        )
 
-        def difference(changed: Structure, signs: Signs | None = None, given: Any = given, expected: Any = expected) -> str | None:
-            signed, wanted = (_signed(v, name, changed, signs or {}, texts) for v, name in zip((given, expected), names, strict=True))
+        def difference(
+            changed: Structure,
+            signs: Signs | None = None,
+            given: Any = given,
+            expected: Any = expected,
+        ) -> str | None:
+            signed, wanted = (
+                _signed(v, name, changed, signs or {}, texts)
+                for v, name in zip((given, expected), names, strict=True)
+            )
             return _difference(wanted, module(signed, changed), rtol, atol, names[1])
 
         written = rewritten(moved, generator)
@@ -99,7 +110,9 @@ Signs = Mapping[Pattern, Tensor]
 """For oriented tensors the sign of every entry."""
 
 
-def _signed(x: Any, name: str | None, structure: Structure, signs: Signs, known: Mapping[str, Pattern]) -> Any:
+def _signed(
+    x: Any, name: str | None, structure: Structure, signs: Signs, known: Mapping[str, Pattern]
+) -> Any:
     """The values in other orientations."""
     if isinstance(x, Mapping):
         return {key: _signed(value, key, structure, signs, known) for key, value in x.items()}
@@ -107,17 +120,23 @@ def _signed(x: Any, name: str | None, structure: Structure, signs: Signs, known:
     return x if sign is None else x * sign.to(x.dtype).view(-1, *[1] * (x.ndim - 1))
 
 
-def _names(known: EquivariantMap | MultilinearMap | None, x: Any, inputs: str | None, outputs: str | None) -> tuple[str | None, str | None]:
+def _names(
+    known: EquivariantMap | MultilinearMap | None, x: Any, inputs: str | None, outputs: str | None
+) -> tuple[str | None, str | None]:
     if inputs is None and known is not None and len(known.inputs) == 1:
         inputs = str(known.inputs[0])
     if outputs is None:
         outputs = str(known.outputs[0]) if known is not None and len(known.outputs) == 1 else inputs
     if inputs is None and isinstance(x, Tensor):
-        raise IncidenceError("x is a single tensor, and the module does not say its pattern: give inputs='i', for example.")
+        raise IncidenceError(
+            "x is a single tensor, and the module does not say its pattern: give inputs='i', for example."
+        )
     return inputs, outputs
 
 
-def _moved(structure: Structure, generator: torch.Generator) -> tuple[Structure, dict[Pattern, Tensor]]:
+def _moved(
+    structure: Structure, generator: torch.Generator
+) -> tuple[Structure, dict[Pattern, Tensor]]:
     """A relabelled structure with entries in another order; and for every tensor, the old rows in the new order."""
     labels = {sort: _shuffled(structure.node_ptr(sort), generator) for sort in structure.counts}
     moved = structure.relabel(labels)
@@ -138,12 +157,20 @@ def _shuffled(ptr: Tensor, generator: torch.Generator) -> Tensor:
     return torch.cat(parts).to(ptr.device) if parts else torch.zeros(0, dtype=torch.long)
 
 
-def _take(x: Any, name: str | None, structure: Structure, rows: dict[Pattern, Tensor], known: Mapping[str, Pattern]) -> Any:
+def _take(
+    x: Any,
+    name: str | None,
+    structure: Structure,
+    rows: dict[Pattern, Tensor],
+    known: Mapping[str, Pattern],
+) -> Any:
     """The values in the new order."""
     if isinstance(x, Mapping):
         return {key: _take(value, key, structure, rows, known) for key, value in x.items()}
     if not isinstance(x, Tensor):
-        raise IncidenceError(f"a module gives a tensor or a dict of tensors; got {type(x).__name__}.")
+        raise IncidenceError(
+            f"a module gives a tensor or a dict of tensors; got {type(x).__name__}."
+        )
     pattern = known.get(name or "") or structure.resolve(name or "")
     order = rows.get(pattern, rows.get(pattern.unnamed()))
     expected = structure.num_structures if order is None else len(order)
@@ -159,16 +186,25 @@ def _assert_repeatable(one: Any, other: Any) -> None:
     """Refuses a module that is random: relabelling would be blamed for it."""
     pairs = [(one[key], other[key]) for key in one] if isinstance(one, Mapping) else [(one, other)]
     for a, b in pairs:
-        if isinstance(a, Tensor) and not torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-6, equal_nan=True):
+        if isinstance(a, Tensor) and not torch.allclose(
+            a.double(), b.double(), rtol=1e-3, atol=1e-6, equal_nan=True
+        ):
             raise AssertionError(
                 "the module gives something else each time, even without relabelling: call .eval(), or fix its random numbers"
             )
 
 
-def _difference(expected: Any, found: Any, rtol: float, atol: float, name: str | None) -> str | None:
+def _difference(
+    expected: Any, found: Any, rtol: float, atol: float, name: str | None
+) -> str | None:
     """What differs, in a sentence; nothing if all agrees."""
     if isinstance(expected, Mapping):
-        return next(filter(None, (_difference(expected[key], found[key], rtol, atol, key) for key in expected)), None)
+        return next(
+            filter(
+                None, (_difference(expected[key], found[key], rtol, atol, key) for key in expected)
+            ),
+            None,
+        )
     what = f"the output `{name}`" if name else "the output"
     if expected.shape != found.shape:
         return f"{what} changes its shape: from {list(expected.shape)} to {list(found.shape)}."

@@ -14,7 +14,9 @@ from incidence.structure import Structure, collate
 __all__ = ["reoriented", "rewritten"]
 
 _MAX_DRAWN = 16  # assignments for entries whose letters coincide alike: each entry gets one of them
-_Facts = tuple[tuple[int, ...], ...]  # of the letters of an entry: the first with the same node, and which open faces its node lies in
+_Facts = tuple[
+    tuple[int, ...], ...
+]  # of the letters of an entry: the first with the same node, and which open faces its node lies in
 
 
 def rewritten(structure: Structure, generator: torch.Generator | None = None) -> Structure:
@@ -32,11 +34,16 @@ def rewritten(structure: Structure, generator: torch.Generator | None = None) ->
     """
     if not structure.patterns or not structure.num_structures:
         return structure
-    parts = [one.with_index({str(p): _rewrite(one, p, generator) for p in structure.patterns}) for one in structure]
+    parts = [
+        one.with_index({str(p): _rewrite(one, p, generator) for p in structure.patterns})
+        for one in structure
+    ]
     return parts[0] if structure.num_structures == 1 else collate(parts)
 
 
-def reoriented(structure: Structure, generator: torch.Generator | None = None) -> tuple[Structure, dict[Pattern, Tensor]]:
+def reoriented(
+    structure: Structure, generator: torch.Generator | None = None
+) -> tuple[Structure, dict[Pattern, Tensor]]:
     """The same structure with the orientation of some entries reversed, at random, and the signs that values get by it.
 
     Example:
@@ -61,10 +68,19 @@ def _rewrite(structure: Structure, pattern: Pattern, generator: torch.Generator 
         return _letters(pattern, index, (), generator)
     letters, *members = index if isinstance(index, tuple) else (None, index)
     shuffled = [m[:, torch.randperm(m.shape[1], generator=generator).to(m.device)] for m in members]
-    return shuffled[0] if letters is None else (_letters(pattern, letters, members, generator), *shuffled)
+    return (
+        shuffled[0]
+        if letters is None
+        else (_letters(pattern, letters, members, generator), *shuffled)
+    )
 
 
-def _letters(pattern: Pattern, index: Tensor, members: tuple[Tensor, ...] | list[Tensor], generator: torch.Generator | None) -> Tensor:
+def _letters(
+    pattern: Pattern,
+    index: Tensor,
+    members: tuple[Tensor, ...] | list[Tensor],
+    generator: torch.Generator | None,
+) -> Tensor:
     """Other nodes for the letters, shape (letters, entries); entries whose letters coincide alike share the search."""
     alike: dict[_Facts, list[int]] = {}
     contained = [set(zip(*m.flip(0).tolist(), strict=True)) for m in members]  # (entry, node)
@@ -74,12 +90,18 @@ def _letters(pattern: Pattern, index: Tensor, members: tuple[Tensor, ...] | list
     for facts, numbers in alike.items():
         same = tuple(node for node, *_ in facts)
         drawn = {_assignment(pattern, facts, generator) for _ in range(_MAX_DRAWN)} - {same}
-        others = sorted(letters for letters in drawn if _orientation(pattern, letters) == _orientation(pattern, same))
+        others = sorted(
+            letters
+            for letters in drawn
+            if _orientation(pattern, letters) == _orientation(pattern, same)
+        )
         if others:
             entries = torch.tensor(numbers, device=index.device)
             choice = torch.randint(len(others) + 1, (len(numbers),), generator=generator)
             choice[0] %= len(others)  # at least one entry is not as it was
-            letters = torch.tensor([*others, same], device=index.device)[choice.to(index.device)].T  # (letters, entries)
+            letters = torch.tensor([*others, same], device=index.device)[
+                choice.to(index.device)
+            ].T  # (letters, entries)
             new[:, entries] = index[letters, entries]
     return new
 
@@ -89,17 +111,35 @@ def _orientation(pattern: Pattern, nodes: tuple[int, ...]) -> int:
     return orientation_sign(pattern.faces, dict(zip(pattern.fixed_letters, nodes, strict=True)))
 
 
-def _facts(pattern: Pattern, number: int, column: list[int], contained: list[set[tuple[int, int]]]) -> _Facts:
-    nodes = [(pattern.sorts[name], node) for name, node in zip(pattern.fixed_letters, column, strict=True)]
+def _facts(
+    pattern: Pattern, number: int, column: list[int], contained: list[set[tuple[int, int]]]
+) -> _Facts:
+    nodes = [
+        (pattern.sorts[name], node)
+        for name, node in zip(pattern.fixed_letters, column, strict=True)
+    ]
     opened = [d for d, face in enumerate(pattern.faces) if face.is_open]
-    return tuple((nodes.index(v), *(d for d, c in zip(opened, contained, strict=True) if (number, v[1]) in c)) for v in nodes)
+    return tuple(
+        (
+            nodes.index(v),
+            *(d for d, c in zip(opened, contained, strict=True) if (number, v[1]) in c),
+        )
+        for v in nodes
+    )
 
 
-def _assignment(pattern: Pattern, facts: _Facts, generator: torch.Generator | None) -> tuple[int, ...]:
+def _assignment(
+    pattern: Pattern, facts: _Facts, generator: torch.Generator | None
+) -> tuple[int, ...]:
     """For every letter a letter whose node it takes, so that every face stays what it is: a search with steps in random order."""
     names = pattern.fixed_letters
-    fixed = [Counter(place for place in pattern.signatures[name] if not pattern.faces[place[0]].is_open) for name in names]
-    opened = [{d for d, _ in pattern.signatures[name] if pattern.faces[d].is_open} for name in names]
+    fixed = [
+        Counter(place for place in pattern.signatures[name] if not pattern.faces[place[0]].is_open)
+        for name in names
+    ]
+    opened = [
+        {d for d, _ in pattern.signatures[name] if pattern.faces[d].is_open} for name in names
+    ]
     held: dict[int, Counter[tuple[int, int]]] = {}  # the places that every node still has to fill
     for places, (node, *_) in zip(fixed, facts, strict=True):
         held.setdefault(node, Counter()).update(places)

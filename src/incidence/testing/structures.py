@@ -17,7 +17,10 @@ __all__ = ["random_features", "random_structure"]
 
 
 def random_structure(
-    num_nodes: int | Mapping[str, int], patterns: Sequence[str], density: float = 0.5, generator: torch.Generator | None = None
+    num_nodes: int | Mapping[str, int],
+    patterns: Sequence[str],
+    density: float = 0.5,
+    generator: torch.Generator | None = None,
 ) -> Structure:
     """A structure in which every entry is present with a given probability, in random order; open faces are random sets.
 
@@ -41,22 +44,37 @@ def random_structure(
     return reoriented(Structure(counts, index), generator)[0]
 
 
-def _random_sets(pattern: Pattern, counts: Mapping[str, int], density: float, generator: torch.Generator | None) -> object:
+def _random_sets(
+    pattern: Pattern, counts: Mapping[str, int], density: float, generator: torch.Generator | None
+) -> object:
     [face, *others] = pattern.faces
     if others or not face.is_open:
-        raise IncidenceError(f"random structures have lone open faces, such as `{{i ...}}`; `{pattern}` has more: give its index yourself.")
+        raise IncidenceError(
+            f"random structures have lone open faces, such as `{{i ...}}`; `{pattern}` has more: give its index yourself."
+        )
     n = counts[face.letters[0].sort]
     is_in = torch.rand(max(1, n), n, generator=generator) < density  # (sets, nodes)
     is_in = is_in[is_in.sum(1) >= len(face.letters)]
     different = list(dict.fromkeys(map(tuple, is_in.tolist())))
-    entry, node = torch.tensor(different, dtype=torch.bool).view(len(different), n).nonzero().unbind(1)
+    entry, node = (
+        torch.tensor(different, dtype=torch.bool).view(len(different), n).nonzero().unbind(1)
+    )
     return torch.stack([node, entry])
 
 
 def random_features(
-    text: str, structure: Structure, channels: int = 3, dtype: torch.dtype = torch.float64, generator: torch.Generator | None = None
+    text: str,
+    structure: Structure,
+    channels: int = 3,
+    dtype: torch.dtype = torch.float64,
+    generator: torch.Generator | None = None,
 ) -> Tensor | dict[str, Tensor]:
     """Features for the tensors of one side, written as in a map: one tensor, or a dict of several."""
     patterns = EquivariantMap(f"{text} -> ").inputs
-    xs = {p.name or str(p): torch.randn(structure.num_entries(p), channels, dtype=dtype, generator=generator) for p in patterns}
+    xs = {
+        p.name or str(p): torch.randn(
+            structure.num_entries(p), channels, dtype=dtype, generator=generator
+        )
+        for p in patterns
+    }
     return xs if len(patterns) > 1 else next(iter(xs.values()))

@@ -29,15 +29,29 @@ def nine_operators() -> dict[str, tuple[str, ...]]:
         pooled nodes W(1->1)_0 W(1->2)_0
         pooled edges W(2->1)_0 W(2->2)_0
     """
-    names = {(1, 1): "nodes", (2, 2): "edges", (2, 1): "partially pooled edges", (1, 0): "pooled nodes", (2, 0): "pooled edges"}
-    table: dict[str, list[str]] = {names[key]: ["-", "-"] for key in ((2, 2), (1, 1), (2, 1), (1, 0), (2, 0))}
+    names = {
+        (1, 1): "nodes",
+        (2, 2): "edges",
+        (2, 1): "partially pooled edges",
+        (1, 0): "pooled nodes",
+        (2, 0): "pooled edges",
+    }
+    table: dict[str, list[str]] = {
+        names[key]: ["-", "-"] for key in ((2, 2), (1, 1), (2, 1), (1, 0), (2, 0))
+    }
     for operation in EquivariantMap("i, {i j} -> i, {i j}").operations:
-        m, n, matched = operation.source.orbit.size, operation.target.orbit.size, operation.overlap[0][0]
+        m, n, matched = (
+            operation.source.orbit.size,
+            operation.target.orbit.size,
+            operation.overlap[0][0],
+        )
         table[names[m, matched]][n - 1] = f"W({m}->{n})_{matched}"
     return {feature: tuple(row) for feature, row in table.items()}
 
 
-def multiplication_rule(source: int, middle: int, target: int, first: int, second: int) -> dict[int, Polynomial]:
+def multiplication_rule(
+    source: int, middle: int, target: int, first: int, second: int
+) -> dict[int, Polynomial]:
     r"""The product of two operators as a sum of operators, the paper's multiplication rule.
 
     $$W^{m' \to m''}_j W^{m \to m'}_i = \sum_k c_k W^{m \to m''}_k$$
@@ -61,7 +75,9 @@ def multiplication_rule(source: int, middle: int, target: int, first: int, secon
     m, mid, n, i, j = source, middle, target, first, second
     if not all(isinstance(v, int) and not isinstance(v, bool) for v in (m, mid, n, i, j)):
         given = (m, mid, n, i, j)
-        raise IncidenceError(f"multiplication_rule takes five whole numbers: the sizes of the faces and the nodes kept; got {given}.")
+        raise IncidenceError(
+            f"multiplication_rule takes five whole numbers: the sizes of the faces and the nodes kept; got {given}."
+        )
     if min(m, mid, n, i, j) < 0 or i > min(m, mid) or j > min(mid, n):
         which = f"W^({m}->{mid})_{i} followed by W^({mid}->{n})_{j}"
         raise IncidenceError(f"{which}: an operator keeps at most as many nodes as its faces have.")

@@ -67,28 +67,47 @@ def theorem_a1(graphs: Structure | Sequence[Structure], layers: int = 2) -> Comp
         >>> found.relaxed, found.exact, found.stacked, found.missing_once, found.is_equal
         (8, 9, 9, ('y[{i a}] = sum_j x[{i j}]',), True)
     """
-    listed = [graphs] if isinstance(graphs, Structure) else [*graphs] if isinstance(graphs, Iterable) else []
+    listed = (
+        [graphs]
+        if isinstance(graphs, Structure)
+        else [*graphs]
+        if isinstance(graphs, Iterable)
+        else []
+    )
     if not listed or not all(isinstance(g, Structure) and g.num_structures == 1 for g in listed):
-        raise IncidenceError("theorem_a1 takes a graph, or a list of graphs: structures with the edges `{i j}`.")
+        raise IncidenceError(
+            "theorem_a1 takes a graph, or a list of graphs: structures with the edges `{i j}`."
+        )
     if any(not g.num_entries("i") for g in listed):
-        raise IncidenceError("theorem_a1 compares maps of node and edge features: every graph needs a node; got one without nodes.")
+        raise IncidenceError(
+            "theorem_a1 compares maps of node and edge features: every graph needs a node; got one without nodes."
+        )
     if isinstance(layers, bool) or not isinstance(layers, int) or layers < 1:
         raise IncidenceError(f"layers is a number of relaxed layers, at least 1; got {layers!r}.")
     # Matrices on a batch have a block for each graph: sums and products of them are those of all graphs at once.
     whole = collate([Structure(g.counts, {"{i j}": g["{i j}"]}) for g in listed])
     layer = Linear("i, {i j} -> i, {i j}", 1, 1)
     places = [(o.target.tensor, o.source.tensor) for o in layer.map.operations]
-    exact = _span(whole, ((*place, layer.operator(number, whole).to_dense()) for number, place in enumerate(places)))
+    exact = _span(
+        whole,
+        ((*place, layer.operator(number, whole).to_dense()) for number, place in enumerate(places)),
+    )
     once = _span(whole, _readings(whole))
     stacked = first = basis(once)
     side = isqrt(once.shape[1])
     for _ in range(layers - 1):
         later, earlier = (span.view(-1, side, side) for span in (stacked, first))
-        stacked = basis(torch.einsum("xij,yjk->xyik", later, earlier).reshape(-1, side * side))  # all products
+        stacked = basis(
+            torch.einsum("xij,yjk->xyik", later, earlier).reshape(-1, side * side)
+        )  # all products
 
     def missing(span: Tensor) -> tuple[str, ...]:
         is_in = is_within(exact, span).tolist()
-        return tuple(read(o).formula for o, known in zip(layer.map.operations, is_in, strict=True) if not known)
+        return tuple(
+            read(o).formula
+            for o, known in zip(layer.map.operations, is_in, strict=True)
+            if not known
+        )
 
     return Comparison(
         exact=rank(exact),
@@ -105,14 +124,19 @@ def _span(graphs: Structure, blocks: Iterable[tuple[int, int, Tensor]]) -> Tenso
     """Matrices between nodes (0) and edges (1), given as (target, source, matrix), as vectors of maps of all features, nodes first."""
     n, m = graphs.num_entries("i"), graphs.num_entries("{i j}")
     none = torch.zeros(0, n + m, n + m, dtype=torch.float64)
-    return torch.cat([none, *(pad(x, (s * n, (1 - s) * m, t * n, (1 - t) * m))[None] for t, s, x in blocks)]).flatten(1)
+    return torch.cat(
+        [none, *(pad(x, (s * n, (1 - s) * m, t * n, (1 - t) * m))[None] for t, s, x in blocks)]
+    ).flatten(1)
 
 
 def _readings(graphs: Structure) -> Iterator[tuple[int, int, Tensor]]:
     """What one relaxed layer gives: every operation, on either feature, read as either feature where the output is one."""
     incidence = graphs.with_pattern("i {i j}")
     texts = ("i", "{i j}")
-    carried = [carry(incidence, text, "i {i j}", torch.eye(graphs.num_entries(text), dtype=torch.float64)) for text in texts]
+    carried = [
+        carry(incidence, text, "i {i j}", torch.eye(graphs.num_entries(text), dtype=torch.float64))
+        for text in texts
+    ]
     layer = Exchangeable("i {i j}", 1, 1)
     for number in range(layer.num_operations):
         operator = layer.linear.operator(number, layer.relax(incidence)).to_dense()

@@ -19,7 +19,9 @@ _TOLERANCE = 1e-9  # of the largest singular value of vectors of length 1; the s
 def basis(vectors: Tensor) -> Tensor:
     """An orthonormal basis of the span of the rows; shape (rank, length)."""
     lengths = vectors.norm(dim=1, keepdim=True)
-    is_kept = lengths[:, 0] > _TOLERANCE * lengths.max() if len(vectors) else lengths[:, 0] > 0  # rounding is no direction
+    is_kept = (
+        lengths[:, 0] > _TOLERANCE * lengths.max() if len(vectors) else lengths[:, 0] > 0
+    )  # rounding is no direction
     if not bool(is_kept.any()):
         return vectors[:0]
     _, values, rows = torch.linalg.svd(vectors[is_kept] / lengths[is_kept], full_matrices=False)
@@ -47,7 +49,9 @@ def is_within(vectors: Tensor, span: Tensor) -> Tensor:
 
 def _carried(structure: Structure, source: str, target: str) -> Tensor:
     """The matrix of carrying, (entries of the target, entries of the source)."""
-    return carry(structure, source, target, torch.eye(structure.num_entries(source), dtype=torch.float64))
+    return carry(
+        structure, source, target, torch.eye(structure.num_entries(source), dtype=torch.float64)
+    )
 
 
 def carry_rank(structure: Structure, source: str, target: str) -> int:
@@ -74,7 +78,9 @@ def recovered(structure: Structure, source: str, target: str, carrier: str) -> i
 
     def operators(start: str, end: str) -> Tensor:
         layer = Linear(f"{start} -> {end}", 1, 1)
-        return torch.stack([layer.operator(number, structure).to_dense() for number in range(layer.map.dimension)])
+        return torch.stack(
+            [layer.operator(number, structure).to_dense() for number in range(layer.map.dimension)]
+        )
 
     wanted = (_carried(structure, target, carrier) @ operators(source, target)).flatten(1)
     there = (operators(carrier, carrier) @ _carried(structure, source, carrier)).flatten(1)

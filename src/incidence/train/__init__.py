@@ -37,4 +37,6 @@ _HOMES = {
 __all__ = ["Config", "ExportedModel", "Interrupted", "Model", "Predictions", "Run", "RunFolder"]
 __all__ += ["evaluate_run", "load", "predict", "resume", "train"]
 
-__getattr__, __dir__ = front_door(__name__, _HOMES, partial(need, purpose="training", extra="train"))
+__getattr__, __dir__ = front_door(
+    __name__, _HOMES, partial(need, purpose="training", extra="train")
+)

@@ -37,7 +37,13 @@ def agreement(data: DataSet, rows: torch.Tensor) -> float | None:
     """
     example, at = data.examples[0], Pattern(data.task.at)
     links = [p for p in map(Pattern, example.features) if p.is_open or len(p.letters) > 1]
-    if data.task.kind != "classification" or at.name or at.is_open or len(at.letters) != 1 or not links:
+    if (
+        data.task.kind != "classification"
+        or at.name
+        or at.is_open
+        or len(at.letters) != 1
+        or not links
+    ):
         return None
     structure, labels = example.structure, data.task.rows(example)
     lists, first = incidences(structure, links), structure._node_offsets[at.sorts[at.letters[0]]]
@@ -45,7 +51,9 @@ def agreement(data: DataSet, rows: torch.Tensor) -> float | None:
     known[first + rows] = torch.nn.functional.one_hot(labels[rows], len(data.task.names)).double()
     sizes = lists.entry_ptr.diff()
     owners = torch.arange(len(sizes)).repeat_interleave(sizes)
-    classes = known.new_zeros(len(sizes), known.shape[1]).index_add_(0, owners, known[lists.nodes])  # how many of each class an entry has
+    classes = known.new_zeros(len(sizes), known.shape[1]).index_add_(
+        0, owners, known[lists.nodes]
+    )  # how many of each class an entry has
     others = classes.sum(1, keepdim=True) - 1  # (entries, 1)
     pairs, same = (classes * others).sum(), (classes * (classes - 1)).sum()  # both ways
     if pairs < 2 * _LEAST_PAIRS:

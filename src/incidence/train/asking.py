@@ -26,7 +26,9 @@ class Answer(NamedTuple):
     properties: Mapping[str, str]
 
 
-def answers(predictor: Predictor, completion: Completion, what: Any, errors: list[IncidenceError]) -> list[Answer]:
+def answers(
+    predictor: Predictor, completion: Completion, what: Any, errors: list[IncidenceError]
+) -> list[Answer]:
     """A prediction for each row of tables.
 
     Args:
@@ -40,7 +42,11 @@ def answers(predictor: Predictor, completion: Completion, what: Any, errors: lis
     for one in several:
         try:
             table = _table(one, completion)
-            found += _answered(predictor, completion, *_asked(table, _entries(table, completion), completion, errors))
+            found += _answered(
+                predictor,
+                completion,
+                *_asked(table, _entries(table, completion), completion, errors),
+            )
         except IncidenceError as error:
             errors.append(error)
     return found
@@ -51,20 +57,35 @@ def _table(what: Any, completion: Completion) -> Table:
         return table_of(what)
     if not isinstance(what, (str, PathLike)):
         kind = type(what).__name__
-        raise IncidenceError(f"this model predicts for rows of tables with {_said(completion)}: give paths or data frames; got {kind}.")
+        raise IncidenceError(
+            f"this model predicts for rows of tables with {_said(completion)}: give paths or data frames; got {kind}."
+        )
     path = Path(what).expanduser()
     if not path.is_file():
-        raise IncidenceError(f"there is no file {path}; this model predicts for rows of a table with {_said(completion)}.")
-    known, are_sets = {name for own in completion.names.values() for name in own}, len(completion.keys) == 1  # whose cells have blanks
+        raise IncidenceError(
+            f"there is no file {path}; this model predicts for rows of a table with {_said(completion)}."
+        )
+    known, are_sets = (
+        {name for own in completion.names.values() for name in own},
+        len(completion.keys) == 1,
+    )  # whose cells have blanks
     return read_table(
         path,
-        lambda first, others: not any(word in known for cell in first for word in (cell.split() if are_sets else [cell])),
+        lambda first, others: (
+            not any(
+                word in known for cell in first for word in (cell.split() if are_sets else [cell])
+            )
+        ),
         by_blanks=not are_sets,
     )
 
 
 def _said(completion: Completion) -> str:
-    return f"the columns {' and '.join(completion.keys)}" if len(completion.keys) > 1 else f"the column {completion.keys[0]}"
+    return (
+        f"the columns {' and '.join(completion.keys)}"
+        if len(completion.keys) > 1
+        else f"the column {completion.keys[0]}"
+    )
 
 
 def _entries(table: Table, completion: Completion) -> list[list[str]]:
@@ -72,11 +93,18 @@ def _entries(table: Table, completion: Completion) -> list[list[str]]:
     lower = {name.strip().lower(): name for name in table.columns}
     if len(completion.keys) == 1:
         first = lower.get(completion.keys[0])
-        columns = [name for name in table.columns if first in (None, name) or name.startswith("column ")]  # sets of words, or divided
-        return [[word for column in columns for word in table[column][k].split()] for k in range(len(table))]
+        columns = [
+            name for name in table.columns if first in (None, name) or name.startswith("column ")
+        ]  # sets of words, or divided
+        return [
+            [word for column in columns for word in table[column][k].split()]
+            for k in range(len(table))
+        ]
     columns = [lower.get(key.strip().lower(), "") for key in completion.keys]
     if "" in columns and (table.has_names or len(table.columns) < len(columns)):
-        raise IncidenceError(f"{table.source} has no column `{completion.keys[columns.index('')]}`; it has: {listed(table.columns)}.")
+        raise IncidenceError(
+            f"{table.source} has no column `{completion.keys[columns.index('')]}`; it has: {listed(table.columns)}."
+        )
     columns = list(table.columns)[: len(columns)] if "" in columns else columns
     return [list(names) for names in zip(*(table[column] for column in columns), strict=True)]
 
@@ -88,15 +116,25 @@ def _asked(
     kept = []
     for number, (place, entry) in enumerate(zip(table.places, entries, strict=True)):
         if len(set(entry)) < len(entry) and len(set(completion.sorts_of(len(entry)))) == 1:
-            errors.append(IncidenceError(f"{table.source}, {place}: an entry has different nodes; got {' '.join(entry)}."))
+            errors.append(
+                IncidenceError(
+                    f"{table.source}, {place}: an entry has different nodes; got {' '.join(entry)}."
+                )
+            )
         elif not all(entry) or len(entry) < 2:
-            errors.append(IncidenceError(f"{table.source}, {place}: an entry has at least two nodes; got {' '.join(entry) or 'none'}."))
+            errors.append(
+                IncidenceError(
+                    f"{table.source}, {place}: an entry has at least two nodes; got {' '.join(entry) or 'none'}."
+                )
+            )
         else:
             kept.append(number)
     return table.only(kept), [entries[number] for number in kept]
 
 
-def _answered(predictor: Predictor, completion: Completion, table: Table, entries: Sequence[Sequence[str]]) -> Iterator[Answer]:
+def _answered(
+    predictor: Predictor, completion: Completion, table: Table, entries: Sequence[Sequence[str]]
+) -> Iterator[Answer]:
     """Rows in order."""
     if not entries:
         return iter(())
@@ -108,7 +146,10 @@ def _answered(predictor: Predictor, completion: Completion, table: Table, entrie
             for number in same:
                 rows[number] = row
     name = Path(table.source).name
-    return (Answer(f"{name} {place}", row, table.row(k)) for k, (place, row) in enumerate(zip(table.places, rows, strict=True)))
+    return (
+        Answer(f"{name} {place}", row, table.row(k))
+        for k, (place, row) in enumerate(zip(table.places, rows, strict=True))
+    )
 
 
 def _tell_new(table: Table, completion: Completion, entries: Sequence[Sequence[str]]) -> None:

@@ -15,7 +15,17 @@ from incidence.structure.example import Example
 from incidence.structure.examples import collate
 from incidence.structure.sampling import prepare_samples
 
-__all__ = ["Augment", "Batches", "Examples", "Order", "Surroundings", "loader", "read_sizes", "seed_of", "training_batches"]
+__all__ = [
+    "Augment",
+    "Batches",
+    "Examples",
+    "Order",
+    "Surroundings",
+    "loader",
+    "read_sizes",
+    "seed_of",
+    "training_batches",
+]
 
 Augment = Callable[[list[Example], torch.Generator], list[Example]]
 Chosen = tuple[int, list[int]]
@@ -46,7 +56,12 @@ class Order(Sampler[Chosen]):
     """
 
     def __init__(
-        self, count: int, batch_size: int, seed: int | None = None, share: tuple[int, int] = (0, 1), epoch: Callable[[], int] = int
+        self,
+        count: int,
+        batch_size: int,
+        seed: int | None = None,
+        share: tuple[int, int] = (0, 1),
+        epoch: Callable[[], int] = int,
     ) -> None:
         self.count, self.seed, self.share, self.epoch = count, seed, share, epoch
         self.num_batches = max(1, min(-(-count // batch_size), count // share[1]))
@@ -54,10 +69,15 @@ class Order(Sampler[Chosen]):
     def __iter__(self) -> Iterator[Chosen]:
         order, epoch = torch.arange(self.count), self.epoch()
         if self.seed is not None:
-            order = torch.randperm(self.count, generator=torch.Generator().manual_seed(seed_of(self.seed, epoch)))
+            order = torch.randperm(
+                self.count, generator=torch.Generator().manual_seed(seed_of(self.seed, epoch))
+            )
         rank, world = self.share
         for step, numbers in enumerate(order.tensor_split(self.num_batches)):
-            yield seed_of(self.seed or 0, epoch, step, rank), numbers.tensor_split(world)[rank].tolist()
+            yield (
+                seed_of(self.seed or 0, epoch, step, rank),
+                numbers.tensor_split(world)[rank].tolist(),
+            )
 
     def __len__(self) -> int:
         return self.num_batches
@@ -103,10 +123,14 @@ class Surroundings(Dataset[Example]):
     def __getitem__(self, chosen: Chosen) -> Example:
         seed, numbers = chosen
         generator = torch.Generator().manual_seed(seed)
-        return self.example.sample({self.sort: self.seeds[numbers]}, sizes=self.sizes, generator=generator)
+        return self.example.sample(
+            {self.sort: self.seeds[numbers]}, sizes=self.sizes, generator=generator
+        )
 
 
-def training_batches(examples: Sequence[Example], task: Task, neighbours: str | None, augment: Augment | None = None) -> Batches:
+def training_batches(
+    examples: Sequence[Example], task: Task, neighbours: str | None, augment: Augment | None = None
+) -> Batches:
     """What training batches are made of: examples; or the nodes of one, if neighbours are to be drawn.
 
     Raises:
@@ -116,8 +140,14 @@ def training_batches(examples: Sequence[Example], task: Task, neighbours: str | 
         return Examples(examples, augment)
     at = Pattern(task.at)
     if len(examples) != 1 or at.name or at.is_open or len(at.letters) != 1:
-        what = f"{len(examples)} examples" if len(examples) != 1 else f"targets of {f'`{at}`' if task.at else 'the whole structure'}"
-        raise IncidenceError(f"--neighbours is for one structure whose nodes have targets; the data has {what}: leave it out.")
+        what = (
+            f"{len(examples)} examples"
+            if len(examples) != 1
+            else f"targets of {f'`{at}`' if task.at else 'the whole structure'}"
+        )
+        raise IncidenceError(
+            f"--neighbours is for one structure whose nodes have targets; the data has {what}: leave it out."
+        )
     return Surroundings(examples[0], task, read_sizes(neighbours))
 
 
@@ -133,7 +163,9 @@ def read_sizes(text: str) -> list[int | None]:
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part == "all" or (part.isdecimal() and len(part) < 10) for part in parts):
-        raise IncidenceError(f"neighbours are told for every step, as in --neighbours 10,10, or all,all; got {shown(text)}.")
+        raise IncidenceError(
+            f"neighbours are told for every step, as in --neighbours 10,10, or all,all; got {shown(text)}."
+        )
     return [None if part == "all" else int(part) for part in parts]
 
 

@@ -53,17 +53,27 @@ def cards(data: DataSet, scored: Scored) -> tuple[list[Card], list[Card]]:
     wrong = _is_wrong(data.task, scored)
     errors: dict[int, list[float]] = {}
     rows: dict[int, list[int]] = {}
-    for row, ((example, entry), bad) in enumerate(zip(scored.places, badness(data.task, scored).tolist(), strict=True)):
+    for row, ((example, entry), bad) in enumerate(
+        zip(scored.places, badness(data.task, scored).tolist(), strict=True)
+    ):
         if bad == bad:  # there is a target
             one = entry if data.is_transductive else example
             errors.setdefault(one, []).append(bad)
             rows.setdefault(one, []).append(row)
     missed = {one: float(wrong[own].float().mean()) for one, own in rows.items()}
     order = sorted(errors, key=lambda one: (missed[one], sum(errors[one]) / len(errors[one])))
-    count, card = min(_COUNT, len(order) // 2), _entry_card if data.is_transductive else partial(_card, _smiles(data))
+    count, card = (
+        min(_COUNT, len(order) // 2),
+        _entry_card if data.is_transductive else partial(_card, _smiles(data)),
+    )
     best = [k for k in order[:count] if not missed[k]] or order[:count]
     shown = [*best, *order[len(order) - count :]]
-    drawn = {k: card(data, scored, k, rows[k], sum(errors[k]) / len(errors[k]))._replace(is_right=not missed[k]) for k in shown}
+    drawn = {
+        k: card(data, scored, k, rows[k], sum(errors[k]) / len(errors[k]))._replace(
+            is_right=not missed[k]
+        )
+        for k in shown
+    }
     return [drawn[k] for k in reversed(order[len(order) - count :])], [drawn[k] for k in best]
 
 
@@ -80,9 +90,15 @@ def badness(task: Task, scored: Scored) -> Tensor:
     """
     if task.kind == "classification":
         known = scored.target.clamp(min=0)[:, None]
-        return torch.where(scored.target >= 0, 1 - scored.predicted.gather(1, known)[:, 0], torch.nan)
+        return torch.where(
+            scored.target >= 0, 1 - scored.predicted.gather(1, known)[:, 0], torch.nan
+        )
     target = scored.target.reshape(scored.predicted.shape)
-    spread = (target - target.nanmean(0)).square().nanmean(0).sqrt().clamp(min=1e-12) if task.kind == "regression" else 1.0
+    spread = (
+        (target - target.nanmean(0)).square().nanmean(0).sqrt().clamp(min=1e-12)
+        if task.kind == "regression"
+        else 1.0
+    )
     return ((scored.predicted - target).abs() / spread).nanmean(1)
 
 
@@ -92,14 +108,26 @@ def _smiles(data: DataSet) -> Sequence[str]:
     return found if len(found) == len(data.examples) else [""] * len(data.examples)
 
 
-def _card(smiles: Sequence[str], data: DataSet, scored: Scored, number: int, rows: list[int], bad: float) -> Card:
-    names = data.names if len(data.names) == len(data.examples) else [f"example {k}" for k in range(len(data.examples))]
-    told = _told(data.task, scored, rows[0]) if not data.task.at else f"{len(rows)} rows, mean error {bad:.3g}"
+def _card(
+    smiles: Sequence[str], data: DataSet, scored: Scored, number: int, rows: list[int], bad: float
+) -> Card:
+    names = (
+        data.names
+        if len(data.names) == len(data.examples)
+        else [f"example {k}" for k in range(len(data.examples))]
+    )
+    told = (
+        _told(data.task, scored, rows[0])
+        if not data.task.at
+        else f"{len(rows)} rows, mean error {bad:.3g}"
+    )
     return Card(_picture(data.examples[number], smiles[number]), str(names[number]), told)
 
 
 def _entry_card(data: DataSet, scored: Scored, entry: int, rows: list[int], bad: float) -> Card:
-    name = ", ".join(str(word) for word in data.label(0, entry)[: max(1, len(data.task.at.split()))])
+    name = ", ".join(
+        str(word) for word in data.label(0, entry)[: max(1, len(data.task.at.split()))]
+    )
     return Card(_surroundings(data, entry), name, _told(data.task, scored, rows[0]))
 
 
@@ -111,13 +139,20 @@ def _surroundings(data: DataSet, entry: int) -> str:
     whole, asked = data.examples[0].structure, data.examples[0].structure.resolve(data.task.at)
     seeds = _nodes(whole, asked, entry)
     has_sorts = len(set(asked.sorts.values())) > 1
-    part = whole.sample(seeds, sizes=_SIZES[:1] if has_sorts else _SIZES, generator=torch.Generator().manual_seed(0))
+    part = whole.sample(
+        seeds, sizes=_SIZES[:1] if has_sorts else _SIZES, generator=torch.Generator().manual_seed(0)
+    )
     shown, values = part.structure, {}
     for sort, count in shown.counts.items():
-        values["i" if sort == "node" else f"i:{sort}"] = (torch.arange(count) < len(seeds[sort])).long()  # seeds come first
+        values["i" if sort == "node" else f"i:{sort}"] = (
+            torch.arange(count) < len(seeds[sort])
+        ).long()  # seeds come first
     tensors = [p.name or str(p) for p in whole.patterns if p != asked and p.order == 1]
     if has_sorts and data.completion is not None:
-        nodes, first = shown[KNOWN], torch.tensor([[len(seeds[sort])] for sort in asked.sorts.values()])
+        nodes, first = (
+            shown[KNOWN],
+            torch.tensor([[len(seeds[sort])] for sort in asked.sorts.values()]),
+        )
         is_near = (nodes < first).any(0)
         shown, tensors = shown.select(KNOWN, is_near), [KNOWN]
         if data.completion.target.ndim > 1:  # of ratings; links are all alike
@@ -131,8 +166,12 @@ def _surroundings(data: DataSet, entry: int) -> str:
 def _nodes(structure: Structure, pattern: Pattern, entry: int) -> dict[str, Tensor]:
     """The nodes of an entry of a tensor, by sort, each once."""
     fixed, *members = structure.index(pattern)
-    found: dict[str, list[Tensor]] = {sort: [torch.zeros(0, dtype=torch.long)] for sort in structure.counts}
-    for sort, node in zip(pattern.sorts.values(), fixed[:, entry] if len(fixed) else (), strict=False):  # a lone open face has no letters
+    found: dict[str, list[Tensor]] = {
+        sort: [torch.zeros(0, dtype=torch.long)] for sort in structure.counts
+    }
+    for sort, node in zip(
+        pattern.sorts.values(), fixed[:, entry] if len(fixed) else (), strict=False
+    ):  # a lone open face has no letters
         found[sort].append(node[None])
     for own in members:
         found[next(iter(pattern.sorts.values()))].append(own[0, own[1] == entry])
@@ -146,11 +185,22 @@ def _told(task: Task, scored: Scored, row: int) -> str:
         return f"is {task.names[int(target)]}, predicted {task.names[best]} ({100 * float(y[best]):.0f} %)"
     pairs = zip(task.names, target.reshape(-1).tolist(), y.tolist(), strict=True)
     if task.kind == "multilabel":
-        wrong = sorted((abs(true - ours), name, true, ours) for name, true, ours in pairs if true == true)[::-1]
-        told = [f"{name}: is {true:.0f}, predicted {100 * ours:.0f} %" for _, name, true, ours in wrong[:_LABELS]]
-        return "; ".join([*told, *([f"and {len(wrong) - _LABELS} more"] if len(wrong) > _LABELS else [])])
+        wrong = sorted(
+            (abs(true - ours), name, true, ours) for name, true, ours in pairs if true == true
+        )[::-1]
+        told = [
+            f"{name}: is {true:.0f}, predicted {100 * ours:.0f} %"
+            for _, name, true, ours in wrong[:_LABELS]
+        ]
+        return "; ".join(
+            [*told, *([f"and {len(wrong) - _LABELS} more"] if len(wrong) > _LABELS else [])]
+        )
     label = {name: f"{name}: " if len(task.names) > 1 else "" for name in task.names}
-    return "; ".join(f"{label[name]}measured {true:.3g}, predicted {ours:.3g}" for name, true, ours in pairs if true == true)
+    return "; ".join(
+        f"{label[name]}measured {true:.3g}, predicted {ours:.3g}"
+        for name, true, ours in pairs
+        if true == true
+    )
 
 
 def _picture(example: Example, smiles: str) -> str:
@@ -171,12 +221,20 @@ def _mol(smiles: str, example: Example) -> Any:
 
 
 def _by_rdkit(mol: Any) -> str:
-    chem, draw = need("rdkit.Chem", "a picture", "molecules"), need("rdkit.Chem.Draw.rdMolDraw2D", "a picture", "molecules")
+    chem, draw = (
+        need("rdkit.Chem", "a picture", "molecules"),
+        need("rdkit.Chem.Draw.rdMolDraw2D", "a picture", "molecules"),
+    )
     number = chem.GetPeriodicTable().GetAtomicNumber
-    palette = {-1: _parts(LIGHT.ink), **{number(element): _parts(LIGHT.palette[place]) for element, place in TINTS.items()}}
+    palette = {
+        -1: _parts(LIGHT.ink),
+        **{number(element): _parts(LIGHT.palette[place]) for element, place in TINTS.items()},
+    }
     canvas = draw.MolDraw2DSVG(260, 200)
     canvas.drawOptions().clearBackground = False
-    canvas.drawOptions().setAtomPalette(palette)  # colours of the theme alone, for which a dark page has others
+    canvas.drawOptions().setAtomPalette(
+        palette
+    )  # colours of the theme alone, for which a dark page has others
     draw.PrepareAndDrawMolecule(canvas, mol)
     canvas.FinishDrawing()
     text: str = canvas.GetDrawingText()
@@ -193,10 +251,20 @@ def _by_plot(example: Example) -> str:
     count = structure.total_nodes + sum(structure.num_entries(p) for p in structure.patterns)
     if count > _MOST_ENTRIES:
         return ""
-    faces = [p for p in structure.patterns if len(p.letters) == 3 and not p.is_open and p.order == 1]
-    tensors = [p.name or str(p) for p in faces] if faces and structure.total_nodes > _MANY_NODES else None
+    faces = [
+        p for p in structure.patterns if len(p.letters) == 3 and not p.is_open and p.order == 1
+    ]
+    tensors = (
+        [p.name or str(p) for p in faces] if faces and structure.total_nodes > _MANY_NODES else None
+    )
     try:
-        return _svg(plot.structure(example, tensors=tensors, labels=False if structure.total_nodes > _MANY_NODES else None))
+        return _svg(
+            plot.structure(
+                example,
+                tensors=tensors,
+                labels=False if structure.total_nodes > _MANY_NODES else None,
+            )
+        )
     except IncidenceError:
         return ""
 

@@ -19,7 +19,16 @@ from incidence.train.folder import disk_trouble, is_plain, unsound
 
 __all__ = ["RESUMABLE", "AtomicCheckpointIO", "read"]
 
-RESUMABLE = ("incidence", "state_dict", "loops", "callbacks", "optimizer_states", "lr_schedulers", "epoch", "global_step")
+RESUMABLE = (
+    "incidence",
+    "state_dict",
+    "loops",
+    "callbacks",
+    "optimizer_states",
+    "lr_schedulers",
+    "epoch",
+    "global_step",
+)
 """What a checkpoint has that a run goes on from; Lightning goes on without some of it, from another place."""
 
 
@@ -29,7 +38,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     Ours, as Lightning's own writes to the place itself, syncs nothing to the disk, and reads without looking at checksums.
     """
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
+    ) -> None:
         """Writes a checkpoint."""
         try:
             with whole_file(path) as file:
@@ -44,7 +55,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 cause = cause.__cause__ or cause.__context__
             raise
 
-    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
+    def load_checkpoint(
+        self, path: Any, map_location: Any = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
         """Reads a checkpoint: tensors and plain values only."""
         return read(Path(path))
 
@@ -68,12 +81,18 @@ def read(path: Path, needs: Collection[str] = ()) -> dict[str, Any]:
             f"{path} is no checkpoint of a run: it has something other than tensors and plain values, and was not read."
         ) from error
     except Exception as error:  # of libraries that read what may be anything
-        raise IncidenceError(f"{path} is no checkpoint, or is damaged: {(str(error).splitlines() or ['it is empty'])[0]}") from error
+        raise IncidenceError(
+            f"{path} is no checkpoint, or is damaged: {(str(error).splitlines() or ['it is empty'])[0]}"
+        ) from error
     if not isinstance(content, dict):
-        raise IncidenceError(f"{path} is no checkpoint: it holds something of type {type(content).__name__}.")
+        raise IncidenceError(
+            f"{path} is no checkpoint: it holds something of type {type(content).__name__}."
+        )
     missing = [key for key in needs if content.get(key, ()) in ((), [], {})]
     if missing:
-        raise IncidenceError(f"{path} is no checkpoint of a run, or is damaged: it has no {missing[0]!r}.")
+        raise IncidenceError(
+            f"{path} is no checkpoint of a run, or is damaged: it has no {missing[0]!r}."
+        )
     state = content.get("state_dict")
     wrong = unsound(state) if isinstance(state, dict) else None
     if wrong is None and not all(map(is_plain, _tensors(content))):

@@ -18,7 +18,14 @@ from incidence.errors import IncidenceError, as_called, command
 from incidence.train import launch
 from incidence.train.config import SECTIONS, Config, option_type, read_config
 
-__all__ = ["compare_flags", "evaluate_flags", "export_flags", "predict_flags", "sweep_flags", "train_flags"]
+__all__ = [
+    "compare_flags",
+    "evaluate_flags",
+    "export_flags",
+    "predict_flags",
+    "sweep_flags",
+    "train_flags",
+]
 
 _TRAIN = """\
 Trains a network and keeps everything in a folder of its own: options, weights,
@@ -151,7 +158,9 @@ def train_flags(command: argparse.ArgumentParser) -> None:
     command.description, command.epilog = _TRAIN, _TRAIN_EXAMPLES
     command.add_argument("--config", metavar="FILE", help="options from a YAML file")
     command.add_argument("--resume", metavar="RUN", help="go on with a run")
-    command.add_argument("--list", action="store_true", help="data sets, models and what they are for")
+    command.add_argument(
+        "--list", action="store_true", help="data sets, models and what they are for"
+    )
     command.add_argument("--json", action="store_true", help="one JSON object for other programs")
     _add_options(command, SECTIONS)
     command.set_defaults(run=_train)
@@ -161,10 +170,16 @@ def predict_flags(command: argparse.ArgumentParser) -> None:
     """Adds the flags of `predict`."""
     command.description, command.epilog = _PREDICT, _PREDICT_EXAMPLES
     command.add_argument("run_folder", metavar="RUN", help="the folder of a run")
-    command.add_argument("files", nargs="+", metavar="WHAT", help="files, folders, SMILES or names of data sets")
+    command.add_argument(
+        "files", nargs="+", metavar="WHAT", help="files, folders, SMILES or names of data sets"
+    )
     command.add_argument("--nodes", metavar="CSV", help="a table of nodes, beside a table of edges")
-    command.add_argument("--json", action="store_true", help="one JSON object for other programs, instead of a table")
-    command.add_argument("--out", metavar="CSV", help="where to write the predictions; by default they are printed")
+    command.add_argument(
+        "--json", action="store_true", help="one JSON object for other programs, instead of a table"
+    )
+    command.add_argument(
+        "--out", metavar="CSV", help="where to write the predictions; by default they are printed"
+    )
     command.set_defaults(run=_predict)
 
 
@@ -182,16 +197,27 @@ def export_flags(command: argparse.ArgumentParser) -> None:
     command.description, command.epilog = _EXPORT, _EXPORT_EXAMPLES
     command.add_argument("run_folder", metavar="RUN", help="the folder of a run")
     command.add_argument("--onnx", metavar="FILE", help="an ONNX file, such as model.onnx")
-    command.add_argument("--torch-export", metavar="FILE", help="a program of torch.export, such as model.pt2")
-    command.add_argument("--tolerance", type=float, metavar="X", help="how far outputs may be off (default 0.0001)")
+    command.add_argument(
+        "--torch-export", metavar="FILE", help="a program of torch.export, such as model.pt2"
+    )
+    command.add_argument(
+        "--tolerance", type=float, metavar="X", help="how far outputs may be off (default 0.0001)"
+    )
     command.set_defaults(run=_export)
 
 
 def compare_flags(command: argparse.ArgumentParser) -> None:
     """Adds the flags of `compare`."""
     command.description, command.epilog = _COMPARE, _COMPARE_EXAMPLES
-    command.add_argument("runs", nargs="*", metavar="RUN", help="folders of runs, or of sweeps; by default all in runs/")
-    command.add_argument("--out", metavar="FILE", help="writes a picture (.png, .svg, .pdf) or a table (.csv)")
+    command.add_argument(
+        "runs",
+        nargs="*",
+        metavar="RUN",
+        help="folders of runs, or of sweeps; by default all in runs/",
+    )
+    command.add_argument(
+        "--out", metavar="FILE", help="writes a picture (.png, .svg, .pdf) or a table (.csv)"
+    )
     command.add_argument("--json", action="store_true", help="one JSON object for other programs")
     command.set_defaults(run=_compare)
 
@@ -199,8 +225,14 @@ def compare_flags(command: argparse.ArgumentParser) -> None:
 def sweep_flags(command: argparse.ArgumentParser) -> None:
     """Adds the flags of `sweep`."""
     command.description, command.epilog = _SWEEP, _SWEEP_EXAMPLES
-    command.add_argument("file", metavar="FILE", help="options, as for `train --config`, with lists of values")
-    command.add_argument("--out", metavar="FOLDER", help="the folder of the runs; by default runs/ and the name of the file")
+    command.add_argument(
+        "file", metavar="FILE", help="options, as for `train --config`, with lists of values"
+    )
+    command.add_argument(
+        "--out",
+        metavar="FOLDER",
+        help="the folder of the runs; by default runs/ and the name of the file",
+    )
     command.add_argument("--json", action="store_true", help="one JSON object for other programs")
     command.set_defaults(run=_sweep)
 
@@ -214,7 +246,9 @@ def _add_options(command: argparse.ArgumentParser, sections: Sequence[str]) -> N
         if about["section"] not in groups:
             continue
         how: dict[str, Any] = {"default": argparse.SUPPRESS, "dest": f"option_{f.name}"}
-        how["help"] = about["about"].replace("%", "%%") + ("" if f.default in (None, False) else f" (default {f.default})")
+        how["help"] = about["about"].replace("%", "%%") + (
+            "" if f.default in (None, False) else f" (default {f.default})"
+        )
         if kind is bool:
             how["action"] = argparse.BooleanOptionalAction
         elif get_origin(kind) is tuple:
@@ -228,7 +262,11 @@ def _add_options(command: argparse.ArgumentParser, sections: Sequence[str]) -> N
 
 def _flags(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options that were given on the command line."""
-    return {key.removeprefix("option_"): value for key, value in vars(arguments).items() if key.startswith("option_")}
+    return {
+        key.removeprefix("option_"): value
+        for key, value in vars(arguments).items()
+        if key.startswith("option_")
+    }
 
 
 def _train(arguments: argparse.Namespace) -> str:
@@ -240,11 +278,17 @@ def _train(arguments: argparse.Namespace) -> str:
         epochs = flags.pop("epochs", None)
         if flags or arguments.config:
             word = f"--{next(iter(flags)).replace('_', '-')}" if flags else "--config"
-            raise IncidenceError(f"a run goes on with the options it began with, but for --epochs: leave out {word}, or start a new run.")
-        Config(**({} if epochs is None else {"epochs": epochs}))  # is refused before anything is loaded
+            raise IncidenceError(
+                f"a run goes on with the options it began with, but for --epochs: leave out {word}, or start a new run."
+            )
+        Config(
+            **({} if epochs is None else {"epochs": epochs})
+        )  # is refused before anything is loaded
         if is_told:
             launch.say(f"Going on with {arguments.resume}")
-        done = launch.load("run", "training").resume(Path(arguments.resume), is_shown=True, epochs=epochs)
+        done = launch.load("run", "training").resume(
+            Path(arguments.resume), is_shown=True, epochs=epochs
+        )
     else:
         config = read_config(Path(arguments.config) if arguments.config else None, flags)
         if is_told:
@@ -261,12 +305,18 @@ def _predict(arguments: argparse.Namespace) -> str:
         )
     prediction = launch.load("prediction", "prediction")
     errors: list[IncidenceError] = []
-    task, found = prediction.predict(Path(arguments.run_folder), arguments.files, errors, arguments.nodes)
+    task, found = prediction.predict(
+        Path(arguments.run_folder), arguments.files, errors, arguments.nodes
+    )
     _tell_passed_over(errors)
     if not found:
-        raise IncidenceError(f"there is nothing to predict: none of {len(arguments.files)} files gave an example that fits the model.")
+        raise IncidenceError(
+            f"there is nothing to predict: none of {len(arguments.files)} files gave an example that fits the model."
+        )
     arguments.code = int(bool(errors))
-    text = str(prediction.as_json(task, found, errors) if arguments.json else prediction.table(task, found))
+    text = str(
+        prediction.as_json(task, found, errors) if arguments.json else prediction.table(task, found)
+    )
     if arguments.out is None:
         return text.rstrip("\n")
     launch.load("folder", "prediction").write(Path(arguments.out), text)
@@ -277,21 +327,34 @@ def _predict(arguments: argparse.Namespace) -> str:
 
 def _evaluate(arguments: argparse.Namespace) -> str:
     """The metrics of a run, part by part."""
-    evaluation, _ = launch.load("measuring", "evaluation").evaluate_run(Path(arguments.run_folder), _flags(arguments))
-    return json.dumps(evaluation.metrics(), indent=1) if arguments.json else str(evaluation.scores())
+    evaluation, _ = launch.load("measuring", "evaluation").evaluate_run(
+        Path(arguments.run_folder), _flags(arguments)
+    )
+    return (
+        json.dumps(evaluation.metrics(), indent=1) if arguments.json else str(evaluation.scores())
+    )
 
 
 def _export(arguments: argparse.Namespace) -> str:
     """Writes the files that are asked for."""
     wanted = {".onnx": arguments.onnx, ".pt2": arguments.torch_export}
     if not any(wanted.values()):
-        raise IncidenceError("say what to write: --onnx model.onnx, --torch-export model.pt2, or both.")
-    wrong = next((file for suffix, file in wanted.items() if file is not None and not file.endswith(suffix)), None)
+        raise IncidenceError(
+            "say what to write: --onnx model.onnx, --torch-export model.pt2, or both."
+        )
+    wrong = next(
+        (file for suffix, file in wanted.items() if file is not None and not file.endswith(suffix)),
+        None,
+    )
     if wrong is not None:
-        raise IncidenceError(f"--onnx writes a file that ends with .onnx, and --torch-export one that ends with .pt2; got {wrong!r}.")
+        raise IncidenceError(
+            f"--onnx writes a file that ends with .onnx, and --torch-export one that ends with .pt2; got {wrong!r}."
+        )
     launch.say(f"Exporting {arguments.run_folder}: up to a minute")
     model = launch.load("model", "exporting").load(Path(arguments.run_folder))
-    return "\n".join(str(model.export(file, arguments.tolerance)) for file in wanted.values() if file is not None)
+    return "\n".join(
+        str(model.export(file, arguments.tolerance)) for file in wanted.values() if file is not None
+    )
 
 
 def _compare(arguments: argparse.Namespace) -> str:
@@ -302,7 +365,10 @@ def _compare(arguments: argparse.Namespace) -> str:
     arguments.code = int(bool(found.passed_over))
     if arguments.out is not None:
         found.save(Path(arguments.out))
-        print(f"{len(found.results)} run{'s' * (len(found.results) > 1)} in {arguments.out}", file=sys.stderr)
+        print(
+            f"{len(found.results)} run{'s' * (len(found.results) > 1)} in {arguments.out}",
+            file=sys.stderr,
+        )
     return json.dumps({"runs": found.data()}, indent=1) if arguments.json else str(found)
 
 
@@ -325,8 +391,14 @@ def _listing() -> str:
     """Data sets, models and layouts of folders."""
     from incidence import data, models
 
-    sets = {**{name: source.about for name, source in data.DATA_SETS.items()}, "pyg:CLASS/NAME": _PYG}
-    presets = {f"{name}: {preset.inputs or 'all tensors'}": preset.about for name, preset in models.PRESETS.items()}
+    sets = {
+        **{name: source.about for name, source in data.DATA_SETS.items()},
+        "pyg:CLASS/NAME": _PYG,
+    }
+    presets = {
+        f"{name}: {preset.inputs or 'all tensors'}": preset.about
+        for name, preset in models.PRESETS.items()
+    }
     return f"Data sets (--data NAME):\n{_table(sets)}\n\nModels (--model NAME): the tensors they read\n{_table(presets)}\n\n{_LAYOUTS}"
 
 
@@ -334,6 +406,8 @@ def _table(rows: Mapping[str, str]) -> str:
     """Names and what they are, in two columns; lines have at most 80 letters, and nothing is cut."""
     lines = []
     for name, about in rows.items():
-        head = f"  {name:<{_COLUMN - 2}}" if len(name) < _COLUMN - 2 else f"  {name}\n{'':{_COLUMN}}"
+        head = (
+            f"  {name:<{_COLUMN - 2}}" if len(name) < _COLUMN - 2 else f"  {name}\n{'':{_COLUMN}}"
+        )
         lines.append(head + f"\n{'':{_COLUMN}}".join(wrap(about, 80 - _COLUMN)))
     return "\n".join(lines)

@@ -89,14 +89,21 @@ def read_result(path: Path) -> Result:
         IncidenceError: It is no folder of a run, or the run is not finished.
     """
     if path.is_file():
-        raise IncidenceError(f"{path} is a file, and no folder of a run. `incidence train` makes one.")
+        raise IncidenceError(
+            f"{path} is a file, and no folder of a run. `incidence train` makes one."
+        )
     folder = RunFolder.open(path)
     try:
         metrics = json.loads(folder.metrics.read_text(encoding="utf-8"))
         with folder.history.open(encoding="utf-8", newline="") as file:
-            history = [{key: float(value) for key, value in row.items() if value} for row in csv.DictReader(file)]
+            history = [
+                {key: float(value) for key, value in row.items() if value}
+                for row in csv.DictReader(file)
+            ]
     except (OSError, ValueError) as error:
-        raise IncidenceError(f"the run in {path} is not finished: go on with `incidence train --resume {path}`.") from error
+        raise IncidenceError(
+            f"the run in {path} is not finished: go on with `incidence train --resume {path}`."
+        ) from error
     return Result(folder.path, folder.read_config(), folder.read_spec().metric, metrics, history)
 
 
@@ -116,7 +123,11 @@ def compare(runs: Iterable[Path | str]) -> Comparison:
         except IncidenceError as error:
             passed_over.append(error)
     if not found:
-        raise passed_over[0] if passed_over else IncidenceError("there is no run to compare: `incidence train` makes one.")
+        raise (
+            passed_over[0]
+            if passed_over
+            else IncidenceError("there is no run to compare: `incidence train` makes one.")
+        )
     return Comparison(found, passed_over)
 
 
@@ -124,7 +135,11 @@ def _inside(path: Path) -> list[Path]:
     """The runs that a path means: a run itself, or those in a folder; none for a file that stands beside runs, as in `runs/*`."""
     if path.is_file():
         return [] if any(path.parent.glob("*/config.yaml")) else [path]
-    below = [] if RunFolder(path).config.is_file() else sorted(file.parent for file in path.glob("*/config.yaml"))
+    below = (
+        []
+        if RunFolder(path).config.is_file()
+        else sorted(file.parent for file in path.glob("*/config.yaml"))
+    )
     return below or [path]
 
 
@@ -158,7 +173,12 @@ class Comparison:
         options = {name: _plain(getattr(result.config, name)) for name in self.differing}
         about = {key: result.metrics.get(key) for key in ("parameters", "epochs", "seconds")}
         value, baseline = (x if isfinite(x) else None for x in (result.value, result.baseline))
-        place = {"run": str(result.path), "data": result.config.data, "part": result.part, "metric": result.metric}
+        place = {
+            "run": str(result.path),
+            "data": result.config.data,
+            "part": result.part,
+            "metric": result.metric,
+        }
         return {**place, "value": value, "baseline": baseline, **about, **options}
 
     def data(self) -> list[dict[str, Any]]:
@@ -172,15 +192,28 @@ class Comparison:
     def title(self, group: Sequence[Result]) -> str:
         """The data of a group by name; where others are called so, also what is predicted, or whose it is."""
         first = group[0]
-        namesakes = [one[0] for one in self.groups if one[0].called == first.called and one[0].on != first.on]
+        namesakes = [
+            one[0] for one in self.groups if one[0].called == first.called and one[0].on != first.on
+        ]
         target = f", {first.config.target}" if namesakes and first.config.target is not None else ""
-        is_same = any((one.config.target, one.metric) == (first.config.target, first.metric) for one in namesakes)
+        is_same = any(
+            (one.config.target, one.metric) == (first.config.target, first.metric)
+            for one in namesakes
+        )
         return f"{first.called}{target}{f', as it was for {first.path}' if is_same else ''}"
 
     def _lines(self, group: Sequence[Result]) -> list[str]:
-        first, longest, differing = group[0], max(_length(result) for result in group), _differing(group)
+        first, longest, differing = (
+            group[0],
+            max(_length(result) for result in group),
+            _differing(group),
+        )
         blind = {number(result.baseline, result.metric) for result in group}
-        against = f"against {blind.pop()} for {first.blind}" if len(blind) == 1 else f"in brackets that of {first.blind}, as parts differ"
+        against = (
+            f"against {blind.pop()} for {first.blind}"
+            if len(blind) == 1
+            else f"in brackets that of {first.blind}, as parts differ"
+        )
         lines = [f"{self.title(group)}: {first.part} {first.metric}, {against}", ""]
         for result in group:
             about = result.metrics
@@ -189,7 +222,12 @@ class Comparison:
             options = ", ".join(f"{key}={_shown(getattr(result.config, key))}" for key in differing)
             cost = f"{about.get('parameters', 0):,} parameters, {about.get('epochs', 0)} epochs, {about.get('seconds', 0):.0f} s"
             own = f"({number(result.baseline, result.metric)})" if blind else ""
-            lines += wrap("; ".join(filter(None, (own, options, cost))), 80, initial_indent=" " * 11, subsequent_indent=" " * 11)
+            lines += wrap(
+                "; ".join(filter(None, (own, options, cost))),
+                80,
+                initial_indent=" " * 11,
+                subsequent_indent=" " * 11,
+            )
         return [*lines, *_mean_lines(group)]
 
     def save(self, path: Path) -> Path:
@@ -201,10 +239,15 @@ class Comparison:
         if path.suffix == ".csv":
             rows = self.data()
             columns = list(dict.fromkeys(key for row in rows for key in row))
-            write(path, csv_text([columns, *([_shown(row.get(key)) for key in columns] for row in rows)]))
+            write(
+                path,
+                csv_text([columns, *([_shown(row.get(key)) for key in columns] for row in rows)]),
+            )
             return path
         if path.suffix not in (".png", ".svg", ".pdf"):
-            raise IncidenceError(f"a comparison is written as .csv, .png, .svg or .pdf; got {path}.")
+            raise IncidenceError(
+                f"a comparison is written as .csv, .png, .svg or .pdf; got {path}."
+            )
         figure = plot.comparison([self._panel(group) for group in self.groups])
         try:
             return plot.save(figure, path)
@@ -212,11 +255,19 @@ class Comparison:
             raise IncidenceError(disk_trouble(path, error)) from error
 
     def _panel(self, group: Sequence[Result]) -> plot.Compared:
-        options = [", ".join(f"{key}={_shown(getattr(r.config, key))}" for key in _differing(group)) for r in group]
+        options = [
+            ", ".join(f"{key}={_shown(getattr(r.config, key))}" for key in _differing(group))
+            for r in group
+        ]
         labels = [told or result.path.name for told, result in zip(options, group, strict=True)]
-        values, baselines = [result.value for result in group], [result.baseline for result in group]
+        values, baselines = (
+            [result.value for result in group],
+            [result.baseline for result in group],
+        )
         title = f"{self.title(group)}: {group[0].part} {group[0].metric}"
-        return plot.Compared(title, [result.history for result in group], values, labels, group[0].metric, baselines)
+        return plot.Compared(
+            title, [result.history for result in group], values, labels, group[0].metric, baselines
+        )
 
 
 def _mean_lines(group: Sequence[Result]) -> list[str]:
@@ -226,9 +277,16 @@ def _mean_lines(group: Sequence[Result]) -> list[str]:
     lines = []
     for mean, deviation, same in found:
         options = ", ".join(f"{key}={_shown(getattr(same[0].config, key))}" for key in differing)
-        by = " and ".join(f"{name} {', '.join(map(_shown, sorted({getattr(r.config, name) for r in same})))}" for name in _differing(same))
+        by = " and ".join(
+            f"{name} {', '.join(map(_shown, sorted({getattr(r.config, name) for r in same})))}"
+            for name in _differing(same)
+        )
         value = f"{number(mean, same[0].metric)} ± {number(deviation, same[0].metric)}"
-        lines += wrap(f"{value} over {len(same)} runs: {by}{f' ({options})' if options else ''}", 80, subsequent_indent=" " * 11)
+        lines += wrap(
+            f"{value} over {len(same)} runs: {by}{f' ({options})' if options else ''}",
+            80,
+            subsequent_indent=" " * 11,
+        )
     return ["", *lines] if lines else []
 
 
@@ -239,7 +297,10 @@ def repeated(group: Sequence[Result]) -> list[tuple[float, float, list[Result]]]
     for result in group:
         kinds.setdefault(tuple(getattr(result.config, name) for name in names), []).append(result)
     values = [[result.value for result in same] for same in kinds.values()]
-    return [(fmean(own), stdev(own) if len(own) > 1 else 0.0, same) for own, same in zip(values, kinds.values(), strict=True)]
+    return [
+        (fmean(own), stdev(own) if len(own) > 1 else 0.0, same)
+        for own, same in zip(values, kinds.values(), strict=True)
+    ]
 
 
 def _differing(results: Sequence[Result]) -> list[str]:
@@ -262,4 +323,10 @@ def _plain(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    return "" if value is None else "+".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+    return (
+        ""
+        if value is None
+        else "+".join(map(str, value))
+        if isinstance(value, (tuple, list))
+        else str(value)
+    )

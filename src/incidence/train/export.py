@@ -31,7 +31,14 @@ __all__ = ["TOLERANCE", "Exported", "export"]
 TOLERANCE = 1e-4
 """How far outputs may be off, on the scale of the network."""
 _FORMAT = 1
-_SIZES = ((3, 6), (1, 0), (1, 1), (1, 2), (2, 9), (5, 14))  # structures in a batch, nodes of each; the first is what is traced
+_SIZES = (
+    (3, 6),
+    (1, 0),
+    (1, 1),
+    (1, 2),
+    (2, 9),
+    (5, 14),
+)  # structures in a batch, nodes of each; the first is what is traced
 _MOST_ENTRIES = 3000  # of a tensor in a random structure
 
 
@@ -46,12 +53,18 @@ class Exported:
     num_structures: int
 
     def __str__(self) -> str:
-        size = f"{self.num_bytes / 1e6:.1f} MB" if self.num_bytes >= 1e5 else f"{self.num_bytes / 1e3:.0f} kB"
+        size = (
+            f"{self.num_bytes / 1e6:.1f} MB"
+            if self.num_bytes >= 1e5
+            else f"{self.num_bytes / 1e3:.0f} kB"
+        )
         same = f"on {self.num_structures} random structures it differs from the network by at most {self.error:.1e}"
         return f"{self.path}: {size}, {self.num_inputs} inputs; {same}"
 
 
-def export(predictor: Predictor, spec: ModelSpec, path: Path, tolerance: float = TOLERANCE) -> Exported:
+def export(
+    predictor: Predictor, spec: ModelSpec, path: Path, tolerance: float = TOLERANCE
+) -> Exported:
     """Writes a network for other programs, if it gives there what it gives here.
 
     Args:
@@ -65,30 +78,43 @@ def export(predictor: Predictor, spec: ModelSpec, path: Path, tolerance: float =
             written then.
     """
     if path.suffix not in SUFFIXES:
-        raise IncidenceError(f"a model is exported to a file that ends with {' or '.join(SUFFIXES)}; got {str(path)!r}.")
+        raise IncidenceError(
+            f"a model is exported to a file that ends with {' or '.join(SUFFIXES)}; got {str(path)!r}."
+        )
     if spec.is_completion:
         raise IncidenceError(
             "a model of ratings or links looks at all that it knows, which a file for other programs has not: it is not exported."
         )
     if not tolerance > 0:
         raise IncidenceError(f"the tolerance is a number above 0; got {tolerance}.")
-    for name in ("onnx", "onnxscript", "onnxruntime") if path.suffix == ".onnx" else ():  # before anything else looks for them
+    for name in (
+        ("onnx", "onnxscript", "onnxruntime") if path.suffix == ".onnx" else ()
+    ):  # before anything else looks for them
         need(name, "exporting to ONNX", "export")
-    predictor, spec = predictor.cpu().float().eval(), replace(spec, data=Path(spec.data).name)  # no path of this machine
+    predictor, spec = (
+        predictor.cpu().float().eval(),
+        replace(spec, data=Path(spec.data).name),
+    )  # no path of this machine
     tried = [_random_batch(predictor.net, spec, *size) for size in _SIZES]
     lists = plain_inputs(predictor, tried[0].structure)
     about = _about(predictor.net, spec, lists)
     program = _program(predictor, tried[0], lists)
-    content = _onnx_bytes(program, about) if path.suffix == ".onnx" else _torch_bytes(program, about)
+    content = (
+        _onnx_bytes(program, about) if path.suffix == ".onnx" else _torch_bytes(program, about)
+    )
     model = ExportedGraph(path, spec, predictor, runner(content, path.suffix))
-    error = float(torch.tensor([_difference(predictor, model, batch) for batch in tried]).max())  # nan, where one is
+    error = float(
+        torch.tensor([_difference(predictor, model, batch) for batch in tried]).max()
+    )  # nan, where one is
     if not error <= tolerance:
         raise IncidenceError(
             f"{path} was not written: its outputs differ from those of the network by {error:.2g} on random structures, and the tolerance "
             f"is {tolerance:g}. Raise --tolerance if that is good enough."
         )
     write(path, content)
-    return Exported(path, len(about["inputs"]), len(content), error, sum(count for count, _ in _SIZES))
+    return Exported(
+        path, len(about["inputs"]), len(content), error, sum(count for count, _ in _SIZES)
+    )
 
 
 class _Plain(nn.Module):
@@ -112,7 +138,12 @@ def _program(predictor: Predictor, example: Example, lists: PlainInputs) -> Any:
     """The network as a graph of plain steps, for structures of any size."""
     prepare_layers(predictor, lists)
     plain = _Plain(predictor, lists)
-    tensors = tuple(map(_recordable, (*(x.float() for x in predictor.net.select(example.features)), *lists.tensors.values())))
+    tensors = tuple(
+        map(
+            _recordable,
+            (*(x.float() for x in predictor.net.select(example.features)), *lists.tensors.values()),
+        )
+    )
     shapes = tuple({0: torch.export.Dim.AUTO} for _ in tensors)
     with torch.no_grad(), _quiet():
         return torch.export.export(plain, tensors, dynamic_shapes=(shapes,), strict=False)
@@ -126,7 +157,11 @@ def _recordable(tensor: Tensor) -> Tensor:
 def _onnx_bytes(program: Any, about: dict[str, Any]) -> bytes:
     with _quiet():
         made: Any = torch.onnx.export(
-            program, dynamo=True, verbose=False, input_names=list(about["inputs"]), output_names=[about["output"]["name"]]
+            program,
+            dynamo=True,
+            verbose=False,
+            input_names=list(about["inputs"]),
+            output_names=[about["output"]["name"]],
         )
     made.model.metadata_props[ABOUT] = json.dumps(about)
     content: bytes = made.model_proto.SerializeToString()
@@ -144,13 +179,26 @@ def _about(net: IncidenceNet, spec: ModelSpec, lists: PlainInputs) -> dict[str, 
     """What a file tells of itself: the model, and what every input and the output is."""
     inputs: dict[str, Any] = {}
     for (key, name), width in zip(features_of(net).items(), net.in_channels, strict=True):
-        inputs[name] = {"about": f"features of `{key}`, a row for each entry", "shape": [None, width], "type": "float32"}
+        inputs[name] = {
+            "about": f"features of `{key}`, a row for each entry",
+            "shape": [None, width],
+            "type": "float32",
+        }
     for name, tensor in lists.tensors.items():
-        inputs[name] = {"about": lists.about[name], "shape": [None, *tensor.shape[1:]], "type": str(tensor.dtype).removeprefix("torch.")}
+        inputs[name] = {
+            "about": lists.about[name],
+            "shape": [None, *tensor.shape[1:]],
+            "type": str(tensor.dtype).removeprefix("torch."),
+        }
     task = spec.task
     rows = f"a row for each entry of `{task.at}`" if task.at else "a row for each structure"
     has_probabilities = task.kind != "regression"
-    output = {"name": "probabilities" if has_probabilities else "values", "columns": list(task.names), "rows": rows, "unit": task.unit}
+    output = {
+        "name": "probabilities" if has_probabilities else "values",
+        "columns": list(task.names),
+        "rows": rows,
+        "unit": task.unit,
+    }
     return {"format": _FORMAT, "model": spec.plain(), "inputs": inputs, "output": output}
 
 
@@ -158,21 +206,37 @@ def _random_batch(net: IncidenceNet, spec: ModelSpec, count: int, num_nodes: int
     """Structures with the tensors of a network and random features; the same in every process."""
     generator = torch.Generator().manual_seed(1000 * count + num_nodes)
     patterns = _indexed(net)
-    sorts = {sort for p in (*patterns, *net.map.inputs, *net.map.outputs) for sort in p.sorts.values()} or {"node"}
+    sorts = {
+        sort for p in (*patterns, *net.map.inputs, *net.map.outputs) for sort in p.sorts.values()
+    } or {"node"}
     structures = []
     for k in range(count):
-        nodes = min(num_nodes + k % 3, *(_most_nodes(p) for p in patterns)) if patterns else num_nodes + k % 3
-        structures.append(random_structure(dict.fromkeys(sorts, nodes), [str(p) for p in patterns], 0.4, generator))
+        nodes = (
+            min(num_nodes + k % 3, *(_most_nodes(p) for p in patterns))
+            if patterns
+            else num_nodes + k % 3
+        )
+        structures.append(
+            random_structure(
+                dict.fromkeys(sorts, nodes), [str(p) for p in patterns], 0.4, generator
+            )
+        )
     batch = collate(structures)
     widths = zip(net.map.inputs, net.in_channels, strict=True)
-    features = {str(p): torch.randn(batch.num_entries(p), width, generator=generator) for p, width in widths}
+    features = {
+        str(p): torch.randn(batch.num_entries(p), width, generator=generator) for p, width in widths
+    }
     return Example(batch, features)
 
 
 def _indexed(net: IncidenceNet) -> list[Pattern]:
     """The tensors of a network that have an index."""
     hidden = EquivariantMap(f"{net.through} -> ").inputs
-    return [p for p in dict.fromkeys((*net.map.inputs, *hidden, *net.map.outputs)) if not StructureData._is_implicit(p) or p.name]
+    return [
+        p
+        for p in dict.fromkeys((*net.map.inputs, *hidden, *net.map.outputs))
+        if not StructureData._is_implicit(p) or p.name
+    ]
 
 
 def _most_nodes(pattern: Pattern) -> int:
@@ -184,7 +248,9 @@ def _difference(predictor: Predictor, model: ExportedGraph, batch: Example) -> f
     with torch.no_grad():
         wanted, found = predictor.predict(batch), model.predict(batch.features, batch.structure)
     if wanted.shape != found.shape:
-        raise IncidenceError(f"{model.path} was not written: it gives {list(found.shape)} for {list(wanted.shape)}.")
+        raise IncidenceError(
+            f"{model.path} was not written: it gives {list(found.shape)} for {list(wanted.shape)}."
+        )
     if predictor.kind == "regression":
         wanted, found = predictor.scaled(wanted), predictor.scaled(found)
     off = (wanted - found).abs() / wanted.abs().clamp(min=1)

@@ -59,18 +59,31 @@ class ExportedGraph:
     @property
     def has_joins(self) -> bool:
         """Whether it makes arrays of joined rows, of which there may be many more than entries."""
-        return self.run is not None and any(isinstance(module, (Product, Multilinear)) for module in self.network.modules())
+        return self.run is not None and any(
+            isinstance(module, (Product, Multilinear)) for module in self.network.modules()
+        )
 
-    def inputs(self, features: Mapping[str, Tensor], structure: Structure) -> dict[str, NDArray[Any]]:
+    def inputs(
+        self, features: Mapping[str, Tensor], structure: Structure
+    ) -> dict[str, NDArray[Any]]:
         """All inputs by name, as arrays."""
         net = self.network.net
-        xs = dict(zip(features_of(net).values(), (x.float() for x in net.select(features)), strict=True))
+        xs = dict(
+            zip(features_of(net).values(), (x.float() for x in net.select(features)), strict=True)
+        )
         tensors = {**xs, **plain_inputs(self.network, structure).tensors}
-        return {name: np.ascontiguousarray(tensor.detach().cpu().numpy()) for name, tensor in tensors.items()}
+        return {
+            name: np.ascontiguousarray(tensor.detach().cpu().numpy())
+            for name, tensor in tensors.items()
+        }
 
     def predict(self, features: Mapping[str, Tensor], structure: Structure) -> Tensor:
         """Numbers in their units, or probabilities of classes."""
-        return self.network.predict(features, structure) if self.run is None else self.run(self.inputs(features, structure))
+        return (
+            self.network.predict(features, structure)
+            if self.run is None
+            else self.run(self.inputs(features, structure))
+        )
 
 
 def load_exported(path: Path) -> ExportedGraph:
@@ -96,7 +109,9 @@ def load_exported(path: Path) -> ExportedGraph:
     except OSError as error:
         raise IncidenceError(f"{path} cannot be read: {error}.") from error
     except Exception as error:  # of libraries that read what may be anything
-        raise IncidenceError(f"{path} is no model that `incidence export` wrote, or it is damaged: {short(error)}.") from error
+        raise IncidenceError(
+            f"{path} is no model that `incidence export` wrote, or it is damaged: {short(error)}."
+        ) from error
 
 
 def _spec(about: str | bytes, path: Path) -> ModelSpec:
@@ -113,16 +128,22 @@ def _rebuilt(path: Path) -> ExportedGraph:
     """The network of a program of `torch.export`, of which only texts and plain numbers are read."""
     with zipfile.ZipFile(path) as archive:
         assert_unzipped(archive, path)
-        parts = {name.partition("/")[2]: name for name in archive.namelist()}  # all below one folder
+        parts = {
+            name.partition("/")[2]: name for name in archive.namelist()
+        }  # all below one folder
         spec = _spec(read_text(archive, parts[f"extra/{ABOUT}.json"], path), path)
-        listed = parse_json(read_text(archive, parts["data/weights/model_weights_config.json"], path), str(path))["config"]
+        listed = parse_json(
+            read_text(archive, parts["data/weights/model_weights_config.json"], path), str(path)
+        )["config"]
         described = {name.removeprefix("predictor."): told for name, told in listed.items()}
         _assert_shapes(described, spec.outline(), path)
         state = {name: _weight(told, archive, parts) for name, told in described.items()}
     return ExportedGraph(path, spec, spec.with_weights(state, str(path), str(path)))
 
 
-def _assert_shapes(described: Mapping[str, Mapping[str, Any]], outline: Predictor, path: Path) -> None:
+def _assert_shapes(
+    described: Mapping[str, Mapping[str, Any]], outline: Predictor, path: Path
+) -> None:
     """Refuses weights of other shapes than those of the network, before there is memory for any; and more than is allowed in all.
 
     Several may be parts of one member of the archive: how many they are together, its size does not tell.
@@ -130,8 +151,14 @@ def _assert_shapes(described: Mapping[str, Mapping[str, Any]], outline: Predicto
     wanted = {name: list(weight.shape) for name, weight in outline.state_dict().items()}
     for name, told in described.items():
         if name not in wanted or _sizes(told, "sizes") != wanted[name]:
-            has = f"{shown(wanted[name])} in the network" if name in wanted else "unknown to the network"
-            raise IncidenceError(f"{path} is damaged: the weight {shown(name)} has the shape {shown(_sizes(told, 'sizes'))}, and is {has}.")
+            has = (
+                f"{shown(wanted[name])} in the network"
+                if name in wanted
+                else "unknown to the network"
+            )
+            raise IncidenceError(
+                f"{path} is damaged: the weight {shown(name)} has the shape {shown(_sizes(told, 'sizes'))}, and is {has}."
+            )
     size = sum(8 * prod(shape) for shape in wanted.values())
     if size > path.stat().st_size:
         assert_size(size, f"{path}, unpacked,")
@@ -149,9 +176,15 @@ def _weight(told: Mapping[str, Any], archive: zipfile.ZipFile, parts: Mapping[st
     """One weight, as it is described."""
     about, sizes, strides = told["tensor_meta"], _sizes(told, "sizes"), _sizes(told, "strides")
     start = int(about["storage_offset"]["as_int"])
-    numbers = np.frombuffer(archive.read(parts[f"data/weights/{told['path_name']}"]), _DTYPES[about["dtype"]])
+    numbers = np.frombuffer(
+        archive.read(parts[f"data/weights/{told['path_name']}"]), _DTYPES[about["dtype"]]
+    )
     last = start + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    if told["use_pickle"] or min([start, *sizes, *strides]) < 0 or max(last, prod(sizes) - 1) >= len(numbers):
+    if (
+        told["use_pickle"]
+        or min([start, *sizes, *strides]) < 0
+        or max(last, prod(sizes) - 1) >= len(numbers)
+    ):
         raise ValueError(f"the weight {told['path_name']!r} is not what it is said to be")
     return torch.from_numpy(numbers.copy()).as_strided(sizes, strides, start).clone()
 
@@ -160,8 +193,12 @@ def _assert_whole(content: bytes, path: Path) -> None:
     """Refuses a graph with numbers in other files, which its runtime would open, wherever they are."""
     onnx = need("onnx", "reading an ONNX file", "export")
     for part in _messages(onnx.ModelProto.FromString(content)):
-        if isinstance(part, onnx.TensorProto) and (part.external_data or part.data_location == onnx.TensorProto.EXTERNAL):
-            raise IncidenceError(f"{path} has numbers in other files, which are not read: what `incidence export` writes is one file.")
+        if isinstance(part, onnx.TensorProto) and (
+            part.external_data or part.data_location == onnx.TensorProto.EXTERNAL
+        ):
+            raise IncidenceError(
+                f"{path} has numbers in other files, which are not read: what `incidence export` writes is one file."
+            )
 
 
 def _messages(message: Any) -> Iterator[Any]:
@@ -179,7 +216,9 @@ def _onnx_runner(content: bytes) -> tuple[str, Run]:
     runtime = need("onnxruntime", "running an ONNX file", "export")
     options = runtime.SessionOptions()
     options.log_severity_level = 3  # what it optimises is of no use to the person who predicts
-    session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)  # there is no other
+    session = runtime.InferenceSession(
+        content, options, providers=["CPUExecutionProvider"], enable_fallback=0
+    )  # there is no other
     names = [each.name for each in session.get_inputs()]
 
     def run(inputs: Mapping[str, NDArray[Any]]) -> Tensor:

@@ -29,7 +29,11 @@ _Wanted = str | Sequence[str] | None
 
 def options_for(spec: ModelSpec, what: Any) -> dict[str, Any]:
     """Options of `inc.data.load` with which tables of another graph are read as those of the model were."""
-    return {"columns": spec.reader_options.get("columns", {})} if spec.reader == GRAPH_TABLES and has_tables(what) else {}
+    return (
+        {"columns": spec.reader_options.get("columns", {})}
+        if spec.reader == GRAPH_TABLES and has_tables(what)
+        else {}
+    )
 
 
 def has_columns(what: Any) -> bool:
@@ -39,7 +43,9 @@ def has_columns(what: Any) -> bool:
     return are_frames(what)
 
 
-def for_other(read: Callable[[_Wanted], DataSet], what: Any, spec: ModelSpec, target: _Wanted = None) -> DataSet:
+def for_other(
+    read: Callable[[_Wanted], DataSet], what: Any, spec: ModelSpec, target: _Wanted = None
+) -> DataSet:
     """Other data for a model, by the targets that somebody names; else by those of the model, if it has them; else by what it finds itself.
 
     Args:
@@ -63,8 +69,16 @@ def for_other(read: Callable[[_Wanted], DataSet], what: Any, spec: ModelSpec, ta
             return for_model(found, spec)
     found = read(None)
     theirs = _names_of(found.task)
-    if spec.task.kind != "classification" and found.task.kind == spec.task.kind and names and theirs and {*names} - {*theirs}:
-        raise IncidenceError(f"{trouble}The model predicts {listed(names)}: say with --target what that is called here.")
+    if (
+        spec.task.kind != "classification"
+        and found.task.kind == spec.task.kind
+        and names
+        and theirs
+        and {*names} - {*theirs}
+    ):
+        raise IncidenceError(
+            f"{trouble}The model predicts {listed(names)}: say with --target what that is called here."
+        )
     return for_model(found, spec)
 
 
@@ -86,7 +100,9 @@ def for_model(data: DataSet, spec: ModelSpec) -> DataSet:
     if (kind, data.task.at) == (spec.task.kind, spec.task.at) and data.completion is None:
         data = _with_classes(data, spec) if kind == "classification" else _in_order(data, spec)
     if _asks(data.task) != _asks(spec.task):
-        raise IncidenceError(f"the model was trained for {_said(spec.task)}, and the data has {_said(data.task)}.")
+        raise IncidenceError(
+            f"the model was trained for {_said(spec.task)}, and the data has {_said(data.task)}."
+        )
     ours, theirs = _names_of(spec.task), _names_of(data.task)
     if ours and theirs and ours != theirs:
         if len(theirs) > 1:
@@ -94,7 +110,10 @@ def for_model(data: DataSet, spec: ModelSpec) -> DataSet:
                 f"the model predicts {listed(ours)}, and {data.name} has {listed(theirs)}: targets are told by their names. "
                 "Say with --target which are meant, or rename them in the data."
             )
-        warnings.warn(f"the model predicts `{ours[0]}`, and is compared with `{theirs[0]}` of {data.name}.", stacklevel=4)
+        warnings.warn(
+            f"the model predicts `{ours[0]}`, and is compared with `{theirs[0]}` of {data.name}.",
+            stacklevel=4,
+        )
     return data
 
 
@@ -102,7 +121,9 @@ def _with_classes(data: DataSet, spec: ModelSpec) -> DataSet:
     """The data with classes numbered as the model has them, if it has no others."""
     if not {*data.task.names} <= {*spec.task.names}:
         return data
-    number = torch.tensor([*map(spec.task.names.index, data.task.names), -1])  # the last is for -1, where there is no class
+    number = torch.tensor(
+        [*map(spec.task.names.index, data.task.names), -1]
+    )  # the last is for -1, where there is no class
     return _with_targets(data, lambda rows: number[rows], spec.task.names)
 
 
@@ -114,10 +135,15 @@ def _in_order(data: DataSet, spec: ModelSpec) -> DataSet:
     return _with_targets(data, lambda rows: rows[..., columns], spec.task.names)
 
 
-def _with_targets(data: DataSet, change: Callable[[torch.Tensor], torch.Tensor], names: tuple[str, ...]) -> DataSet:
+def _with_targets(
+    data: DataSet, change: Callable[[torch.Tensor], torch.Tensor], names: tuple[str, ...]
+) -> DataSet:
     rows = [change(data.task.rows(example)) for example in data.examples]
     targets = [{data.task.at: row} if data.task.at else row for row in rows]
-    examples = [example.replace(target=target) for example, target in zip(data.examples, targets, strict=True)]
+    examples = [
+        example.replace(target=target)
+        for example, target in zip(data.examples, targets, strict=True)
+    ]
     return replace(data, examples=examples, task=replace(data.task, names=names))
 
 
@@ -128,5 +154,8 @@ def _asks(task: Task) -> tuple[object, ...]:
 
 def _said(task: Task) -> str:
     words = {"regression": f"{len(task.names)} {'number' if len(task.names) == 1 else 'numbers'}"}
-    what = words.get(task.kind, f"the {'classes' if task.kind == 'classification' else 'labels'} {', '.join(task.names)}")
+    what = words.get(
+        task.kind,
+        f"the {'classes' if task.kind == 'classification' else 'labels'} {', '.join(task.names)}",
+    )
     return f"{what} for {f'every entry of `{task.at}`' if task.at else 'the whole structure'}"

@@ -29,9 +29,22 @@ from incidence.limits import assert_size, parse_json
 from incidence.models import Predictor, assert_has, make, settings_of
 from incidence.train.config import Config, read_config
 
-__all__ = ["ModelSpec", "RunFolder", "apart", "csv_text", "disk_trouble", "read_json", "short", "told_score", "unsound", "write"]
+__all__ = [
+    "ModelSpec",
+    "RunFolder",
+    "apart",
+    "csv_text",
+    "disk_trouble",
+    "read_json",
+    "short",
+    "told_score",
+    "unsound",
+    "write",
+]
 
-_HALF = re.compile(r"\.[\w-]+\.(yaml|json|csv|html|txt|png|npz|safetensors|ckpt)\.[a-z0-9_]{8}")  # as `whole_file` names them
+_HALF = re.compile(
+    r"\.[\w-]+\.(yaml|json|csv|html|txt|png|npz|safetensors|ckpt)\.[a-z0-9_]{8}"
+)  # as `whole_file` names them
 _FORMAT = 1
 _LATER = {"offset": ""}  # what descriptions did not always have
 _FORMULA = ("=", "+", "-", "@")  # what a formula begins with, in one spreadsheet or another
@@ -101,19 +114,35 @@ class ModelSpec:
         """
         found = parse_json(text, where, "description of a model")
         if isinstance(found, dict) and found.get("format", _FORMAT) != _FORMAT:
-            raise IncidenceError(f"{where} has format {shown(found['format'])}; this version reads format {_FORMAT}. Update the library.")
+            raise IncidenceError(
+                f"{where} has format {shown(found['format'])}; this version reads format {_FORMAT}. Update the library."
+            )
         try:
             assert_fields(found, ModelSpec)
-            told: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found["task"].items()}
+            told: dict[str, Any] = {
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in found["task"].items()
+            }
             task = Task(**told)
             Config(**found["settings"])  # says what is out of bounds
-            known = {f.name: found[f.name] for f in fields(ModelSpec) if f.name in found or f.default is MISSING}
-            settings = {**settings_of("i", {}), **found["settings"]}  # those that have come since change nothing, whatever presets say now
+            known = {
+                f.name: found[f.name]
+                for f in fields(ModelSpec)
+                if f.name in found or f.default is MISSING
+            }
+            settings = {
+                **settings_of("i", {}),
+                **found["settings"],
+            }  # those that have come since change nothing, whatever presets say now
             return ModelSpec(**{**known, "task": task, "settings": settings})
         except IncidenceError as error:
-            raise IncidenceError(f"{where} is no description of a model, or is damaged: {error}") from None
+            raise IncidenceError(
+                f"{where} is no description of a model, or is damaged: {error}"
+            ) from None
         except (LookupError, TypeError) as error:
-            raise IncidenceError(f"{where} is no description of a model, or is damaged. Train again, or copy it anew.") from error
+            raise IncidenceError(
+                f"{where} is no description of a model, or is damaged. Train again, or copy it anew."
+            ) from error
 
     def build(self) -> Predictor:
         """The predictor, with fresh weights.
@@ -123,7 +152,10 @@ class ModelSpec:
         """
         outline = self.outline()
         count = sum(p.numel() for p in outline.parameters())
-        assert_size(sum(p.numel() * p.element_size() for p in outline.parameters()), f"a network with {count:,} weights")
+        assert_size(
+            sum(p.numel() * p.element_size() for p in outline.parameters()),
+            f"a network with {count:,} weights",
+        )
         return self._make()
 
     def outline(self) -> Predictor:
@@ -137,7 +169,9 @@ class ModelSpec:
         net = make(self.model, self.in_channels, self.task.out_channels, self.task.at, **settings)
         return Predictor(net, self.task.kind, offset=self.offset)
 
-    def with_weights(self, state: Mapping[str, torch.Tensor], weights: str, where: str) -> Predictor:
+    def with_weights(
+        self, state: Mapping[str, torch.Tensor], weights: str, where: str
+    ) -> Predictor:
         """The predictor with the weights of a file, ready to predict; messages name that file, and the one that has the description.
 
         Raises:
@@ -149,15 +183,26 @@ class ModelSpec:
         try:
             predictor = self.outline()
         except (LookupError, TypeError, AttributeError, ValueError, RuntimeError) as error:
-            raise IncidenceError(f"{where} is no description of a model, or is damaged: {short(error)}") from error
-        single = {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
+            raise IncidenceError(
+                f"{where} is no description of a model, or is damaged: {short(error)}"
+            ) from error
+        single = {
+            key: value.float() if value.is_floating_point() else value
+            for key, value in state.items()
+        }
         wrong = unsound(single)  # what is finite in double precision need not be so in single
         if wrong is not None:
-            raise IncidenceError(f"{weights} is damaged: {wrong} in single precision. Train again, or copy it anew.")
+            raise IncidenceError(
+                f"{weights} is damaged: {wrong} in single precision. Train again, or copy it anew."
+            )
         try:
-            predictor.load_state_dict(single, assign=True)  # shapes are compared, and the file's own tensors are the weights
+            predictor.load_state_dict(
+                single, assign=True
+            )  # shapes are compared, and the file's own tensors are the weights
         except RuntimeError as error:
-            raise IncidenceError(f"{weights} belongs to another model than {where}: {short(error)}") from error
+            raise IncidenceError(
+                f"{weights} belongs to another model than {where}: {short(error)}"
+            ) from error
         return predictor.eval()
 
     def assert_same(self, other: Any, what: str) -> None:
@@ -165,11 +210,18 @@ class ModelSpec:
         other = {**_LATER, **other} if isinstance(other, Mapping) else {}
         if isinstance(other.get("task"), Mapping):
             other["task"] = {"ranks": [], "target": self.task.target, **other["task"]}
-        if isinstance(other.get("settings"), Mapping):  # those that have come since are at their defaults, which change nothing
-            other["settings"] = {**json.loads(json.dumps(settings_of("i", {}))), **other["settings"]}
+        if isinstance(
+            other.get("settings"), Mapping
+        ):  # those that have come since are at their defaults, which change nothing
+            other["settings"] = {
+                **json.loads(json.dumps(settings_of("i", {}))),
+                **other["settings"],
+            }
         for key, value in self.plain().items():
             if value != other.get(key):
-                raise IncidenceError(f"{what}: {key} is {other.get(key)!r} there and {value!r} here. Nothing was changed.")
+                raise IncidenceError(
+                    f"{what}: {key} is {other.get(key)!r} there and {value!r} here. Nothing was changed."
+                )
 
 
 class RunFolder:
@@ -177,12 +229,28 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.config, self.spec, self.environment = path / "config.yaml", path / "model.json", path / "environment.json"
-        self.checkpoints, self.weights, self.metrics = path / "checkpoints", path / "model.safetensors", path / "metrics.json"
+        self.config, self.spec, self.environment = (
+            path / "config.yaml",
+            path / "model.json",
+            path / "environment.json",
+        )
+        self.checkpoints, self.weights, self.metrics = (
+            path / "checkpoints",
+            path / "model.safetensors",
+            path / "metrics.json",
+        )
         self.last, self.best = self.checkpoints / "last.ckpt", self.checkpoints / "best.ckpt"
-        self.predictions, self.logs, self.plots = path / "predictions.csv", path / "logs", path / "plots"
+        self.predictions, self.logs, self.plots = (
+            path / "predictions.csv",
+            path / "logs",
+            path / "plots",
+        )
         self.known, self.resumed = path / "known.npz", path / "resumed.json"
-        self.history, self.report, self.log = path / "history.csv", path / "report.html", path / "log.txt"
+        self.history, self.report, self.log = (
+            path / "history.csv",
+            path / "report.html",
+            path / "log.txt",
+        )
 
     def __repr__(self) -> str:
         """Where it is."""
@@ -199,8 +267,14 @@ class RunFolder:
             if out is not None:
                 path = Path(out)
                 if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                    hint = f" To go on with the run in it: incidence train --resume {path}." if (path / "config.yaml").exists() else ""
-                    raise IncidenceError(f"{path} is there already, and is not written over: choose another --out.{hint}")
+                    hint = (
+                        f" To go on with the run in it: incidence train --resume {path}."
+                        if (path / "config.yaml").exists()
+                        else ""
+                    )
+                    raise IncidenceError(
+                        f"{path} is there already, and is not written over: choose another --out.{hint}"
+                    )
                 path.mkdir(parents=True, exist_ok=True)
                 return RunFolder(path)
             Path("runs").mkdir(exist_ok=True)
@@ -210,12 +284,16 @@ class RunFolder:
                     path = Path("runs", f"{Path(data).stem or 'run'}-{number}")
                     path.mkdir()
                     return RunFolder(path)
-                except FileExistsError:  # perhaps a moment ago: two runs that start at once get two folders
+                except (
+                    FileExistsError
+                ):  # perhaps a moment ago: two runs that start at once get two folders
                     number += 1
         except IncidenceError:
             raise
         except (OSError, ValueError) as error:  # the latter for a NUL in the name
-            raise IncidenceError(f"no folder can be made for the run: {error}. Choose one with --out.") from error
+            raise IncidenceError(
+                f"no folder can be made for the run: {error}. Choose one with --out."
+            ) from error
 
     @staticmethod
     def open(path: Path) -> RunFolder:
@@ -226,10 +304,16 @@ class RunFolder:
         """
         folder = RunFolder(path.parent if os.path.isfile(path) else path)
         if not os.path.isfile(folder.config) or not os.path.isfile(folder.spec):
-            inside = sorted(str(file.parent) for file in folder.path.glob("*/config.yaml")) if os.path.isdir(path) else []
+            inside = (
+                sorted(str(file.parent) for file in folder.path.glob("*/config.yaml"))
+                if os.path.isdir(path)
+                else []
+            )
             runs = f"It has runs in it, give one of them: {', '.join(inside[:5])}{', ...' if len(inside) > 5 else ''}."
             hint = runs if inside else "`incidence train` makes one."
-            raise IncidenceError(f"{path} is no folder of a run: it has no config.yaml and model.json. {hint}")
+            raise IncidenceError(
+                f"{path} is no folder of a run: it has no config.yaml and model.json. {hint}"
+            )
         return folder
 
     def start(self, config: Config, spec: ModelSpec) -> None:
@@ -271,7 +355,11 @@ class RunFolder:
     def read_config(self) -> Config:
         """The options of the run; none is left open: settings that have come since it was begun are those of its model."""
         config = read_config(self.config, {}).all_given()
-        settings = {key: value for key, value in self.read_spec().settings.items() if getattr(config, key) is None}
+        settings = {
+            key: value
+            for key, value in self.read_spec().settings.items()
+            if getattr(config, key) is None
+        }
         return config.replace(**settings)
 
     def read_spec(self) -> ModelSpec:
@@ -314,11 +402,15 @@ class RunFolder:
         """
         spec = self.read_spec()
         if not self.weights.is_file():
-            raise IncidenceError(f"the run in {self.path} has no model yet: finish it with `incidence train --resume {self.path}`.")
+            raise IncidenceError(
+                f"the run in {self.path} has no model yet: finish it with `incidence train --resume {self.path}`."
+            )
         try:
             state = load_file(self.weights)
         except (OSError, SafetensorError) as error:
-            raise IncidenceError(f"{self.weights} is damaged: {error}. Train again, or copy it anew.") from error
+            raise IncidenceError(
+                f"{self.weights} is damaged: {error}. Train again, or copy it anew."
+            ) from error
         return spec.with_weights(state, str(self.weights), str(self.spec)), spec
 
 
@@ -376,7 +468,9 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is Literal:
         return value in inner
     if origin is Mapping:
-        return isinstance(value, Mapping) and all(_fits(key, inner[0]) and _fits(one, inner[1]) for key, one in value.items())
+        return isinstance(value, Mapping) and all(
+            _fits(key, inner[0]) and _fits(one, inner[1]) for key, one in value.items()
+        )
     if origin is tuple:
         return isinstance(value, (list, tuple)) and all(_fits(one, inner[0]) for one in value)
     return isinstance(value, hint) and not isinstance(value, bool)
@@ -430,7 +524,9 @@ def apart(own: Sequence[str], made: Sequence[str]) -> list[str]:
 
 def _inert(cell: object) -> object:
     """A cell that spreadsheets take for a text or a number: an apostrophe stands before what they would compute."""
-    cell = cell.replace("\r", " ") if isinstance(cell, str) else cell  # the writer does not quote it, and what follows would be a row
+    cell = (
+        cell.replace("\r", " ") if isinstance(cell, str) else cell
+    )  # the writer does not quote it, and what follows would be a row
     if not isinstance(cell, str) or not cell.lstrip().startswith(_FORMULA):
         return cell
     try:
@@ -454,5 +550,7 @@ def short(error: Exception) -> str:
 def _typed() -> list[str]:
     """The words that started this process, so that they can be typed again: a script, or the command line as it was called."""
     script = Path(sys.argv[0])
-    is_ours = script.name == "incidence" or (script.name == "__main__.py" and script.parent.name == "incidence")
+    is_ours = script.name == "incidence" or (
+        script.name == "__main__.py" and script.parent.name == "incidence"
+    )
     return [*(command().split() if is_ours else [script.name]), *sys.argv[1:]]

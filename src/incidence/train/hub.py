@@ -31,12 +31,16 @@ model.predict(...)  # files, folders, data frames, graphs of PyG or examples
 ```
 """
 _LOGGER = logging.getLogger("huggingface_hub.hub_mixin")
-_LOGGER.addFilter(lambda record: "config.json not found" not in record.getMessage())  # ours is config.yaml
+_LOGGER.addFilter(
+    lambda record: "config.json not found" not in record.getMessage()
+)  # ours is config.yaml
 _OPTIONS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
 _FILES = ("config.yaml", "model.json", "model.safetensors", "metrics.json", "known.npz")
 
 
-class HubModel(ModelHubMixin, Model, library_name="incidence", tags=["incidence"], model_card_template=_CARD):  # type: ignore[misc]
+class HubModel(
+    ModelHubMixin, Model, library_name="incidence", tags=["incidence"], model_card_template=_CARD
+):  # type: ignore[misc]
     """A trained model that goes to the Hub and comes from there; `Model.push_to_hub` and `Model.from_pretrained` are the ways to it.
 
     The mixin comes first: its methods of these names are the ones that do it.
@@ -50,7 +54,10 @@ class HubModel(ModelHubMixin, Model, library_name="incidence", tags=["incidence"
         folder, name = RunFolder(save_directory), Path(self.spec.data).name
         spec = replace(self.spec, data=name)
         write(folder.spec, json.dumps(spec.plain(), indent=1) + "\n")
-        write(folder.config, self.config.replace(data=name, folder=None, nodes=None, tables=None).to_yaml())
+        write(
+            folder.config,
+            self.config.replace(data=name, folder=None, nodes=None, tables=None).to_yaml(),
+        )
         if self.metrics:
             write(folder.metrics, json.dumps({**self.metrics, "data": name}, indent=1) + "\n")
         folder.save_weights(self.predictor, spec)
@@ -69,7 +76,9 @@ class HubModel(ModelHubMixin, Model, library_name="incidence", tags=["incidence"
         except IncidenceError:
             raise
         except (OSError, ValueError) as error:
-            raise IncidenceError(f"{shown(str(name))} is no folder of a model, and cannot be had from the Hub: {short(error)}.") from error
+            raise IncidenceError(
+                f"{shown(str(name))} is no folder of a model, and cannot be had from the Hub: {short(error)}."
+            ) from error
         return found
 
     @classmethod
@@ -78,7 +87,9 @@ class HubModel(ModelHubMixin, Model, library_name="incidence", tags=["incidence"
         path = Path(model_id).expanduser()
         if not path.is_dir():
             known = {
-                key: options[key] for key in ("revision", "cache_dir", "force_download", "local_files_only", "token") if key in options
+                key: options[key]
+                for key in ("revision", "cache_dir", "force_download", "local_files_only", "token")
+                if key in options
             }
             path = Path(snapshot_download(model_id, allow_patterns=list(_FILES), **known))
         return cls(RunFolder.open(path))
@@ -86,5 +97,7 @@ class HubModel(ModelHubMixin, Model, library_name="incidence", tags=["incidence"
     def generate_model_card(self, *args: Any, **kwargs: Any) -> Any:
         """What the model is, in a few lines."""
         kind, names = self.spec.task.kind, ", ".join(self.spec.task.names[:10])
-        about = f"A network of incidence for {kind} of {names}, trained on {Path(self.spec.data).name}."
+        about = (
+            f"A network of incidence for {kind} of {names}, trained on {Path(self.spec.data).name}."
+        )
         return super().generate_model_card(*args, about=about, **kwargs)

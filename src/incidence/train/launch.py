@@ -17,7 +17,10 @@ def is_first() -> bool:
 
     Ours, as Lightning knows it when its trainer is made, and the folder of the run is made before.
     """
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
+    return (
+        int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+        and int(os.environ.get("NODE_RANK", "0")) == 0
+    )
 
 
 def say(text: str) -> None:

@@ -28,7 +28,14 @@ from incidence.train.sources import lifted
 
 __all__ = ["OF_OWN", "evaluate_other", "evaluate_run"]
 
-_PARTING = {"split": 0, "data_seed": 0, "validation": None, "cv": None, "groups": None, "data_options": None}
+_PARTING = {
+    "split": 0,
+    "data_seed": 0,
+    "validation": None,
+    "cv": None,
+    "groups": None,
+    "data_options": None,
+}
 """Options that say what the parts of the data are; those of a run do not count for other data."""
 _DRAWN = ("validation", "cv", "groups")
 """Those that have parts drawn, which is for training."""
@@ -47,12 +54,20 @@ def evaluate_run(run: Path, changes: Mapping[str, Any]) -> tuple[Evaluation, str
         IncidenceError: The data of the run has changed; other data is for another task; or parts are asked for that it does not tell.
     """
     if run.suffix in SUFFIXES:
-        raise IncidenceError(f"{run} is an exported model, which only predicts: give the folder of its run.")
+        raise IncidenceError(
+            f"{run} is an exported model, which only predicts: give the folder of its run."
+        )
     folder = RunFolder.open(run)
     predictor, spec = folder.load()
     trained = folder.read_config()
-    asked, known = (Path(data).expanduser().resolve() for data in (changes.get("data", trained.data), trained.data))
-    drawn = next((name for name in _PARTING if name in changes and changes[name] != getattr(trained, name)), None)
+    asked, known = (
+        Path(data).expanduser().resolve()
+        for data in (changes.get("data", trained.data), trained.data)
+    )
+    drawn = next(
+        (name for name in _PARTING if name in changes and changes[name] != getattr(trained, name)),
+        None,
+    )
     if drawn is not None and asked == known:
         raise IncidenceError(
             f"leave out --{drawn.replace('_', '-')}: in other parts of its own data there are rows that the run was trained on. "
@@ -76,7 +91,9 @@ def evaluate_run(run: Path, changes: Mapping[str, Any]) -> tuple[Evaluation, str
     return evaluate_other(predictor, spec, trained, data, config.split), data.metric
 
 
-def _on_own(predictor: Predictor, spec: ModelSpec, config: Config, is_asked: bool) -> Evaluation | None:
+def _on_own(
+    predictor: Predictor, spec: ModelSpec, config: Config, is_asked: bool
+) -> Evaluation | None:
     """The metrics on the data of the run; None if that has changed, and was asked for by its path."""
     try:
         prepared = prepare(config, model=spec)
@@ -85,7 +102,13 @@ def _on_own(predictor: Predictor, spec: ModelSpec, config: Config, is_asked: boo
             return None
         raise
     if prepared.spec.fingerprint == spec.fingerprint:
-        return evaluate(predictor, prepared.data, prepared.data.split(prepared.config.split), prepared.parts, config.batch_size)
+        return evaluate(
+            predictor,
+            prepared.data,
+            prepared.data.split(prepared.config.split),
+            prepared.parts,
+            config.batch_size,
+        )
     if is_asked:
         return None
     raise IncidenceError(
@@ -94,7 +117,9 @@ def _on_own(predictor: Predictor, spec: ModelSpec, config: Config, is_asked: boo
     )
 
 
-def evaluate_other(predictor: Predictor, spec: ModelSpec, trained: Config, data: DataSet, split: int = 0) -> Evaluation:
+def evaluate_other(
+    predictor: Predictor, spec: ModelSpec, trained: Config, data: DataSet, split: int = 0
+) -> Evaluation:
     """The metrics of a model on other data: all of it is for testing, unless it tells its parts, or is that of the run.
 
     Args:
@@ -115,23 +140,44 @@ _Measured = tuple[Split, Parts, str]  # and where the parts come from, in words
 
 def _own_parts(data: DataSet, spec: ModelSpec, trained: Config) -> _Measured | None:
     """The parts of the run, if this is its data under another name or from another place."""
-    parting: dict[str, Any] = {"validation": trained.validation, "seed": trained.data_seed, "cv": trained.cv, "groups": trained.groups}
-    for told in (data, replace(data, splits=(), has_drawn_parts=False)) if data.has_drawn_parts else (data,):
-        with suppress(IncidenceError):  # there is no such column, or no such split: it is not the data of the run
+    parting: dict[str, Any] = {
+        "validation": trained.validation,
+        "seed": trained.data_seed,
+        "cv": trained.cv,
+        "groups": trained.groups,
+    }
+    for told in (
+        (data, replace(data, splits=(), has_drawn_parts=False)) if data.has_drawn_parts else (data,)
+    ):
+        with suppress(
+            IncidenceError
+        ):  # there is no such column, or no such split: it is not the data of the run
             split = load(told, **parting).split(trained.split)
             parts = data.parts(split)
             if fingerprint(parts) == spec.fingerprint:
-                return split, parts, f"{data.name} is what the run was trained on, so the parts are those of the run."
+                return (
+                    split,
+                    parts,
+                    f"{data.name} is what the run was trained on, so the parts are those of the run.",
+                )
     return None
 
 
 def _told_parts(data: DataSet, number: int) -> _Measured:
     """The parts that data tells, or all of it as one; of ratings and links some must be known, so that parts are drawn."""
     if data.splits and not data.has_drawn_parts:
-        return data.split(number), data.parts(number), f"The parts are those that {data.name} tells."
+        return (
+            data.split(number),
+            data.parts(number),
+            f"The parts are those that {data.name} tells.",
+        )
     if data.completion is not None:
         drawn = data if data.splits else data.with_parts()
-        return drawn.split(number), drawn.parts(number), f"The parts of {data.name} are drawn: what is not asked for is known."
+        return (
+            drawn.split(number),
+            drawn.parts(number),
+            f"The parts of {data.name} are drawn: what is not asked for is known.",
+        )
     nothing = torch.zeros(0, dtype=torch.long)
     split = Split(nothing, nothing, torch.arange(data.num_rows))
     return split, data.parts(split), f"{data.name} tells no parts, so all of it is for testing."

@@ -40,7 +40,11 @@ def load(run: str | PathLike[str]) -> Any:
         IncidenceError: It is no folder of a run, or the run is not finished, or its files are damaged.
     """
     path = Path(expanduser(as_path(run)))
-    return ExportedModel(load_exported(path)) if path.suffix in SUFFIXES else Model(RunFolder.open(path))
+    return (
+        ExportedModel(load_exported(path))
+        if path.suffix in SUFFIXES
+        else Model(RunFolder.open(path))
+    )
 
 
 def _hub() -> Any:
@@ -81,9 +85,16 @@ class Model:
     def history(self) -> list[dict[str, float]]:
         """A row of metrics for every epoch of the run, as in `history.csv`; nothing if the file is gone."""
         try:
-            rows = list(csv.DictReader(self.folder.history.read_text(encoding="utf-8").splitlines()))
+            rows = list(
+                csv.DictReader(self.folder.history.read_text(encoding="utf-8").splitlines())
+            )
             return [{key: float(value) for key, value in row.items() if value} for row in rows]
-        except (OSError, ValueError, TypeError, csv.Error):  # a row with more cells than there are columns has a list for them
+        except (
+            OSError,
+            ValueError,
+            TypeError,
+            csv.Error,
+        ):  # a row with more cells than there are columns has a list for them
             return []
 
     def predict(self, what: Any, nodes: Any = None) -> Predictions:
@@ -123,16 +134,29 @@ class Model:
         """
         if data is None:
             own = self.config.data
-            if "data" not in options and own not in DATA_SETS and not own.startswith(PREFIX) and not Path(own).is_absolute():
-                raise IncidenceError(f"the data of this run, {own!r}, is not at hand, or was given in Python: say evaluate(data).")
+            if (
+                "data" not in options
+                and own not in DATA_SETS
+                and not own.startswith(PREFIX)
+                and not Path(own).is_absolute()
+            ):
+                raise IncidenceError(
+                    f"the data of this run, {own!r}, is not at hand, or was given in Python: say evaluate(data)."
+                )
             return evaluate_run(self.folder.path, options)[0]
         config = self.config.replace(**OF_OWN)
 
         def read(target: Any) -> DataSet:
             given = {**options, "target": target}
-            return loaded(config, data, self.spec, **given) if has_columns(data) else load_whole(data, **given)
+            return (
+                loaded(config, data, self.spec, **given)
+                if has_columns(data)
+                else load_whole(data, **given)
+            )
 
-        found = replace(for_other(read, data, self.spec, options.get("target")), metric=self.spec.metric)
+        found = replace(
+            for_other(read, data, self.spec, options.get("target")), metric=self.spec.metric
+        )
         return evaluate_other(self.predictor, self.spec, self.config, found)
 
     def export(self, path: str | PathLike[str], tolerance: float | None = None) -> Any:
@@ -149,7 +173,12 @@ class Model:
             IncidenceError: A part of the network cannot be exported, or outputs are further off.
         """
         making = need("incidence.train.export", "exporting", "export")
-        return making.export(deepcopy(self.predictor), self.spec, Path(path), making.TOLERANCE if tolerance is None else tolerance)
+        return making.export(
+            deepcopy(self.predictor),
+            self.spec,
+            Path(path),
+            making.TOLERANCE if tolerance is None else tolerance,
+        )
 
     _repr_html_ = html_of
 
@@ -225,16 +254,22 @@ class ExportedModel:
 
     def __getattr__(self, name: str) -> Any:
         """What a `Model` has, and this has not, is told as such."""
-        if name.startswith("_") or not (hasattr(Model, name) or name in ("config", "folder", "predictor")):
+        if name.startswith("_") or not (
+            hasattr(Model, name) or name in ("config", "folder", "predictor")
+        ):
             raise AttributeError(f"an exported model has no attribute {name!r}.")
         raise AttributeError(_lacks(self.graph.path, name))
 
     def inputs(self, what: Any) -> dict[str, Any]:
         """All inputs of the graph by name, as arrays: what a program in any language has to make for an example, or a batch of them."""
         if not isinstance(what, Example):
-            raise IncidenceError(f"inputs are made of an Example, or a batch of them; got {type(what).__name__}.")
+            raise IncidenceError(
+                f"inputs are made of an Example, or a batch of them; got {type(what).__name__}."
+            )
         return dict(self.graph.inputs(what.features, what.structure))
 
     def __repr__(self) -> str:
         """What it is."""
-        return f"ExportedModel({str(self.graph.path)!r}: {self.spec.what}; {self.spec.model} network)"
+        return (
+            f"ExportedModel({str(self.graph.path)!r}: {self.spec.what}; {self.spec.model} network)"
+        )

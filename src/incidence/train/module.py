@@ -34,8 +34,17 @@ class Training(pl.LightningModule):
 
     def __init__(self, predictor: Predictor, prepared: Prepared) -> None:
         super().__init__()
-        self.predictor, self.prepared, self.task, self.config = predictor, prepared, prepared.data.task, prepared.config
-        order = Order(len(prepared.batches), self.config.batch_size, share=(0, self.config.devices * self.config.machines))
+        self.predictor, self.prepared, self.task, self.config = (
+            predictor,
+            prepared,
+            prepared.data.task,
+            prepared.config,
+        )
+        order = Order(
+            len(prepared.batches),
+            self.config.batch_size,
+            share=(0, self.config.devices * self.config.machines),
+        )
         self.num_steps = self.config.epochs * len(order)
         self.validation_metrics = metrics_of(self.task, is_shared=True)
         for module in predictor.modules():
@@ -49,13 +58,21 @@ class Training(pl.LightningModule):
     def train_dataloader(self) -> DataLoader[Any]:
         """The training part, in another order in every epoch; each process takes its share."""
         batches, share = self.prepared.batches, (self.trainer.global_rank, self.trainer.world_size)
-        order = Order(len(batches), self.config.batch_size, self.config.seed, share, lambda: self.trainer.current_epoch)
+        order = Order(
+            len(batches),
+            self.config.batch_size,
+            self.config.seed,
+            share,
+            lambda: self.trainer.current_epoch,
+        )
         return loader(batches, order)
 
     def val_dataloader(self) -> DataLoader[Any]:
         """The validation part; a process that has no share of it takes an example without a target, or the others would wait."""
         held = self.prepared.parts.validation
-        share = held[self.trainer.global_rank :: self.trainer.world_size] or [self.task.only(held[0], None)]
+        share = held[self.trainer.global_rank :: self.trainer.world_size] or [
+            self.task.only(held[0], None)
+        ]
         return loader(Examples(share), Order(len(share), self.config.batch_size))
 
     def on_train_epoch_start(self) -> None:
@@ -71,7 +88,9 @@ class Training(pl.LightningModule):
         if not torch.isfinite(sums[0]):  # in all processes at once: none waits for another
             self._refuse(f"the loss is {float(sums[0])}")
         known = sums[1].clamp(min=1)
-        self.log("train_loss", sums[0] / known, batch_size=int(known), on_step=False, on_epoch=True)  # of all processes already
+        self.log(
+            "train_loss", sums[0] / known, batch_size=int(known), on_step=False, on_epoch=True
+        )  # of all processes already
         return total * self.trainer.world_size / known
 
     def on_train_epoch_end(self) -> None:
@@ -89,11 +108,20 @@ class Training(pl.LightningModule):
         """The sum of the losses of all rows that have a target, and how many these are."""
         y, target = self.predictor(batch.features, batch.structure), self.task.rows(batch)
         if self.task.kind == "classification":
-            total = nn.functional.cross_entropy(y, target, ignore_index=-1, label_smoothing=self.config.label_smoothing, reduction="sum")
+            total = nn.functional.cross_entropy(
+                y,
+                target,
+                ignore_index=-1,
+                label_smoothing=self.config.label_smoothing,
+                reduction="sum",
+            )
             return total, (target >= 0).sum().to(total.dtype)
         wanted, loss = target.reshape(y.shape).to(y.dtype), LOSSES[self.config.loss]
         if self.task.kind == "multilabel":
-            wanted, loss = wanted + self.config.label_smoothing * (0.5 - wanted), nn.functional.binary_cross_entropy_with_logits
+            wanted, loss = (
+                wanted + self.config.label_smoothing * (0.5 - wanted),
+                nn.functional.binary_cross_entropy_with_logits,
+            )
         else:
             wanted = self.predictor.scaled(wanted)
         known = ~wanted.isnan()
@@ -102,19 +130,33 @@ class Training(pl.LightningModule):
 
     def validation_step(self, batch: Example, _: int) -> None:
         """Takes the metrics of a batch, in the units of the data."""
-        update(self.validation_metrics, self.predictor.predict(batch.features, batch.structure), self.task.rows(batch), self.task)
+        update(
+            self.validation_metrics,
+            self.predictor.predict(batch.features, batch.structure),
+            self.task.rows(batch),
+            self.task,
+        )
 
     def on_validation_epoch_end(self) -> None:
         """Logs the metrics of the validation part."""
-        self.log_dict({f"validation_{name}": value for name, value in self.validation_metrics.compute().items()})
+        self.log_dict(
+            {
+                f"validation_{name}": value
+                for name, value in self.validation_metrics.compute().items()
+            }
+        )
         self.validation_metrics.reset()
 
     def configure_optimizers(self) -> Any:
         """Adam or AdamW, with a warm-up and a slow decay."""
         parameters = [p for p in self.parameters() if p.requires_grad]
-        is_fused = "mixed" not in self.config.precision  # Lightning clips no gradients of a fused optimiser in mixed precision
+        is_fused = (
+            "mixed" not in self.config.precision
+        )  # Lightning clips no gradients of a fused optimiser in mixed precision
         kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[self.config.optimizer]
-        optimizer = kind(parameters, lr=self.config.lr, weight_decay=self.config.weight_decay, fused=is_fused)
+        optimizer = kind(
+            parameters, lr=self.config.lr, weight_decay=self.config.weight_decay, fused=is_fused
+        )
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

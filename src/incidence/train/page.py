@@ -108,7 +108,9 @@ def page_text(run: Run, drawings: Mapping[str, Any]) -> str:
     value, what, meaning = headline(run)
     date = f"{moment.day} {moment:%B %Y, %H:%M}"
     captions = _captions(run)
-    plots = _curves(run) + "".join(_plot(name, figure, captions[name]) for name, figure in drawings.items() if name != "curves")
+    plots = _curves(run) + "".join(
+        _plot(name, figure, captions[name]) for name, figure in drawings.items() if name != "curves"
+    )
     sections = [
         _section("Metrics", _metrics(run)),
         _section("Learning and predictions", f'<div class="plots">{plots}</div>'),
@@ -134,27 +136,45 @@ def headline(run: Run) -> tuple[str, str, str]:
     """The number that counts, what it is, and what it means beside the baseline."""
     data, (part, scored) = run.prepared.data, shown_part(run)
     metric, cautions = data.metric, "".join(f" {one}" for one in run.evaluation.cautions())
-    ratios = [ours[metric] / blind[metric] for ours, blind in scored.of_targets.values() if blind[metric]]
+    ratios = [
+        ours[metric] / blind[metric] for ours, blind in scored.of_targets.values() if blind[metric]
+    ]
     apart = run.evaluation.told_apart()
     if apart and ratios and all(map(isfinite, ratios)):
         told = "; ".join(apart)
         share = f"{100 * sum(ratios) / len(ratios):.0f} %"
         what = f"of the {metric} of the baseline on the {part} part, the mean over {len(ratios)} targets"
-        return share, what, f"On {len(scored.target):,} rows, {metric} of {told} for {blind_words(data, metric)}.{cautions}"
+        return (
+            share,
+            what,
+            f"On {len(scored.target):,} rows, {metric} of {told} for {blind_words(data, metric)}.{cautions}",
+        )
     ours, blind = scored.metrics[metric], scored.baseline[metric]
     unit = f" {data.task.unit}" if data.task.unit and metric in ("rmse", "mae") else ""
     told = f"{number(ours, metric)}{unit}" if metric in ("rmse", "mae") else number(ours, metric)
     rows = f"{len(scored.target):,} {'rows' if data.task.at else 'examples'} of the {part} part"
     against = f"against {number(blind, metric)}{unit} for {blind_words(data, metric)}"
     if metric in HIGHER:
-        right = f" {round(ours * len(scored.target)):,} of them are right." if metric == "accuracy" else ""
+        right = (
+            f" {round(ours * len(scored.target)):,} of them are right."
+            if metric == "accuracy"
+            else ""
+        )
         return told, f"{metric} on the {part} part", f"On {rows}, {against}.{right}{cautions}"
-    less = f": {100 * (1 - ours / blind):.0f} % less" if isfinite(blind) and 0 < ours < blind else ""
-    return told, f"{metric} on the {part} part", f"A prediction is off by about {told} on {rows}, {against}{less}.{cautions}"
+    less = (
+        f": {100 * (1 - ours / blind):.0f} % less" if isfinite(blind) and 0 < ours < blind else ""
+    )
+    return (
+        told,
+        f"{metric} on the {part} part",
+        f"A prediction is off by about {told} on {rows}, {against}{less}.{cautions}",
+    )
 
 
 def _facts(run: Run, date: str) -> Iterator[str]:
-    metrics, environment, resumed = map(read_json, (run.folder.metrics, run.folder.environment, run.folder.resumed))
+    metrics, environment, resumed = map(
+        read_json, (run.folder.metrics, run.folder.environment, run.folder.resumed)
+    )
     sizes = ", ".join(f"{name} {len(part.target):,}" for name, part in run.evaluation.parts.items())
     commands = [environment.get("command") or [], *resumed.get("commands", [])]
     facts = {
@@ -172,31 +192,58 @@ def _facts(run: Run, date: str) -> Iterator[str]:
 
 def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+    return (
+        f"{minutes // 60} h {minutes % 60} min"
+        if minutes >= 60
+        else f"{minutes} min {rest} s"
+        if minutes
+        else f"{seconds:.1f} s"
+    )
 
 
 def _section(title: str, content: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{content}</section>"
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]], numeric: Iterable[int] = (), words: Iterable[int] = ()) -> str:
+def _table(
+    head: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    numeric: Iterable[int] = (),
+    words: Iterable[int] = (),
+) -> str:
     """A table of texts, which are escaped; columns of numbers stand to the right, and lines break in columns of words alone."""
     kinds = {**dict.fromkeys(numeric, " class=n"), **dict.fromkeys(words, " class=words")}
 
     def line(tag: str, cells: Iterable[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}{kinds.get(k, '')}>{escape(cell)}</{tag}>" for k, cell in enumerate(cells)) + "</tr>"
+        return (
+            "<tr>"
+            + "".join(
+                f"<{tag}{kinds.get(k, '')}>{escape(cell)}</{tag}>" for k, cell in enumerate(cells)
+            )
+            + "</tr>"
+        )
 
     return f'<div class="scroll"><table>{line("th", head)}{"".join(line("td", row) for row in rows)}</table></div>'
 
 
 def _metrics(run: Run) -> str:
     rows = [
-        [name, f"{len(part.target):,}", metric, number(value, metric), number(part.baseline[metric], metric)]
+        [
+            name,
+            f"{len(part.target):,}",
+            metric,
+            number(value, metric),
+            number(part.baseline[metric], metric),
+        ]
         for name, part in run.evaluation.parts.items()
         for metric, value in part.metrics.items()
     ]
     notes = "".join(f'<p class="faint">{escape(note)}</p>' for note in run.evaluation.notes())
-    return _table(["part", "rows", "metric", "network", "baseline"], rows, (1, 3, 4)) + notes + _of_targets(run)
+    return (
+        _table(["part", "rows", "metric", "network", "baseline"], rows, (1, 3, 4))
+        + notes
+        + _of_targets(run)
+    )
 
 
 def _of_targets(run: Run) -> str:
@@ -206,7 +253,10 @@ def _of_targets(run: Run) -> str:
         return ""
     metrics = list(scored.metrics)
     head = ["target", *(cell for metric in metrics for cell in (metric, "baseline"))]
-    rows = [[name, *(number(found[metric], metric) for metric in metrics for found in both)] for name, both in scored.of_targets.items()]
+    rows = [
+        [name, *(number(found[metric], metric) for metric in metrics for found in both)]
+        for name, both in scored.of_targets.items()
+    ]
     is_open = " open" if len(rows) <= _MOST_OPEN else ""
     table = _table(head, rows, range(1, len(head)), (0,))
     return f'<details class="targets"{is_open}><summary>Each target alone, on the {part} part</summary>{table}</details>'
@@ -219,10 +269,16 @@ def figures_of(run: Run) -> dict[str, Any]:
     if data.task.kind == "classification":
         figures["confusion"] = plot.confusion(scored.predicted, scored.target, data.task.names)
     if data.task.kind == "multilabel" and isfinite(scored.metrics["auc"]):
-        areas = {name: metrics["auc"] for name, (metrics, _) in scored.of_targets.items()} or {data.task.names[0]: scored.metrics["auc"]}
+        areas = {name: metrics["auc"] for name, (metrics, _) in scored.of_targets.items()} or {
+            data.task.names[0]: scored.metrics["auc"]
+        }
         kept = [k for k, name in enumerate(data.task.names) if isfinite(areas[name])]
-        names = [f"{cut(data.task.names[k])} ({number(areas[data.task.names[k]], 'auc')})" for k in kept]
-        figures["roc"] = plot.roc(scored.predicted[:, kept], scored.target.reshape(scored.predicted.shape)[:, kept], names)
+        names = [
+            f"{cut(data.task.names[k])} ({number(areas[data.task.names[k]], 'auc')})" for k in kept
+        ]
+        figures["roc"] = plot.roc(
+            scored.predicted[:, kept], scored.target.reshape(scored.predicted.shape)[:, kept], names
+        )
     elif data.task.kind == "classification" and isfinite(scored.metrics.get("auc", nan)):
         target = torch.where(scored.target < 0, torch.nan, scored.target.float())
         title = f"{cut(data.task.names[1])} ({number(scored.metrics['auc'], 'auc')})"
@@ -248,8 +304,14 @@ _CAPTIONS = {
 def _captions(run: Run) -> dict[str, str]:
     """What is said below every figure."""
     count = len(run.prepared.data.task.names)
-    areas = "in brackets the area below" if count <= MOST_CURVES else "the areas below are the AUC of each, above"
-    cells = "colours are shares of the row" + (", and numbers are counts" if count <= MOST_COUNTED else "")
+    areas = (
+        "in brackets the area below"
+        if count <= MOST_CURVES
+        else "the areas below are the AUC of each, above"
+    )
+    cells = "colours are shares of the row" + (
+        ", and numbers are counts" if count <= MOST_COUNTED else ""
+    )
     return {name: text.format(areas=areas, cells=cells) for name, text in _CAPTIONS.items()}
 
 
@@ -257,7 +319,14 @@ def _curves(run: Run) -> str:
     """The learning curves, loss and metrics each in a figure of its own, so that they stand below each other where the page is narrow."""
     drawn = []
     for name, is_loss in (("loss", True), ("metrics", False)):
-        rows = [{key: value for key, value in row.items() if key == "epoch" or ("loss" in key) == is_loss} for row in run.history]
+        rows = [
+            {
+                key: value
+                for key, value in row.items()
+                if key == "epoch" or ("loss" in key) == is_loss
+            }
+            for row in run.history
+        ]
         if any(set(row) - {"epoch", "lr"} for row in rows):
             drawn.append(_plot(name, plot.curves(rows), _CAPTIONS[name]))
     return "".join(drawn)
@@ -273,11 +342,15 @@ def _plot(name: str, figure: Any, caption: str) -> str:
 
 
 def _colours(theme: Theme) -> str:
-    named = {name: getattr(theme, name) for name in _NAMES} | {f"c{k}": colour for k, colour in enumerate(theme.palette)}
+    named = {name: getattr(theme, name) for name in _NAMES} | {
+        f"c{k}": colour for k, colour in enumerate(theme.palette)
+    }
     return " ".join(f"--{name}: {colour};" for name, colour in named.items())
 
 
-_OF_THEME = {getattr(LIGHT, name): f"var(--{name})" for name in _NAMES} | {c: f"var(--c{k})" for k, c in enumerate(LIGHT.palette)}
+_OF_THEME = {getattr(LIGHT, name): f"var(--{name})" for name in _NAMES} | {
+    c: f"var(--c{k})" for k, c in enumerate(LIGHT.palette)
+}
 _OF_THEME["#000000"] = "var(--ink)"  # where other libraries draw without being asked
 _HEX = re.compile("|".join(map(re.escape, _OF_THEME)), re.IGNORECASE)
 
@@ -292,13 +365,22 @@ def _cards(run: Run) -> Iterator[str]:
     part, scored = shown_part(run)
     data = run.prepared.data
     around = (
-        "some of what is known of either, by its value" if data.reader == "ratings" else "some of what is near, and what it is about marked"
+        "some of what is known of either, by its value"
+        if data.reader == "ratings"
+        else "some of what is near, and what it is about marked"
     )
     note = f'<p class="faint">Drawn is {around}.</p>' if data.is_transductive else ""
     for word, found in zip(("Worst", "Best"), cards(data, scored), strict=True):
         if found:
-            word = "Least wrong" if word == "Best" and not any(card.is_right for card in found) else word
-            yield _section(f"{word} predictions of the {part} part", f'{note}<div class="grid">{"".join(map(_card, found))}</div>')
+            word = (
+                "Least wrong"
+                if word == "Best" and not any(card.is_right for card in found)
+                else word
+            )
+            yield _section(
+                f"{word} predictions of the {part} part",
+                f'{note}<div class="grid">{"".join(map(_card, found))}</div>',
+            )
 
 
 def _card(card: Card) -> str:

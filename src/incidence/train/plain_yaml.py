@@ -21,11 +21,15 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         if self.check_event(yaml.AliasEvent):
             raise ValueError("it has an alias (*), and every value is written out")
         if getattr(self.peek_event(), "tag", None) is not None:
-            raise ValueError("it has a tag (!), and values are of the type that they are written as")
+            raise ValueError(
+                "it has a tag (!), and values are of the type that they are written as"
+            )
         return super().compose_node(parent, index)
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
-        is_time = kind is yaml.ScalarNode and ":" in value  # to the base of 60, as in 1:30, where YAML of old has a number
+        is_time = (
+            kind is yaml.ScalarNode and ":" in value
+        )  # to the base of 60, as in 1:30, where YAML of old has a number
         return super().resolve(kind, value, (False, True) if is_time else implicit)
 
 

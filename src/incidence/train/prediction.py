@@ -26,7 +26,17 @@ from incidence.train.exported import SUFFIXES, ExportedGraph, load_exported
 from incidence.train.folder import ModelSpec, RunFolder, apart, csv_text, write
 from incidence.train.sources import reads_of
 
-__all__ = ["Prediction", "Predictions", "answered", "as_json", "predict", "predict_asked", "predict_reads", "predict_with", "table"]
+__all__ = [
+    "Prediction",
+    "Predictions",
+    "answered",
+    "as_json",
+    "predict",
+    "predict_asked",
+    "predict_reads",
+    "predict_with",
+    "table",
+]
 
 _TOGETHER = 64
 _JOINED_TOGETHER = 8  # by a file with products, which makes arrays of all joined rows: 42,875 for the pairs of 35 nodes
@@ -63,7 +73,9 @@ class Predictions(Sequence[Prediction]):
         passed_over: What could not be read or does not fit the model.
     """
 
-    def __init__(self, task: Task, found: Sequence[Prediction], passed_over: Sequence[IncidenceError] = ()) -> None:
+    def __init__(
+        self, task: Task, found: Sequence[Prediction], passed_over: Sequence[IncidenceError] = ()
+    ) -> None:
         self.task, self._found, self.passed_over = task, list(found), list(passed_over)
 
     def __len__(self) -> int:
@@ -74,7 +86,11 @@ class Predictions(Sequence[Prediction]):
     @overload
     def __getitem__(self, item: slice) -> Predictions: ...
     def __getitem__(self, item: int | slice) -> Prediction | Predictions:
-        return Predictions(self.task, self._found[item], self.passed_over) if isinstance(item, slice) else self._found[item]
+        return (
+            Predictions(self.task, self._found[item], self.passed_over)
+            if isinstance(item, slice)
+            else self._found[item]
+        )
 
     @property
     def names(self) -> list[str]:
@@ -84,7 +100,9 @@ class Predictions(Sequence[Prediction]):
     @property
     def values(self) -> Tensor:
         """Numbers in their units, or probabilities of classes or labels; shape (rows, numbers, classes or labels)."""
-        return torch.tensor([row for one in self._found for row in one.rows]).reshape(-1, self.task.out_channels)
+        return torch.tensor([row for one in self._found for row in one.rows]).reshape(
+            -1, self.task.out_channels
+        )
 
     @property
     def classes(self) -> list[str]:
@@ -95,7 +113,9 @@ class Predictions(Sequence[Prediction]):
         """
         if self.task.kind != "classification":
             what = "numbers" if self.task.kind == "regression" else "probabilities of labels"
-            raise IncidenceError(f"this model predicts {what} ({', '.join(self.task.names)}): they are in `.values`.")
+            raise IncidenceError(
+                f"this model predicts {what} ({', '.join(self.task.names)}): they are in `.values`."
+            )
         return [self.task.names[k] for k in self.values.argmax(1).tolist()]
 
     def csv(self) -> str:
@@ -113,15 +133,24 @@ class Predictions(Sequence[Prediction]):
 
     def __repr__(self) -> str:
         """The first few, as a table."""
-        some = [one._replace(rows=one.rows[:_SHOWN], nodes=one.nodes[:_SHOWN]) for one in self._found[:_SHOWN]]
+        some = [
+            one._replace(rows=one.rows[:_SHOWN], nodes=one.nodes[:_SHOWN])
+            for one in self._found[:_SHOWN]
+        ]
         lines = table(self.task, some).splitlines()[: 1 + _SHOWN]
         count = sum(len(one.rows) for one in self._found) - _SHOWN
         more = [f"... {count:,} more"] if count > 0 else []
-        left = [f"{len(self.passed_over)} passed over, the first: {self.passed_over[0]}"] if self.passed_over else []
+        left = (
+            [f"{len(self.passed_over)} passed over, the first: {self.passed_over[0]}"]
+            if self.passed_over
+            else []
+        )
         return "\n".join([*lines, *more, *left])
 
 
-def predict(run: Path, files: Iterable[Path | str], errors: list[IncidenceError], nodes: Any = None) -> tuple[Task, list[Prediction]]:
+def predict(
+    run: Path, files: Iterable[Path | str], errors: list[IncidenceError], nodes: Any = None
+) -> tuple[Task, list[Prediction]]:
     """Predictions for all examples in some files, in order.
 
     Args:
@@ -143,7 +172,9 @@ def predict(run: Path, files: Iterable[Path | str], errors: list[IncidenceError]
     return spec.task, predict_reads(predictor, spec, list(files), errors, nodes)
 
 
-def predict_asked(predictor: Predictor, folder: RunFolder, what: Any, errors: list[IncidenceError]) -> list[Prediction]:
+def predict_asked(
+    predictor: Predictor, folder: RunFolder, what: Any, errors: list[IncidenceError]
+) -> list[Prediction]:
     """Predictions for pairs or sets that are asked for by name, a row each, by a model that completes what it knows."""
     found = answers(predictor, folder.load_known(), what, errors)
     return [Prediction(answer.name, [answer.row], [""], answer.properties) for answer in found]
@@ -167,23 +198,36 @@ def predict_with(predictor: Predicts, spec: ModelSpec, what: Any, nodes: Any = N
     return answered(spec.task, found, errors)
 
 
-def answered(task: Task, found: Sequence[Prediction], errors: Sequence[IncidenceError]) -> Predictions:
+def answered(
+    task: Task, found: Sequence[Prediction], errors: Sequence[IncidenceError]
+) -> Predictions:
     """Predictions, if there are any; what could not be read is raised if there are none."""
     if not found:
         raise errors[0] if errors else IncidenceError("there is nothing to predict for.")
     return Predictions(task, found, errors)
 
 
-def predict_reads(predictor: Predicts, spec: ModelSpec, what: Any, errors: list[IncidenceError], nodes: Any = None) -> list[Prediction]:
+def predict_reads(
+    predictor: Predicts, spec: ModelSpec, what: Any, errors: list[IncidenceError], nodes: Any = None
+) -> list[Prediction]:
     """Predictions for whatever a model reads; what does not fit is one of the errors."""
-    reads, found = reads_of(what, spec, errors, nodes) if not isinstance(what, list) or what else iter(()), list[Prediction]()
-    most = _JOINED_TOGETHER if isinstance(predictor, ExportedGraph) and predictor.has_joins else _TOGETHER
+    reads, found = (
+        reads_of(what, spec, errors, nodes) if not isinstance(what, list) or what else iter(()),
+        list[Prediction](),
+    )
+    most = (
+        _JOINED_TOGETHER
+        if isinstance(predictor, ExportedGraph) and predictor.has_joins
+        else _TOGETHER
+    )
     while some := list(islice(reads, most)):
         found += _predict(predictor, spec, some, errors)
     return found
 
 
-def _predict(predictor: Predicts, spec: ModelSpec, some: Sequence[Read], errors: list[IncidenceError]) -> list[Prediction]:
+def _predict(
+    predictor: Predicts, spec: ModelSpec, some: Sequence[Read], errors: list[IncidenceError]
+) -> list[Prediction]:
     """Predictions of a batch; if an example does not fit, of every one on its own, so that the others are not lost."""
     task = spec.task
     try:
@@ -197,7 +241,12 @@ def _predict(predictor: Predicts, spec: ModelSpec, some: Sequence[Read], errors:
     sizes = batch.structure.entry_ptr(task.at).diff().tolist() if task.at else [1] * len(some)
     return [
         Prediction(
-            r.name, part.tolist(), _nodes(r, task.at), r.properties, r.columns if task.at == "i" else {}, spec.reader == GRAPH_TABLES
+            r.name,
+            part.tolist(),
+            _nodes(r, task.at),
+            r.properties,
+            r.columns if task.at == "i" else {},
+            spec.reader == GRAPH_TABLES,
         )
         for r, part in zip(some, rows.split(sizes), strict=True)
     ]
@@ -208,38 +257,61 @@ def _nodes(read: Read, at: str) -> list[str]:
     if not at:
         return [""]
     fixed, *members = read.example.structure.index(at)
-    entries: list[list[int]] = fixed.T.tolist() or [[] for _ in range(read.example.structure.num_entries(at))]
+    entries: list[list[int]] = fixed.T.tolist() or [
+        [] for _ in range(read.example.structure.num_entries(at))
+    ]
     for nodes, owners in (part.tolist() for part in members):
         for node, owner in zip(nodes, owners, strict=True):
             entries[owner].append(node)
-    return [" ".join(str(node) if read.nodes is None else read.nodes[node] for node in entry) for entry in entries]
+    return [
+        " ".join(str(node) if read.nodes is None else read.nodes[node] for node in entry)
+        for entry in entries
+    ]
 
 
 def table(task: Task, found: Sequence[Prediction]) -> str:
     """Predictions as the text of a CSV file, beside what the files say; columns are called as in `predictions.csv`."""
     head, *rows = _rows(task, found)
-    return csv_text([head, *([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)])
+    return csv_text(
+        [
+            head,
+            *([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows),
+        ]
+    )
 
 
 def as_json(task: Task, found: Sequence[Prediction], passed_over: Sequence[IncidenceError]) -> str:
     """The same as one JSON object: a list of rows, and what was passed over."""
     head, *rows = _rows(task, found)
-    told = {"predictions": [dict(zip(map(str, head), row, strict=True)) for row in rows], "passed_over": list(map(str, passed_over))}
+    told = {
+        "predictions": [dict(zip(map(str, head), row, strict=True)) for row in rows],
+        "passed_over": list(map(str, passed_over)),
+    }
     return json.dumps(told, indent=1)
 
 
 def _rows(task: Task, found: Sequence[Prediction]) -> list[list[object]]:
     """The names of the columns, then a row for each prediction."""
     is_class, has_names = task.kind == "classification", any(one.has_names for one in found)
-    first = (["name", "file"] if len(found) > 1 else ["name"]) if has_names else ["name", "entry", "nodes"] if task.at else ["name"]
+    first = (
+        (["name", "file"] if len(found) > 1 else ["name"])
+        if has_names
+        else ["name", "entry", "nodes"]
+        if task.at
+        else ["name"]
+    )
     own = list(dict.fromkeys(key for one in found for key in (*one.properties, *one.columns)))
-    made = [f"predicted {name}" if task.kind == "regression" else f"p({name})" for name in task.names]
+    made = [
+        f"predicted {name}" if task.kind == "regression" else f"p({name})" for name in task.names
+    ]
     made = ["predicted", *made] if is_class else made  # as in predictions.csv
     rows: list[list[object]] = [[*first, *apart(own, [*first, *made]), *made]]
     for name, predicted, nodes, properties, columns, _ in found:
         for number, (row, entry_nodes) in enumerate(zip(predicted, nodes, strict=True)):
             called = [entry_nodes, name] if has_names else [name, number, entry_nodes]
-            told = [columns[key][number] if key in columns else properties.get(key, "") for key in own]
+            told = [
+                columns[key][number] if key in columns else properties.get(key, "") for key in own
+            ]
             best = [task.names[row.index(max(row))]] if is_class else []
             rows.append([*called[: len(first)], *told, *best, *row])
     return rows

@@ -36,7 +36,9 @@ def hits_at(scores: Tensor, is_positive: Tensor, count: int) -> Tensor:
     positive, negative = scores[is_positive], scores[~is_positive]
     if not len(positive):
         return torch.tensor(torch.nan)
-    bar = negative.topk(count).values[-1] if len(negative) >= count else scores.new_tensor(-torch.inf)
+    bar = (
+        negative.topk(count).values[-1] if len(negative) >= count else scores.new_tensor(-torch.inf)
+    )
     return (positive > bar).float().mean()
 
 
@@ -49,7 +51,9 @@ def average_precision(scores: Tensor, is_positive: Tensor) -> Tensor:
     """
     ordered = scores.sort().values
     above = len(scores) - torch.searchsorted(ordered, scores[is_positive])
-    positives_above = int(is_positive.sum()) - torch.searchsorted(scores[is_positive].sort().values, scores[is_positive])
+    positives_above = int(is_positive.sum()) - torch.searchsorted(
+        scores[is_positive].sort().values, scores[is_positive]
+    )
     return (positives_above / above).mean()
 
 
@@ -68,7 +72,9 @@ class _Ranking(torchmetrics.Metric):
     def update(self, predicted: Tensor, target: Tensor) -> None:
         """Adds rows: probabilities of both classes, and the number of the class; or probabilities of labels, and these."""
         of_labels = target.ndim == 2
-        self.scores.append(predicted.detach() if of_labels else predicted[:, 1:].detach())  # (rows, labels)
+        self.scores.append(
+            predicted.detach() if of_labels else predicted[:, 1:].detach()
+        )  # (rows, labels)
         self.labels.append(target if of_labels else target[:, None].to(predicted.dtype))
 
     def compute(self) -> Tensor:
@@ -76,7 +82,10 @@ class _Ranking(torchmetrics.Metric):
         scores, labels = (dim_zero_cat(rows) for rows in (self.scores, self.labels))
         known = ~labels.isnan()
         return torch.stack(
-            [self._of(y[own], target[own] == 1) for y, target, own in zip(scores.T, labels.T, known.T, strict=True)]
+            [
+                self._of(y[own], target[own] == 1)
+                for y, target, own in zip(scores.T, labels.T, known.T, strict=True)
+            ]
         ).nanmean()
 
     def _of(self, scores: Tensor, is_positive: Tensor) -> Tensor:

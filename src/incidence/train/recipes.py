@@ -21,7 +21,13 @@ _NODES = {"model": "nodes", "scale": "columns"}
 _DIFFUSION = {"model": "diffusion", "optimizer": "adam", "weight_decay": 5e-4, "clip": 0.0}
 _ALIKE = 0.4
 """The agreement of neighbours from which averages over them do better than what a network learns of them; see docs/nodes.md."""
-_COMPLETION = {"model": "completion", "epochs": 40, "batch_size": 1, "lr": 5e-3, "weight_decay": 1e-2}
+_COMPLETION = {
+    "model": "completion",
+    "epochs": 40,
+    "batch_size": 1,
+    "lr": 5e-3,
+    "weight_decay": 1e-2,
+}
 _WATCHED = {"keep": "best", "patience": 100}
 """With a validation part."""
 
@@ -40,18 +46,29 @@ def recipe_within(data: DataSet, split: Split) -> Mapping[str, Any]:
     features = data.examples[0].features
     is_few = len(split.train) < max((x.shape[1] for x in features.values()), default=0)
     found = agreement(data, split.train) if is_few else None
-    chosen = _diffusion(features) if is_few and (found is None or found >= _ALIKE) else _nodes(features, is_few)
+    chosen = (
+        _diffusion(features)
+        if is_few and (found is None or found >= _ALIKE)
+        else _nodes(features, is_few)
+    )
     return {**_WITHIN, **chosen, **(_WATCHED if len(split.validation) else {})}
 
 
 def _diffusion(features: Mapping[str, Tensor]) -> dict[str, Any]:
-    return {**_DIFFUSION, "scale": "rows" if any(map(_are_counts, features.values())) else "columns"}
+    return {
+        **_DIFFUSION,
+        "scale": "rows" if any(map(_are_counts, features.values())) else "columns",
+    }
 
 
 def _nodes(features: Mapping[str, Tensor], is_few: bool) -> dict[str, Any]:
     """Half of all channels drop out where labels are few; what joins nodes is hidden, too, where it says more than that it is there."""
     says_more = any(_says_more(Pattern(key), x) for key, x in features.items())
-    return {**_NODES, **({"dropout": 0.5} if is_few else {}), **({"through": ", ".join(features)} if says_more else {})}
+    return {
+        **_NODES,
+        **({"dropout": 0.5} if is_few else {}),
+        **({"through": ", ".join(features)} if says_more else {}),
+    }
 
 
 def _says_more(pattern: Pattern, x: Tensor) -> bool:
@@ -76,5 +93,7 @@ def with_metric(data: DataSet, metric: str) -> DataSet:
     """
     known = [str(name) for name in metrics_of(data.task)]
     if metric not in known:
-        raise IncidenceError(f"the metrics of {data.name!r} are {', '.join(known)}; got {metric!r}.")
+        raise IncidenceError(
+            f"the metrics of {data.name!r} are {', '.join(known)}; got {metric!r}."
+        )
     return replace(data, metric=metric)

@@ -28,7 +28,13 @@ def tell(run: Run, is_json: bool = False) -> str:
     """Writes the page of a run, and gives what to print: a few lines, or one JSON object for other programs."""
     page(run)
     if is_json:
-        return json.dumps({"folder": str(run.folder.path), **json.loads(run.folder.metrics.read_text(encoding="utf-8"))}, indent=1)
+        return json.dumps(
+            {
+                "folder": str(run.folder.path),
+                **json.loads(run.folder.metrics.read_text(encoding="utf-8")),
+            },
+            indent=1,
+        )
     text = summary(run)
     write(run.folder.log, text + "\n")
     return text
@@ -36,10 +42,21 @@ def tell(run: Run, is_json: bool = False) -> str:
 
 def summary(run: Run) -> str:
     """The result in a few lines: the metric beside the baseline, a plot, where everything is, and what to try next."""
-    lines, (_, scored) = [run.evaluation.line(), *run.evaluation.cautions(), *run.evaluation.notes(), ""], shown_part(run)
+    lines, (_, scored) = (
+        [run.evaluation.line(), *run.evaluation.cautions(), *run.evaluation.notes(), ""],
+        shown_part(run),
+    )
     if run.evaluation.task.kind == "regression":
         measured = scored.target.reshape(scored.predicted.shape)
-        lines += [plot.scatter(measured[:, 0].tolist(), scored.predicted[:, 0].tolist(), x_name="measured", y_name="predicted"), ""]
+        lines += [
+            plot.scatter(
+                measured[:, 0].tolist(),
+                scored.predicted[:, 0].tolist(),
+                x_name="measured",
+                y_name="predicted",
+            ),
+            "",
+        ]
     lines += [
         f"Everything is in {run.folder.path}/: report.html (plots), model.safetensors, predictions.csv, metrics.json, config.yaml",
         "",
@@ -57,7 +74,9 @@ def _next(run: Run) -> list[str]:
     """Commands that work as they stand; the command line shows them as it was called."""
     config, data = run.folder.path / "config.yaml", run.prepared.data
     molecules = "molecules.csv" if is_table(Path(run.prepared.config.data)) else "molecules.sdf"
-    first = [f"incidence predict {shlex.quote(str(run.folder.path))} {_WHAT.get(data.reader, molecules)}"]
+    first = [
+        f"incidence predict {shlex.quote(str(run.folder.path))} {_WHAT.get(data.reader, molecules)}"
+    ]
     if data.is_transductive and data.completion is None:  # all of it is predicted already
         told = f"{run.folder.predictions} has a prediction for every entry, also for those without a target"
         first = [told, *(first if data.reader == GRAPH_TABLES else [])]

@@ -41,7 +41,9 @@ class Interrupted(KeyboardInterrupt):
     """The user stopped a run, which can be resumed from its folder; `words` say how, if it was one of several."""
 
     def __init__(self, folder: RunFolder, words: str = "") -> None:
-        super().__init__(f"stopped; go on with: {words or f'incidence train --resume {folder.path}'}")
+        super().__init__(
+            f"stopped; go on with: {words or f'incidence train --resume {folder.path}'}"
+        )
         self.folder = folder
 
 
@@ -63,7 +65,9 @@ class Run:
         return f"Run({str(self.folder.path)!r}: {self.evaluation.line()}; {count} epoch{'s' * (count != 1)})"
 
 
-def train(options: Mapping[str, Any] | Config | None = None, data: Any = None, is_shown: bool = False) -> Run | None:
+def train(
+    options: Mapping[str, Any] | Config | None = None, data: Any = None, is_shown: bool = False
+) -> Run | None:
     """Trains a network and keeps everything in a new folder.
 
     Args:
@@ -93,7 +97,9 @@ def train(options: Mapping[str, Any] | Config | None = None, data: Any = None, i
             raise IncidenceError(
                 f"there is no way to change {config.data!r} a little, as there is for named data sets of meshes: leave out --augment."
             )
-        folder = RunFolder.new(config.out, config.data) if is_first() else RunFolder(Path(os.devnull))
+        folder = (
+            RunFolder.new(config.out, config.data) if is_first() else RunFolder(Path(os.devnull))
+        )
         try:
             job = _Job(folder, prepared, is_shown)
             if is_first():
@@ -106,7 +112,9 @@ def train(options: Mapping[str, Any] | Config | None = None, data: Any = None, i
             return job.run()
 
 
-def resume(path: Path | str, data: Any = None, is_shown: bool = False, epochs: int | None = None) -> Run | None:
+def resume(
+    path: Path | str, data: Any = None, is_shown: bool = False, epochs: int | None = None
+) -> Run | None:
     """Goes on with a run that was stopped or killed, and ends with the same weights as if it had not been.
 
     Args:
@@ -123,20 +131,29 @@ def resume(path: Path | str, data: Any = None, is_shown: bool = False, epochs: i
     folder = RunFolder.open(Path(path))
     begun = folder.read_config()
     if epochs is not None and epochs < begun.epochs:
-        raise IncidenceError(f"the run in {folder.path} is for {begun.epochs} epochs: a run goes on with as many or more; got {epochs}.")
+        raise IncidenceError(
+            f"the run in {folder.path} is for {begun.epochs} epochs: a run goes on with as many or more; got {epochs}."
+        )
     config = begun if epochs is None else begun.replace(epochs=epochs)
     with _threads(config.threads), _locked(folder):
         prepared = prepare(config, None if data is None else loaded(config, data))
         told = folder.read_spec().plain()
-        prepared.spec.assert_same(told, f"the data or the version of the library has changed since {folder.path} was begun")
+        prepared.spec.assert_same(
+            told,
+            f"the data or the version of the library has changed since {folder.path} was begun",
+        )
         if is_first():
             folder.clean()
             if config.epochs != begun.epochs:
                 folder.prolong(prepared.config)
         if folder.last.exists():
             content = checkpoint.read(folder.last, checkpoint.RESUMABLE)
-            prepared.spec.assert_same(content["incidence"], f"{folder.last} belongs to another model")
-        return _Job(folder, prepared, is_shown, start=folder.last if folder.last.exists() else None).run()
+            prepared.spec.assert_same(
+                content["incidence"], f"{folder.last} belongs to another model"
+            )
+        return _Job(
+            folder, prepared, is_shown, start=folder.last if folder.last.exists() else None
+        ).run()
 
 
 @contextmanager
@@ -154,7 +171,9 @@ def _locked(folder: RunFolder) -> Iterator[None]:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise IncidenceError(f"another process trains in {folder.path}: wait for its end, or start a run of its own.") from error
+            raise IncidenceError(
+                f"another process trains in {folder.path}: wait for its end, or start a run of its own."
+            ) from error
         except OSError:  # a disk without locks
             pass
         yield
@@ -174,7 +193,10 @@ def _threads(count: int) -> Iterator[None]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Lightning tells much that is of no use to the person who trains."""
-    loggers = [logging.getLogger(f"lightning.{name}") for name in ("pytorch", "fabric", "pytorch.utilities.rank_zero")]
+    loggers = [
+        logging.getLogger(f"lightning.{name}")
+        for name in ("pytorch", "fabric", "pytorch.utilities.rank_zero")
+    ]
     levels = [one.level for one in loggers]
     for one in loggers:
         one.setLevel(logging.ERROR)
@@ -198,19 +220,27 @@ def _earlier(folder: RunFolder) -> float:
 class _Job:
     """All that a run needs, made before anything is written: what cannot be done is refused here."""
 
-    def __init__(self, folder: RunFolder, prepared: Prepared, is_shown: bool, start: Path | None = None) -> None:
+    def __init__(
+        self, folder: RunFolder, prepared: Prepared, is_shown: bool, start: Path | None = None
+    ) -> None:
         config, task, train = prepared.config, prepared.data.task, prepared.parts.train
         if not any(bool(task.is_known(task.rows(e)).any()) for e in train):
-            raise IncidenceError(f"none of the training examples of {config.data!r} has a target: there is nothing to learn from.")
+            raise IncidenceError(
+                f"none of the training examples of {config.data!r} has a target: there is nothing to learn from."
+            )
         world = config.devices * config.machines
         count = len(prepared.batches)
         if count < world:
             what = "examples" if config.neighbours is None else "nodes"
-            raise IncidenceError(f"{count} {what} cannot be shared by {world} processes: use fewer --devices.")
+            raise IncidenceError(
+                f"{count} {what} cannot be shared by {world} processes: use fewer --devices."
+            )
         self.folder, self.prepared, self.start = folder, prepared, start
         self.predictor = new_predictor(prepared) if start is None else prepared.spec.build()
         if config.neighbours is not None and self.predictor.net.reach is None:
-            raise IncidenceError("--neighbours is for networks that only look near by, and this one looks at all: add --operations local.")
+            raise IncidenceError(
+                "--neighbours is for networks that only look near by, and this one looks at all: add --operations local."
+            )
         self.history, self.progress = History(folder.history, _earlier(folder)), Progress(is_shown)
         self.module = Training(self.predictor, prepared)
         with _quiet():
@@ -230,16 +260,29 @@ class _Job:
             try:
                 self.module.load_state_dict(best)
             except (RuntimeError, TypeError, AttributeError) as error:
-                raise IncidenceError(f"{folder.best} has not the weights of this model: {short(error)}.") from error
+                raise IncidenceError(
+                    f"{folder.best} has not the weights of this model: {short(error)}."
+                ) from error
         seconds, epochs = round(self.history.seconds, 2), len(self.history.rows)
-        about = {"data": config.data, "baseline": blind_words(data, data.metric), "seconds": seconds, "epochs": epochs}
+        about = {
+            "data": config.data,
+            "baseline": blind_words(data, data.metric),
+            "seconds": seconds,
+            "epochs": epochs,
+        }
         predictor = self.predictor.cpu().eval()
         folder.save_weights(predictor, self.prepared.spec)
         if data.completion is not None:
             folder.save_known(data.completion)
-        evaluation = evaluate(predictor, data, data.split(config.split), self.prepared.parts, config.batch_size)
+        evaluation = evaluate(
+            predictor, data, data.split(config.split), self.prepared.parts, config.batch_size
+        )
         about["fingerprint"] = self.prepared.fingerprint()
-        metrics = {**about, "parameters": sum(p.numel() for p in predictor.parameters()), **evaluation.metrics()}
+        metrics = {
+            **about,
+            "parameters": sum(p.numel() for p in predictor.parameters()),
+            **evaluation.metrics(),
+        }
         write(folder.metrics, json.dumps(metrics, indent=1, allow_nan=False) + "\n")
         write(folder.predictions, evaluation.table())
         return Run(folder, self.prepared, predictor, evaluation, self.history.rows)
@@ -250,10 +293,14 @@ class _Job:
         except SystemExit as error:  # what Lightning makes of Ctrl-C
             raise Interrupted(self.folder) from error
         except OSError as error:  # of a log; checkpoints and tables say so themselves
-            raise IncidenceError(disk_trouble(Path(error.filename or self.folder.path), error)) from error
+            raise IncidenceError(
+                disk_trouble(Path(error.filename or self.folder.path), error)
+            ) from error
         except IncidenceError:
             raise
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
             if self.start is None or self.progress.has_begun:
                 raise
-            raise IncidenceError(f"{self.start} cannot be gone on from: {short(error)}. Nothing was changed; start a new run.") from error
+            raise IncidenceError(
+                f"{self.start} cannot be gone on from: {short(error)}. Nothing was changed; start a new run."
+            ) from error

@@ -28,11 +28,16 @@ from incidence.train.folder import ModelSpec
 
 __all__ = ["lifted", "reads_of"]
 
-_ARRAYS = Reader((".npz",), lambda path, errors: iter([Read(path.name, with_degrees(graph_of_arrays(path)).canonical())]))
+_ARRAYS = Reader(
+    (".npz",),
+    lambda path, errors: iter([Read(path.name, with_degrees(graph_of_arrays(path)).canonical())]),
+)
 _TROUBLE = (OSError, EOFError, ValueError, LookupError, ArithmeticError, RuntimeError)
 
 
-def reads_of(what: Any, spec: ModelSpec, errors: list[IncidenceError], nodes: Any = None) -> Iterator[Read]:
+def reads_of(
+    what: Any, spec: ModelSpec, errors: list[IncidenceError], nodes: Any = None
+) -> Iterator[Read]:
     """All examples that can be read, with the tensors that the lift of the model adds.
 
     Args:
@@ -49,15 +54,23 @@ def reads_of(what: Any, spec: ModelSpec, errors: list[IncidenceError], nodes: An
         raise IncidenceError(
             "a table of nodes stands beside a table of edges, and this model was not trained on such tables: leave out nodes."
         )
-    for one in _of_tables(what, spec, errors, nodes) if spec.reader == GRAPH_TABLES else _found(what, spec, errors):
+    for one in (
+        _of_tables(what, spec, errors, nodes)
+        if spec.reader == GRAPH_TABLES
+        else _found(what, spec, errors)
+    ):
         try:
             assert_alike([(one.name, one.example)])  # its features are finite
             yield one._replace(example=lifted(one.example, spec))
         except IncidenceError as error:
-            errors.append(error if one.name in str(error) else IncidenceError(f"{one.name}: {error}"))
+            errors.append(
+                error if one.name in str(error) else IncidenceError(f"{one.name}: {error}")
+            )
 
 
-def _of_tables(what: Any, spec: ModelSpec, errors: list[IncidenceError], nodes: Any) -> Iterator[Read]:
+def _of_tables(
+    what: Any, spec: ModelSpec, errors: list[IncidenceError], nodes: Any
+) -> Iterator[Read]:
     """A graph for each folder of tables, table of edges, or data frames; what is none of them is read as ever."""
     items = list(what) if isinstance(what, (list, tuple)) else [what]
     if not any(map(has_tables, items)):
@@ -81,12 +94,16 @@ def _tables_in(what: Any) -> Mapping[str, Table]:
     return {file.name.partition(".")[0]: read_any(file) for file in files}
 
 
-def _graph(tables: Mapping[str, Table], spec: ModelSpec, errors: list[IncidenceError], nodes: Any) -> Read:
+def _graph(
+    tables: Mapping[str, Table], spec: ModelSpec, errors: list[IncidenceError], nodes: Any
+) -> Read:
     found, edges, of_nodes = with_nodes(tables, nodes)
     if edges is None and len(found) == 1:  # whatever it is called
         [edges] = found.values()
     if edges is None or len(found) > 2:
-        raise IncidenceError(f"a graph is a table of edges, and one of nodes; got {', '.join(found) or 'no table'}.")
+        raise IncidenceError(
+            f"a graph is a table of edges, and one of nodes; got {', '.join(found) or 'no table'}."
+        )
     return graph_for(spec.reader_options, edges, of_nodes, errors)
 
 
@@ -99,7 +116,11 @@ def _found(what: Any, spec: ModelSpec, errors: list[IncidenceError]) -> Iterator
     if is_frame(what):
         return read_rows(table_of(what), spec.reader, spec.reader_options, errors)
     if is_pyg(what):
-        given = {key: spec.reader_options[key] for key in ("edges", "features", "lacking") if key in spec.reader_options}
+        given = {
+            key: spec.reader_options[key]
+            for key in ("edges", "features", "lacking")
+            if key in spec.reader_options
+        }
         return _numbered(examples_of_pyg(what, **given), "graph")
     is_list = isinstance(what, Iterable) and not isinstance(what, (Example, Mapping))
     items: list[Any] = list(what) if is_list else [what]
@@ -112,7 +133,11 @@ def _found(what: Any, spec: ModelSpec, errors: list[IncidenceError]) -> Iterator
     kinds = f"{smiles}names, files, folders, data frames, examples, graphs of PyG and data sets"
     inside = sorted({type(item).__name__ for item in items}) if is_list and items else []
     got = f"{type(what).__name__}{f' of {listed(inside)}' if inside else ''}"
-    hint = " Molecules of RDKit are given as SMILES: Chem.MolToSmiles(mol)." if "Mol" in {*inside, type(what).__name__} else ""
+    hint = (
+        " Molecules of RDKit are given as SMILES: Chem.MolToSmiles(mol)."
+        if "Mol" in {*inside, type(what).__name__}
+        else ""
+    )
     raise IncidenceError(f"a model predicts for {kinds}; got {got}.{hint}")
 
 
@@ -123,7 +148,11 @@ def _numbered(examples: Iterable[Example], word: str) -> Iterator[Read]:
 def _of_data_set(data: DataSet) -> Iterator[Read]:
     for number, example in enumerate(data.examples):
         name, is_named = f"example {number}", len(data.names) == len(data.examples)
-        told = {key: texts[number] for key, texts in data.columns.items() if len(texts) == len(data.examples)}
+        told = {
+            key: texts[number]
+            for key, texts in data.columns.items()
+            if len(texts) == len(data.examples)
+        }
         yield Read(data.names[number] if is_named else name, example, properties=told)
 
 
@@ -136,7 +165,9 @@ def lifted(example: Example, spec: ModelSpec) -> Example:
     return lift_all([example], spec.lift, **spec.lift_options)[0]
 
 
-def _named(what: str | PathLike[str], spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
+def _named(
+    what: str | PathLike[str], spec: ModelSpec, errors: list[IncidenceError]
+) -> Iterator[Read]:
     """What a name or a path means; what cannot be read is one of the errors."""
     path = Path(what).expanduser()
     if not path.exists() and (what in DATA_SETS or str(what).startswith(PREFIX)):
@@ -145,7 +176,9 @@ def _named(what: str | PathLike[str], spec: ModelSpec, errors: list[IncidenceErr
     files = _files(path, spec) if path.is_dir() else [path]
     if not files:
         errors.append(
-            IncidenceError(f"the folder {path} has none of the files this model reads: {', '.join(reader(spec.reader).suffixes)}.")
+            IncidenceError(
+                f"the folder {path} has none of the files this model reads: {', '.join(reader(spec.reader).suffixes)}."
+            )
         )
     for file in files:
         yield from _of_file(file, spec, errors)
@@ -154,9 +187,15 @@ def _named(what: str | PathLike[str], spec: ModelSpec, errors: list[IncidenceErr
 def _files(folder: Path, spec: ModelSpec) -> list[Path]:
     """The files of a folder, and of those inside it, that the reader of the model reads; a table of targets is none."""
     shown = (
-        file for file in sorted(folder.rglob("*")) if file.is_file() and not any(p.startswith(".") for p in file.relative_to(folder).parts)
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and not any(p.startswith(".") for p in file.relative_to(folder).parts)
     )
-    return [file for file in shown if file.name != TARGETS and (reader(spec.reader).reads(file) or file.suffix == ".npz")]
+    return [
+        file
+        for file in shown
+        if file.name != TARGETS and (reader(spec.reader).reads(file) or file.suffix == ".npz")
+    ]
 
 
 def _of_file(path: Path, spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
@@ -192,26 +231,44 @@ def _options_for(path: Path, spec: ModelSpec) -> Mapping[str, Any]:
     if asked is None or not path.name.lower().endswith((*SUFFIXES, *lines)):
         return spec.reader_options
     table = read_smiles(path, asked)
-    is_there = asked in table.columns or (not table.has_names and f"column {asked}" in table.columns)
-    are_lines = path.suffix.lower() in lines and not table.has_names  # whose first word is the molecule
+    is_there = asked in table.columns or (
+        not table.has_names and f"column {asked}" in table.columns
+    )
+    are_lines = (
+        path.suffix.lower() in lines and not table.has_names
+    )  # whose first word is the molecule
     if is_there or not (are_lines or len(find_smiles(table)) == 1):
         return spec.reader_options
     return {key: value for key, value in spec.reader_options.items() if key != "smiles"}
 
 
-def _of_texts(texts: Sequence[str | PathLike[str]], spec: ModelSpec, errors: list[IncidenceError]) -> Iterator[Read]:
+def _of_texts(
+    texts: Sequence[str | PathLike[str]], spec: ModelSpec, errors: list[IncidenceError]
+) -> Iterator[Read]:
     """Names, paths and, for models of molecules, SMILES; those that stand together are read together."""
-    for is_smiles, some in groupby(texts, lambda text: spec.reader == "molecule" and _is_smiles(text)):
+    for is_smiles, some in groupby(
+        texts, lambda text: spec.reader == "molecule" and _is_smiles(text)
+    ):
         if not is_smiles:
             yield from (read for text in some for read in _named(text, spec, errors))
             continue
         lines = list(map(str, some))
-        table = Table("the SMILES", {"smiles": lines}, [f"number {k}" for k in range(1, len(lines) + 1)])
+        table = Table(
+            "the SMILES", {"smiles": lines}, [f"number {k}" for k in range(1, len(lines) + 1)]
+        )
         options = {key: value for key, value in spec.reader_options.items() if key != "smiles"}
-        yield from (read._replace(name=read.properties["smiles"]) for read in read_rows(table, spec.reader, options, errors))
+        yield from (
+            read._replace(name=read.properties["smiles"])
+            for read in read_rows(table, spec.reader, options, errors)
+        )
 
 
 def _is_smiles(text: str | PathLike[str]) -> bool:
     """Whether a text is a molecule: nothing of that name is there, and RDKit can read it."""
-    is_name = not isinstance(text, str) or text in DATA_SETS or text.startswith(PREFIX) or Path(text).expanduser().exists()
+    is_name = (
+        not isinstance(text, str)
+        or text in DATA_SETS
+        or text.startswith(PREFIX)
+        or Path(text).expanduser().exists()
+    )
     return not is_name and are_smiles([str(text)])

@@ -39,7 +39,9 @@ def combinations(options: Mapping[str, Any]) -> dict[str, Config]:
     swept = {key: value for key, value in options.items() if _is_swept(key, value)}
     empty = next((key for key, values in swept.items() if not values), None)
     if empty is not None:
-        raise IncidenceError(f"the option `{empty}` of the sweep has an empty list of values: give at least one, or leave it out.")
+        raise IncidenceError(
+            f"the option `{empty}` of the sweep has an empty list of values: give at least one, or leave it out."
+        )
     found: dict[str, Config] = {}
     for number, values in enumerate(product(*swept.values())):
         chosen = dict(zip(swept, values, strict=True))
@@ -62,7 +64,9 @@ def _shown(value: Any) -> str:
     return "+".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def sweep(file: Path, out: Path | None = None, say: Callable[[str], None] = lambda text: None) -> tuple[Comparison, list[IncidenceError]]:
+def sweep(
+    file: Path, out: Path | None = None, say: Callable[[str], None] = lambda text: None
+) -> tuple[Comparison, list[IncidenceError]]:
     """Trains a run for every combination of a file; those that are finished are left, and those that were stopped go on.
 
     Args:
@@ -77,9 +81,14 @@ def sweep(file: Path, out: Path | None = None, say: Callable[[str], None] = lamb
         IncidenceError: The file does not say a sweep, the folder belongs to another, or no run could be finished.
         Interrupted: The user stopped it.
     """
-    options, again = read_yaml(file), ["incidence", "sweep", str(file), *([] if out is None else ["--out", str(out)])]
+    options, again = (
+        read_yaml(file),
+        ["incidence", "sweep", str(file), *([] if out is None else ["--out", str(out)])],
+    )
     if not options:
-        raise IncidenceError(f"{file} has no options: a sweep is a config with lists of values, as in `hidden: [32, 64]`.")
+        raise IncidenceError(
+            f"{file} has no options: a sweep is a config with lists of values, as in `hidden: [32, 64]`."
+        )
     out = Path("runs", file.stem) if out is None else out
     configs, errors = combinations(options), list[IncidenceError]()
     if "out" in options:
@@ -91,7 +100,11 @@ def sweep(file: Path, out: Path | None = None, say: Callable[[str], None] = lamb
             continue
         say(f"Run {number} of {len(configs)}: {name}")
         try:
-            run = resume(path, is_shown=True) if (path / "config.yaml").is_file() else train(config.replace(out=str(path)), is_shown=True)
+            run = (
+                resume(path, is_shown=True)
+                if (path / "config.yaml").is_file()
+                else train(config.replace(out=str(path)), is_shown=True)
+            )
             if run is not None:
                 tell(run)
         except IncidenceError as error:  # the others are not lost for it
@@ -113,12 +126,16 @@ def _begin(out: Path, options: Mapping[str, Any]) -> None:
     yaml, path = need("yaml", "a sweep", "train"), out / _FILE
     if path.is_file():
         if read_yaml(path) != options:
-            raise IncidenceError(f"the sweep in {out} was begun with other options ({path}): give another --out, or the same file.")
+            raise IncidenceError(
+                f"the sweep in {out} was begun with other options ({path}): give another --out, or the same file."
+            )
         return
     try:
         out.mkdir(parents=True, exist_ok=True)
         if any(out.iterdir()):
             raise IncidenceError(f"{out} has something in it that is no sweep: give another --out.")
     except OSError as error:
-        raise IncidenceError(f"no folder can be made for the sweep: {error}. Choose one with --out.") from error
+        raise IncidenceError(
+            f"no folder can be made for the sweep: {error}. Choose one with --out."
+        ) from error
     write(path, yaml.safe_dump(dict(options), sort_keys=False, allow_unicode=True))

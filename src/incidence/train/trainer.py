@@ -57,13 +57,20 @@ def _watchers(prepared: Prepared, folder: RunFolder) -> Iterator[Callback]:
     """What looks at the validation part, early stopping and the best weights; then what is written anew after every epoch."""
     config, metric = prepared.config, prepared.data.metric
     if (config.keep == "best" or config.patience) and not prepared.parts.validation:
-        raise IncidenceError("--keep best and --patience need a validation part: add --validation 0.1.")
-    watched: dict[str, Any] = {"monitor": f"validation_{metric}", "mode": "max" if metric in HIGHER else "min"}
+        raise IncidenceError(
+            "--keep best and --patience need a validation part: add --validation 0.1."
+        )
+    watched: dict[str, Any] = {
+        "monitor": f"validation_{metric}",
+        "mode": "max" if metric in HIGHER else "min",
+    }
     one_file: dict[str, Any] = {"save_on_train_epoch_end": True, "enable_version_counter": False}
     if config.patience:
         yield Stop(patience=config.patience, **watched)
     if config.keep == "best":
-        yield BestCheckpoint(folder.checkpoints, folder.best.stem, save_weights_only=True, **watched, **one_file)
+        yield BestCheckpoint(
+            folder.checkpoints, folder.best.stem, save_weights_only=True, **watched, **one_file
+        )
     yield ModelCheckpoint(folder.checkpoints, folder.last.stem, **one_file)
 
 
@@ -101,7 +108,10 @@ class History(Callback):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes over the rows of a checkpoint, and their time, which checkpoints did not always have."""
-        self.rows, self.earlier = list(state["rows"]), max(self.earlier, float(state.get("seconds", 0.0)))
+        self.rows, self.earlier = (
+            list(state["rows"]),
+            max(self.earlier, float(state.get("seconds", 0.0))),
+        )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Adds a row, and writes the table."""
@@ -110,7 +120,10 @@ class History(Callback):
         self.rows.append({"epoch": trainer.current_epoch + 1, **values, "lr": rate})
         if trainer.is_global_zero:
             columns = list(dict.fromkeys(key for row in self.rows for key in row))
-            write(self.path, csv_text([columns, *([row.get(key, "") for key in columns] for row in self.rows)]))
+            write(
+                self.path,
+                csv_text([columns, *([row.get(key, "") for key in columns] for row in self.rows)]),
+            )
 
 
 class BestCheckpoint(ModelCheckpoint):
@@ -156,25 +169,46 @@ class Progress(Callback):
             form = "{desc} |{bar}| {elapsed}<{remaining}{postfix}"  # the bar takes the room that is left, so that no number is cut
             steps = int(trainer.num_training_batches)
             total, done = (trainer.max_epochs or 0) * steps, trainer.current_epoch * steps
-            self.bar = tqdm(total=total, initial=done, desc=_place(trainer, 0), file=self.stream, bar_format=form, dynamic_ncols=True)
+            self.bar = tqdm(
+                total=total,
+                initial=done,
+                desc=_place(trainer, 0),
+                file=self.stream,
+                bar_format=form,
+                dynamic_ncols=True,
+            )
         elif self.is_shown:
             self._say(_place(trainer, 0))
 
-    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
         """Moves the bar."""
         if self.bar is not None:
             self.bar.update()
         elif self.is_shown and time.monotonic() - self.spoke > 10:  # an epoch that takes long
-            self._say(f"{_place(trainer, 1)}, step {batch_idx + 1} of {trainer.num_training_batches}")
+            self._say(
+                f"{_place(trainer, 1)}, step {batch_idx + 1} of {trainer.num_training_batches}"
+            )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Tells the metrics of the epoch."""
-        shown = {key.replace("validation_", "val "): f"{float(value):.4g}" for key, value in trainer.callback_metrics.items()}
+        shown = {
+            key.replace("validation_", "val "): f"{float(value):.4g}"
+            for key, value in trainer.callback_metrics.items()
+        }
         if self.bar is not None:
             self.bar.set_description(_place(trainer, 1), refresh=False)
             self.bar.set_postfix(shown)
         elif self.is_shown and time.monotonic() - self.spoke > 5:
-            self._say(f"{_place(trainer, 1)}: {', '.join(f'{key} {value}' for key, value in shown.items())}")
+            self._say(
+                f"{_place(trainer, 1)}: {', '.join(f'{key} {value}' for key, value in shown.items())}"
+            )
 
     def _say(self, text: str) -> None:
         print(text, file=self.stream, flush=True)
@@ -186,7 +220,9 @@ class Progress(Callback):
             self.bar.close()
             self.bar = None
 
-    def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException
+    ) -> None:
         """Closes the bar, so that the error stands on a line of its own."""
         self.on_train_end(trainer, module)
 

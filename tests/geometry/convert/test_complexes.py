@@ -10,9 +10,22 @@ import incidence as inc
 from incidence.algebra import Pattern
 from incidence.errors import IncidenceError
 from incidence.geometry import lifting
-from incidence.geometry.convert import from_gudhi, from_toponetx, from_trimesh, to_gudhi, to_toponetx, to_trimesh
+from incidence.geometry.convert import (
+    from_gudhi,
+    from_toponetx,
+    from_trimesh,
+    to_gudhi,
+    to_toponetx,
+    to_trimesh,
+)
 from incidence.structure import Example, Structure
-from tests.geometry.convert.random_examples import closed_complex, node_keys, random_rows, seeds, with_features
+from tests.geometry.convert.random_examples import (
+    closed_complex,
+    node_keys,
+    random_rows,
+    seeds,
+    with_features,
+)
 from tests.structure.random_structures import random_structure
 
 gudhi = pytest.importorskip("gudhi")
@@ -30,12 +43,17 @@ def random_mesh(num_nodes: int, seed: int) -> Example:
     faces = random_structure(num_nodes, ["{i j k}"], seed)["{i j k}"]
     edges = closed_edges(faces)
     structure = Structure(num_nodes, {"{i j}": edges, "{i j k}": faces})
-    features = {"pos=i": random_rows(num_nodes, 3, seed, torch.float64), "i": random_rows(num_nodes, 2, seed + 1)}
+    features = {
+        "pos=i": random_rows(num_nodes, 3, seed, torch.float64),
+        "i": random_rows(num_nodes, 2, seed + 1),
+    }
     return Example(structure, {**features, "{i j k}": random_rows(faces.shape[1], 1, seed + 2)})
 
 
 def closed_edges(faces: torch.Tensor) -> torch.Tensor:
-    pairs = {tuple(sorted((f[a], f[b]))) for f in faces.T.tolist() for a, b in ((0, 1), (0, 2), (1, 2))}
+    pairs = {
+        tuple(sorted((f[a], f[b]))) for f in faces.T.tolist() for a, b in ((0, 1), (0, 2), (1, 2))
+    }
     return torch.tensor(sorted(pairs), dtype=torch.long).view(-1, 2).T
 
 
@@ -73,13 +91,27 @@ def test_the_triangles_alone_are_a_mesh():
             lambda: from_trimesh(trimesh.Trimesh(np.eye(3), [[0, 1, 2], [2, 1, 0]], process=False)),
             r"face 1 is \[.*\]: number 0 has the same points already",
         ),
-        (lambda: to_trimesh(TRIANGLE), r"a mesh needs coordinates.*give features\['pos=i'\] of shape \[nodes, 3\]"),
-        (lambda: to_trimesh(Example(TRIANGLE, {"pos=i": torch.zeros(3, 2)})), "a mesh needs coordinates"),
         (
-            lambda: to_trimesh(Example(Structure(3, {"{i j}": [[0], [1]], "{i j k}": [[0], [1], [2]]}), {"pos=i": torch.eye(3)})),
+            lambda: to_trimesh(TRIANGLE),
+            r"a mesh needs coordinates.*give features\['pos=i'\] of shape \[nodes, 3\]",
+        ),
+        (
+            lambda: to_trimesh(Example(TRIANGLE, {"pos=i": torch.zeros(3, 2)})),
+            "a mesh needs coordinates",
+        ),
+        (
+            lambda: to_trimesh(
+                Example(
+                    Structure(3, {"{i j}": [[0], [1]], "{i j k}": [[0], [1], [2]]}),
+                    {"pos=i": torch.eye(3)},
+                )
+            ),
             "the edges of a mesh are those of its triangles, and these are others",
         ),
-        (lambda: to_trimesh(Example(TRIANGLE, {"{i j}": torch.zeros(3, 1)})), "no place for features of `{i j}`"),
+        (
+            lambda: to_trimesh(Example(TRIANGLE, {"{i j}": torch.zeros(3, 1)})),
+            "no place for features of `{i j}`",
+        ),
     ],
 )
 def test_what_is_no_mesh_is_refused(read, message):
@@ -92,10 +124,16 @@ def test_what_is_no_mesh_is_refused(read, message):
 
 def filtered(structure: Structure, seed: int) -> Example:
     """Values that grow with the faces: the largest of the nodes, and a bit more for each."""
-    at = torch.rand(structure.counts["node"], generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    at = torch.rand(
+        structure.counts["node"], generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     features = {"i": at[:, None]}
     for p in structure.patterns:
-        features[str(p)] = at[structure[p]].amax(0)[:, None] + len(p.letters) if structure.num_entries(p) else torch.zeros(0, 1).double()
+        features[str(p)] = (
+            at[structure[p]].amax(0)[:, None] + len(p.letters)
+            if structure.num_entries(p)
+            else torch.zeros(0, 1).double()
+        )
     return Example(structure, features)
 
 
@@ -123,7 +161,9 @@ def test_a_tree_is_read_up_to_its_dimension_or_a_size():
 
 def test_a_rips_complex_of_gudhi_is_ours():
     points = torch.rand(12, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    tree = gudhi.RipsComplex(points=points.numpy(), max_edge_length=0.7).create_simplex_tree(max_dimension=3)
+    tree = gudhi.RipsComplex(points=points.numpy(), max_edge_length=0.7).create_simplex_tree(
+        max_dimension=3
+    )
     assert from_gudhi(tree, 4).structure == lifting.vietoris_rips(points, 0.7, 4)
 
 
@@ -132,10 +172,25 @@ def test_a_rips_complex_of_gudhi_is_ours():
     [
         (lambda: from_gudhi([[0, 1]]), "from_gudhi takes a SimplexTree; got list"),
         (lambda: to_gudhi(Structure(3, {"{i j k}": [[0], [1], [2]]})), "not closed under subsets"),
-        (lambda: to_gudhi(Structure(3, {"(i j)": [[0], [1]]})), r"gudhi has no place for `\(i j\)`"),
-        (lambda: to_gudhi(Example(TRIANGLE, {"i": torch.zeros(3, 1)})), "a feature of one channel of every tensor, of `i` too, or of none"),
         (
-            lambda: to_gudhi(Example(TRIANGLE, {"i": torch.ones(3, 1), "{i j}": torch.zeros(3, 1), "{i j k}": torch.ones(1, 1)})),
+            lambda: to_gudhi(Structure(3, {"(i j)": [[0], [1]]})),
+            r"gudhi has no place for `\(i j\)`",
+        ),
+        (
+            lambda: to_gudhi(Example(TRIANGLE, {"i": torch.zeros(3, 1)})),
+            "a feature of one channel of every tensor, of `i` too, or of none",
+        ),
+        (
+            lambda: to_gudhi(
+                Example(
+                    TRIANGLE,
+                    {
+                        "i": torch.ones(3, 1),
+                        "{i j}": torch.zeros(3, 1),
+                        "{i j k}": torch.ones(1, 1),
+                    },
+                )
+            ),
             r"the face \[0\] of `i` has the value 1.0, and one that contains it has 0.0",
         ),
     ],
@@ -153,7 +208,11 @@ def test_what_is_no_filtered_complex_is_refused(read, message):
 def test_simplicial_complexes_come_back(num_nodes, max_size, seed):
     structure = closed_complex(num_nodes, max_size, seed)
     example = with_features(structure, ["i", "pos=i"], seed)
-    entries = {str(p): random_rows(structure.num_entries(p), 2, seed) for p in structure.patterns if structure.num_entries(p)}
+    entries = {
+        str(p): random_rows(structure.num_entries(p), 2, seed)
+        for p in structure.patterns
+        if structure.num_entries(p)
+    }
     example = example.replace(features={**example.features, **entries})
     there = to_toponetx(example, "simplicial")
     assert isinstance(there, tnx.SimplicialComplex)
@@ -206,7 +265,10 @@ def test_combinatorial_complexes_come_back(num_nodes, seed, kind):
     keys = [key for key in node_keys(structure) if structure.num_entries(key)]
     example = with_features(structure, keys, seed)
     there = to_toponetx(example, kind)
-    assert type(there).__name__ == {"combinatorial": "CombinatorialComplex", "colored": "ColoredHyperGraph"}[kind]
+    assert (
+        type(there).__name__
+        == {"combinatorial": "CombinatorialComplex", "colored": "ColoredHyperGraph"}[kind]
+    )
     assert from_toponetx(there, 2) == example
 
 
@@ -244,26 +306,59 @@ def half_with_features() -> object:
     ("read", "message"),
     [
         (lambda: from_toponetx([[0, 1]]), "from_toponetx takes a complex of TopoNetX; got list"),
-        (lambda: from_toponetx(several_cells()), r"index\[.face={i \.\.\.}.\]: columns 0 and 1 denote one entry"),
-        (lambda: from_toponetx(half_with_features()), "1 of 2 cells of `{i j}` have no attribute `features`"),
-        (lambda: to_toponetx(Structure(2), "graph"), "kind is one of simplicial, cell, combinatorial, colored; got 'graph'"),
-        (lambda: to_toponetx(Structure(3, {"{i j k}": [[0], [1], [2]]})), "a simplicial complex is closed under subsets"),
-        (lambda: to_toponetx(Structure(2, {"(i j)": [[0], [1]]})), r"toponetx has no place for `\(i j\)`"),
-        (lambda: to_toponetx(Structure(3, {"{i ...}": [[0, 1, 2], [0, 0, 0]]})), "a cell complex has edges `{i j}`, and faces such as"),
+        (
+            lambda: from_toponetx(several_cells()),
+            r"index\[.face={i \.\.\.}.\]: columns 0 and 1 denote one entry",
+        ),
+        (
+            lambda: from_toponetx(half_with_features()),
+            "1 of 2 cells of `{i j}` have no attribute `features`",
+        ),
+        (
+            lambda: to_toponetx(Structure(2), "graph"),
+            "kind is one of simplicial, cell, combinatorial, colored; got 'graph'",
+        ),
+        (
+            lambda: to_toponetx(Structure(3, {"{i j k}": [[0], [1], [2]]})),
+            "a simplicial complex is closed under subsets",
+        ),
+        (
+            lambda: to_toponetx(Structure(2, {"(i j)": [[0], [1]]})),
+            r"toponetx has no place for `\(i j\)`",
+        ),
+        (
+            lambda: to_toponetx(Structure(3, {"{i ...}": [[0, 1, 2], [0, 0, 0]]})),
+            "a cell complex has edges `{i j}`, and faces such as",
+        ),
         (
             lambda: to_toponetx(Structure(4, {**SQUARE, "face={i ...}": [[0, 1, 2], [0, 0, 0]]})),
             r"the nodes \[0, 1, 2\] of a face are no cycle of edges without chords",
         ),
         (
-            lambda: to_toponetx(Structure(3, {"{i j}": [[0], [1]], "rank1={i ...}": [[0, 1, 2], [0, 0, 0]]}), "combinatorial"),
+            lambda: to_toponetx(
+                Structure(3, {"{i j}": [[0], [1]], "rank1={i ...}": [[0, 1, 2], [0, 0, 0]]}),
+                "combinatorial",
+            ),
             "two of `{i j}`, `rank1={i ...}` have one rank",
         ),
         (
-            lambda: to_toponetx(Structure(3, {"rank1={i ...}": [[0, 1, 2], [0, 0, 0]], "rank2={i ...}": [[0, 1], [0, 0]]})),
+            lambda: to_toponetx(
+                Structure(
+                    3, {"rank1={i ...}": [[0, 1, 2], [0, 0, 0]], "rank2={i ...}": [[0, 1], [0, 0]]}
+                )
+            ),
             "to_toponetx: .*violation of the combinatorial complex condition|has no set of nodes in two ranks",
         ),
         (
-            lambda: to_toponetx(Structure(3, {"rank1={i ...}": [[0, 1, 2], [0, 0, 0]], "rank2={i ...}": [[0, 1, 2], [0, 0, 0]]})),
+            lambda: to_toponetx(
+                Structure(
+                    3,
+                    {
+                        "rank1={i ...}": [[0, 1, 2], [0, 0, 0]],
+                        "rank2={i ...}": [[0, 1, 2], [0, 0, 0]],
+                    },
+                )
+            ),
             "has no set of nodes in two ranks. Write it with kind='colored'",
         ),
         (lambda: to_toponetx(inc.collate([TRIANGLE] * 2)), "this is a batch of 2"),
@@ -275,4 +370,6 @@ def test_what_is_no_complex_is_refused(read, message):
 
 
 def test_patterns_are_those_of_the_builders():
-    assert Pattern("{i j k}") in from_toponetx(tnx.SimplicialComplex([[0, 1, 2]])).structure.patterns
+    assert (
+        Pattern("{i j k}") in from_toponetx(tnx.SimplicialComplex([[0, 1, 2]])).structure.patterns
+    )

@@ -36,7 +36,9 @@ def read_tu(name: str) -> list[Example]:
     return examples
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name == "NCI1" else name for name in TU])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "NCI1" else name for name in TU]
+)
 def test_tu_graphs_have_the_published_counts(name):
     graphs, classes, labels, nodes, most, edges = TU[name]
     examples = read_tu(name)
@@ -54,11 +56,17 @@ def read_qm9() -> list[Example]:
     with np.load(data_folder("qm9_subset") / "qm9_every10th.npz") as file:
         ptr, z, at, targets = (
             torch.from_numpy(file[key].astype(kind))
-            for key, kind in zip(("ptr", "z", "xyz", "targets"), ("int64", "int64", "float32", "float64"), strict=True)
+            for key, kind in zip(
+                ("ptr", "z", "xyz", "targets"),
+                ("int64", "int64", "float32", "float64"),
+                strict=True,
+            )
         )
     sizes = ptr.diff().tolist()
     parts = zip(sizes, z[:, None].split(sizes), at.split(sizes), targets, strict=True)
-    return [Example(Structure(n), {"i": numbers, "pos=i": places}, y) for n, numbers, places, y in parts]
+    return [
+        Example(Structure(n), {"i": numbers, "pos=i": places}, y) for n, numbers, places, y in parts
+    ]
 
 
 def test_qm9_has_the_published_counts():
@@ -66,7 +74,13 @@ def test_qm9_has_the_published_counts():
     assert len(examples) == 13087
     [whole] = DataLoader(examples, batch_size=len(examples), collate_fn=inc.collate)
     assert whole.structure.num_nodes == 235827
-    assert Counter(whole.features["i"][:, 0].tolist()) == {1: 120707, 6: 83077, 8: 18378, 7: 13355, 9: 310}
+    assert Counter(whole.features["i"][:, 0].tolist()) == {
+        1: 120707,
+        6: 83077,
+        8: 18378,
+        7: 13355,
+        9: 310,
+    }
     assert int(whole.structure.node_ptr().diff().max()) == 29
     assert whole.target.shape == (13087, 15)
     assert whole.features["pos=i"].shape == (235827, 3)

@@ -19,8 +19,14 @@ def test_an_attribute_that_is_asked_for_and_missing_everywhere_is_refused(names)
 
 @pytest.mark.parametrize("num_nodes", [0, 3])
 def test_networkx_keeps_the_features_of_no_entries(num_nodes):
-    features = {"i": torch.ones(num_nodes, 2), "pos=i": torch.ones(num_nodes, 3), "{i j}": torch.zeros(0, 4)}
-    example = Example(Structure(num_nodes, {"{i j}": torch.zeros(2, 0, dtype=torch.long)}), features)
+    features = {
+        "i": torch.ones(num_nodes, 2),
+        "pos=i": torch.ones(num_nodes, 3),
+        "{i j}": torch.zeros(0, 4),
+    }
+    example = Example(
+        Structure(num_nodes, {"{i j}": torch.zeros(2, 0, dtype=torch.long)}), features
+    )
     assert convert.from_networkx(convert.to_networkx(example)) == example
 
 

@@ -22,7 +22,10 @@ def nothing_was_said(monkeypatch):
 
 
 def test_types_and_relations_of_any_name_are_read_and_stay_different():
-    with pytest.warns(UserWarning, match="^names here are of letters, digits and `_`, not a digit first: `drug-a` is `drug_a_2`"):
+    with pytest.warns(
+        UserWarning,
+        match="^names here are of letters, digits and `_`, not a digit first: `drug-a` is `drug_a_2`",
+    ):
         example = from_pyg(drugs())
     assert example.structure.counts == {"drug_a_2": 2, "drug_a": 2, "_2": 2, "side_effect": 2}
     assert [(p.name, tuple(p.sorts.values())) for p in example.structure.patterns] == [
@@ -56,7 +59,9 @@ def test_the_names_lead_back():
 def test_batches_of_such_types_are_read():
     graph = drugs()
     with pytest.warns(UserWarning, match="names here"):
-        assert from_pyg(data.Batch.from_data_list([graph, graph])) == inc.collate([from_pyg(graph)] * 2)
+        assert from_pyg(data.Batch.from_data_list([graph, graph])) == inc.collate(
+            [from_pyg(graph)] * 2
+        )
 
 
 @given(st.lists(st.text(max_size=4), unique=True, max_size=8))
@@ -73,5 +78,7 @@ def test_names_differ_as_their_words_do_and_are_names(words):
 @pytest.mark.parametrize("options", [{"edges": "(i j)"}, {"features": {"pos": "pos=i"}}], ids=str)
 @pytest.mark.filterwarnings("ignore:names here are")
 def test_what_the_types_say_already_is_not_said_again(options):
-    with pytest.raises(IncidenceError, match="the node types and relations of HeteroData say what there is"):
+    with pytest.raises(
+        IncidenceError, match="the node types and relations of HeteroData say what there is"
+    ):
         from_pyg(drugs(), **options)

@@ -17,17 +17,26 @@ from tests.geometry.convert.random_examples import random_example, seeds
 from tests.little_memory import little_memory
 from tests.structure.random_structures import random_structure
 
-few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def keys_of(text: str, num_nodes: int, seed: int) -> list[str]:
-    structure = random_structure({"node": num_nodes, "edge": 3} if "edge" in text else num_nodes, [text], seed)
+    structure = random_structure(
+        {"node": num_nodes, "edge": 3} if "edge" in text else num_nodes, [text], seed
+    )
     keys = ["i", text, *(["e:edge"] if "edge" in text else [])]
     return [key for key in keys if structure.num_entries(key)]
 
 
 @few
-@given(st.sampled_from(["{i ...}", "{i ...} {j ...}", "i e:edge", "group={i ...}"]), st.integers(0, 6), seeds, st.booleans())
+@given(
+    st.sampled_from(["{i ...}", "{i ...} {j ...}", "i e:edge", "group={i ...}"]),
+    st.integers(0, 6),
+    seeds,
+    st.booleans(),
+)
 def test_hypergraphs_come_back(tmp_path, text, num_nodes, seed, has_features):
     counts = {"node": num_nodes, "edge": 3} if "edge" in text else num_nodes
     keys = keys_of(text, num_nodes, seed) if has_features else []
@@ -53,15 +62,22 @@ def test_nodes_and_edges_are_numbered_as_listed_then_as_they_come(tmp_path):
 
 
 def test_weights_and_numbers_among_attributes_are_features(tmp_path):
-    nodes = [{"node": n, "weight": k, "attrs": {"at": [k, 1.5], "name": "x", "is_good": True}} for k, n in enumerate("abc")]
+    nodes = [
+        {"node": n, "weight": k, "attrs": {"at": [k, 1.5], "name": "x", "is_good": True}}
+        for k, n in enumerate("abc")
+    ]
     edges = [{"edge": "one", "attrs": {"cost": 2}}, {"edge": "two", "attrs": {"cost": 3}}]
-    example = read_hif(write(tmp_path, **{"network-type": "asc"}, incidences=PAIRS, nodes=nodes, edges=edges))
+    example = read_hif(
+        write(tmp_path, **{"network-type": "asc"}, incidences=PAIRS, nodes=nodes, edges=edges)
+    )
     assert example.features["i"].tolist() == [[0.0, 0.0, 1.5], [1.0, 1.0, 1.5], [2.0, 2.0, 1.5]]
     assert example.features["{i ...}"].tolist() == [[2], [3]]
 
 
 def test_directed_edges_have_tails_and_heads(tmp_path):
-    incidences = [{**pair, "direction": "tail" if pair["node"] == "b" else "head"} for pair in PAIRS[:2]]
+    incidences = [
+        {**pair, "direction": "tail" if pair["node"] == "b" else "head"} for pair in PAIRS[:2]
+    ]
     example = read_hif(write(tmp_path, **{"network-type": "directed"}, incidences=incidences))
     _, tails, heads = example.structure["{i ...} {j ...}"]
     assert (tails.tolist(), heads.tolist()) == ([[0], [0]], [[1], [0]])
@@ -69,7 +85,11 @@ def test_directed_edges_have_tails_and_heads(tmp_path):
 
 def test_pairs_hold_weights_of_incidences_empty_edges_and_equal_ones(tmp_path):
     incidences = [{**pair, "weight": k} for k, pair in enumerate(PAIRS)]
-    path = write(tmp_path, incidences=[*incidences, {"edge": "three", "node": "a", "weight": 7}], edges=[{"edge": "none"}])
+    path = write(
+        tmp_path,
+        incidences=[*incidences, {"edge": "three", "node": "a", "weight": 7}],
+        edges=[{"edge": "none"}],
+    )
     example = read_hif(path, "i e:edge")
     assert example.structure.num_nodes == {"edge": 4, "node": 2}
     assert example.features["i e:edge"].tolist() == [[0], [1], [2], [7]]
@@ -82,7 +102,9 @@ def test_a_compressed_file_is_read(tmp_path):
 
 
 def test_a_file_without_incidences_has_no_edges(tmp_path):
-    assert read_hif(write(tmp_path, incidences=[], nodes=[{"node": 5}])) == Example(Structure(1, {"{i ...}": []}))
+    assert read_hif(write(tmp_path, incidences=[], nodes=[{"node": 5}])) == Example(
+        Structure(1, {"{i ...}": []})
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,30 +112,74 @@ def test_a_file_without_incidences_has_no_edges(tmp_path):
     [
         ({}, {}, r"graph.json is no HIF file: it must be an object with a list of `incidences`"),
         ({"incidences": [{"node": 1}]}, {}, "incidence 0 is a record with `node` and `edge`; got"),
-        ({"incidences": [{"node": [1], "edge": 1}]}, {}, "incidence 0 is a record with `node` and `edge`; got"),
-        ({"incidences": [], "nodes": [{"id": 1}]}, {}, "number 0 of `nodes` is a record with `node`; got"),
+        (
+            {"incidences": [{"node": [1], "edge": 1}]},
+            {},
+            "incidence 0 is a record with `node` and `edge`; got",
+        ),
+        (
+            {"incidences": [], "nodes": [{"id": 1}]},
+            {},
+            "number 0 of `nodes` is a record with `node`; got",
+        ),
         ({"incidences": [], "edges": [{"edge": 1}, {"edge": 1}]}, {}, "the edge 1 is listed twice"),
-        ({"incidences": [], "network-type": "other"}, {}, "the network-type is undirected, directed or asc; got 'other'"),
+        (
+            {"incidences": [], "network-type": "other"},
+            {},
+            "the network-type is undirected, directed or asc; got 'other'",
+        ),
         (
             {"incidences": PAIRS, "edges": [{"edge": "none"}]},
             {},
             "the edge 'none' has no node, and a face has at least one. Read the file with",
         ),
-        ({"incidences": [{**PAIRS[0], "weight": 2}]}, {}, r"has weights or numbers for incidences.*pattern='i e:edge'"),
-        ({"incidences": PAIRS, "nodes": [{"node": "a", "weight": 1}]}, {}, "number 1 of the nodes has other numbers than the rest"),
-        ({"incidences": PAIRS}, {"pattern": "{i j}"}, r"a HIF file is read as `{i ...}`, .* got `{i j}`"),
+        (
+            {"incidences": [{**PAIRS[0], "weight": 2}]},
+            {},
+            r"has weights or numbers for incidences.*pattern='i e:edge'",
+        ),
+        (
+            {"incidences": PAIRS, "nodes": [{"node": "a", "weight": 1}]},
+            {},
+            "number 1 of the nodes has other numbers than the rest",
+        ),
+        (
+            {"incidences": PAIRS},
+            {"pattern": "{i j}"},
+            r"a HIF file is read as `{i ...}`, .* got `{i j}`",
+        ),
         (
             {"incidences": PAIRS, "network-type": "directed"},
             {},
             "incidence 0 of a directed hypergraph has the direction `tail` or `head`; got None",
         ),
         ({"incidences": [*PAIRS, {"edge": "two", "node": "b"}]}, {}, "denote one entry"),
-        ({"incidences": [], "metadata": [1]}, {}, r"graph.json is no HIF file: `metadata` is an object; got \[1\]"),
-        ({"incidences": [], "metadata": {"types": "float"}}, {}, "`types` is an object; got 'float'"),
-        ({"incidences": [], "metadata": {"pattern": "{i"}}, {}, "its metadata has the pattern '{i', which is none"),
-        ({"incidences": [], "network-type": ["directed"]}, {}, r"`network-type` is a text; got \['directed'\]"),
+        (
+            {"incidences": [], "metadata": [1]},
+            {},
+            r"graph.json is no HIF file: `metadata` is an object; got \[1\]",
+        ),
+        (
+            {"incidences": [], "metadata": {"types": "float"}},
+            {},
+            "`types` is an object; got 'float'",
+        ),
+        (
+            {"incidences": [], "metadata": {"pattern": "{i"}},
+            {},
+            "its metadata has the pattern '{i', which is none",
+        ),
+        (
+            {"incidences": [], "network-type": ["directed"]},
+            {},
+            r"`network-type` is a text; got \['directed'\]",
+        ),
         ({"incidences": [], "nodes": 7}, {}, "`nodes` is a list; got 7"),
-        ({"incidences": [], "nodes": [{"node": 1, "attrs": [1]}]}, {}, r"`attrs` is an object; got \[1\]"),
+        (
+            {"incidences": [], "nodes": [{"node": 1, "attrs": [1]}]},
+            {},
+            r"`attrs` is an object; got \[1\]",
+        ),
         (
             {"incidences": [], "nodes": [{"node": 1, "weight": 10**400}]},
             {},
@@ -124,8 +190,24 @@ def test_a_file_without_incidences_has_no_edges(tmp_path):
             {},
             "number 0 of the nodes has a value that is no finite number",
         ),
-        ({"incidences": [], "metadata": {"types": {"nodes": "uint8"}}, "nodes": [{"node": 1, "weight": 300}]}, {}, "not of their type"),
-        ({"incidences": [], "metadata": {"types": {"nodes": "qint8"}}, "nodes": [{"node": 1, "weight": 3}]}, {}, "not of their type"),
+        (
+            {
+                "incidences": [],
+                "metadata": {"types": {"nodes": "uint8"}},
+                "nodes": [{"node": 1, "weight": 300}],
+            },
+            {},
+            "not of their type",
+        ),
+        (
+            {
+                "incidences": [],
+                "metadata": {"types": {"nodes": "qint8"}},
+                "nodes": [{"node": 1, "weight": 3}],
+            },
+            {},
+            "not of their type",
+        ),
     ],
 )
 def test_files_that_do_not_fit_are_refused(content, arguments, message, tmp_path):
@@ -136,10 +218,19 @@ def test_files_that_do_not_fit_are_refused(content, arguments, message, tmp_path
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"incidences": [], "nodes": [{"node": 1}, {"node": 2, "weight": 1e999}]}', "number 0 of the nodes has other numbers"),
-        ('{"incidences": [], "nodes": [{"node": 1, "weight": 1e999}]}', "number 0 of the nodes has a value that is no finite number"),
+        (
+            '{"incidences": [], "nodes": [{"node": 1}, {"node": 2, "weight": 1e999}]}',
+            "number 0 of the nodes has other numbers",
+        ),
+        (
+            '{"incidences": [], "nodes": [{"node": 1, "weight": 1e999}]}',
+            "number 0 of the nodes has a value that is no finite number",
+        ),
         ('{"incidences": ' + "[" * 200_000, "its lists or objects lie too deep in each other"),
-        ('{"incidences": [{"node": ' + "9" * 5000 + "}]}", "is no HIF file: a number has thousands of digits"),
+        (
+            '{"incidences": [{"node": ' + "9" * 5000 + "}]}",
+            "is no HIF file: a number has thousands of digits",
+        ),
     ],
     ids=["some numbers", "infinite", "200,000 brackets", "5,000 digits"],
 )
@@ -149,16 +240,30 @@ def test_numbers_and_brackets_beyond_all_bounds_are_refused(text, message, tmp_p
         read_hif(tmp_path / "graph.json")
 
 
-def test_a_file_that_unpacks_to_more_than_is_allowed_is_refused_before_it_does(tmp_path, monkeypatch):
-    (tmp_path / "graph.hif.json.gz").write_bytes(gzip.compress(b'{"incidences": [' + b" " * (1 << 24)))
+def test_a_file_that_unpacks_to_more_than_is_allowed_is_refused_before_it_does(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "graph.hif.json.gz").write_bytes(
+        gzip.compress(b'{"incidences": [' + b" " * (1 << 24))
+    )
     monkeypatch.setenv("INCIDENCE_MAX_GB", "0.01")
-    with little_memory(), pytest.raises(TooLargeError, match=r"graph\.hif\.json\.gz, unpacked, would take at least 0\.01 GB"):
+    with (
+        little_memory(),
+        pytest.raises(
+            TooLargeError, match=r"graph\.hif\.json\.gz, unpacked, would take at least 0\.01 GB"
+        ),
+    ):
         read_hif(tmp_path / "graph.hif.json.gz")
 
 
 def test_features_for_which_json_has_no_words_are_not_written(tmp_path):
-    with pytest.raises(IncidenceError, match="write_hif: the features have values that are no finite numbers"):
-        write_hif(Example(Structure(1, {"{i ...}": []}), {"i": torch.tensor([[torch.nan]])}), tmp_path / "file")
+    with pytest.raises(
+        IncidenceError, match="write_hif: the features have values that are no finite numbers"
+    ):
+        write_hif(
+            Example(Structure(1, {"{i ...}": []}), {"i": torch.tensor([[torch.nan]])}),
+            tmp_path / "file",
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -177,8 +282,14 @@ def test_files_that_are_something_else_are_refused(tmp_path):
     ("example", "message"),
     [
         (Structure(2, {"{i j}": [[0], [1]]}), r"a HIF file holds `{i ...}`, .* not `{i j}`"),
-        (Structure(2, {"{i ...}": [[0], [0]], "{i j}": [[0], [1]]}), "a HIF file has no place for `{i j}`"),
-        (Example(Structure(1, {"{i ...}": [[0], [0]]}), target=1.0), "a HIF file has no place for a target"),
+        (
+            Structure(2, {"{i ...}": [[0], [0]], "{i j}": [[0], [1]]}),
+            "a HIF file has no place for `{i j}`",
+        ),
+        (
+            Example(Structure(1, {"{i ...}": [[0], [0]]}), target=1.0),
+            "a HIF file has no place for a target",
+        ),
     ],
 )
 def test_what_a_file_cannot_hold_is_refused(example, message, tmp_path):
@@ -189,5 +300,15 @@ def test_what_a_file_cannot_hold_is_refused(example, message, tmp_path):
 
 def test_numbers_of_eight_bits_are_read_as_such(tmp_path):
     types = {"types": {"nodes": "float8_e4m3fn"}}
-    found = read_hif(write(tmp_path, incidences=PAIRS, metadata=types, nodes=[{"node": name, "weight": 2} for name in "abc"]))
-    assert (found.features["i"].dtype, found.features["i"].float().tolist()) == (torch.float8_e4m3fn, [[2], [2], [2]])
+    found = read_hif(
+        write(
+            tmp_path,
+            incidences=PAIRS,
+            metadata=types,
+            nodes=[{"node": name, "weight": 2} for name in "abc"],
+        )
+    )
+    assert (found.features["i"].dtype, found.features["i"].float().tolist()) == (
+        torch.float8_e4m3fn,
+        [[2], [2], [2]],
+    )

@@ -19,7 +19,11 @@ few = settings(max_examples=40, deadline=None)
 
 
 @few
-@given(st.sampled_from(["i j", "(i j)", "{i j}", "[i j]", "bond={i j}", "i:a j:a"]), st.integers(0, 6), seeds)
+@given(
+    st.sampled_from(["i j", "(i j)", "{i j}", "[i j]", "bond={i j}", "i:a j:a"]),
+    st.integers(0, 6),
+    seeds,
+)
 def test_matrices_of_adjacency_come_back(text, num_nodes, seed):
     example = random_example(num_nodes, [text], [text], seed, channels=1)
     assert from_scipy(to_scipy(example), text) == example
@@ -29,7 +33,9 @@ def test_matrices_of_adjacency_come_back(text, num_nodes, seed):
 @few
 @given(st.integers(0, 4), st.integers(0, 4), seeds)
 def test_rectangular_matrices_come_back(users, movies, seed):
-    example = random_example({"user": users, "movie": movies}, ["u:user m:movie"], ["u:user m:movie"], seed, channels=1)
+    example = random_example(
+        {"user": users, "movie": movies}, ["u:user m:movie"], ["u:user m:movie"], seed, channels=1
+    )
     assert to_scipy(example).shape == (users, movies)
     assert from_scipy(to_scipy(example), "u:user m:movie") == example
 
@@ -69,10 +75,13 @@ def test_one_tensor_of_many_is_written_when_asked_for():
     assert to_scipy(example, "{i j}").sum() == 2
     assert to_scipy(example, "{i ...}").sum() == 3
     with pytest.raises(
-        IncidenceError, match=r"to_scipy: scipy has no place for `{i ...}`. Leave it out: Structure\(s.num_nodes, {'{i j}': s"
+        IncidenceError,
+        match=r"to_scipy: scipy has no place for `{i ...}`. Leave it out: Structure\(s.num_nodes, {'{i j}': s",
     ):
         to_scipy(example)
-    with pytest.raises(IncidenceError, match=r"no place for features of `i`\. Leave them out with example\.replace"):
+    with pytest.raises(
+        IncidenceError, match=r"no place for features of `i`\. Leave them out with example\.replace"
+    ):
         to_scipy(Example(Structure(3, {"{i j}": [[0], [1]]}), {"i": torch.zeros(3, 1)}))
     with pytest.raises(IncidenceError, match="no place for a target"):
         to_scipy(Example(Structure(3, {"{i j}": [[0], [1]]}), target=1.0))
@@ -83,24 +92,52 @@ def test_one_tensor_of_many_is_written_when_asked_for():
     [
         (lambda: from_scipy("text"), "from_scipy takes a matrix; got str"),
         (lambda: from_scipy(np.zeros(3)), "from_scipy takes a matrix, with two axes; got 1"),
-        (lambda: from_scipy(np.zeros((2, 3)), "(i j)"), "its matrix is square; got 2 by 3. Rows and columns of two sorts are written"),
-        (lambda: from_scipy(np.eye(2), "(i j)"), "Remove the self-loop"),
-        (lambda: from_scipy(np.array([[0, 1], [2, 0]]), "{i j}"), r"the value of the edge \(0, 1\) differs from that of \(1, 0\)"),
-        (lambda: from_scipy(np.eye(2), "{i j k}"), "a matrix is read as pairs, such as `i j` or `{i j}`, or as faces"),
-        (lambda: from_scipy(sparse.coo_array(([1, 1], ([0, 0], [1, 1])), shape=(2, 2)), "{i j}"), "comes more than once in one direction"),
-        (lambda: from_scipy(np.array([[1, 0], [1, 0]]), "{i ...}"), "column 1 is empty, and a face has at least one node"),
-        (lambda: from_scipy(np.array([[1, -1], [1, 1]]), "{i ...}"), r"the entry \(0, 1\) of a matrix of incidence is -1, and must be 1"),
-        (lambda: from_scipy(np.array([[1, 1], [1, 1]]), "{i ...}"), "denote one entry"),
-        (lambda: to_scipy(Structure(3, {"{i j k}": [[0], [1], [2]]})), "a matrix holds pairs, such as `i j` or `{i j}`, or faces"),
         (
-            lambda: to_scipy(Example(Structure(2, {"i j": [[0], [1]]}), {"i j": torch.zeros(1, 2)})),
+            lambda: from_scipy(np.zeros((2, 3)), "(i j)"),
+            "its matrix is square; got 2 by 3. Rows and columns of two sorts are written",
+        ),
+        (lambda: from_scipy(np.eye(2), "(i j)"), "Remove the self-loop"),
+        (
+            lambda: from_scipy(np.array([[0, 1], [2, 0]]), "{i j}"),
+            r"the value of the edge \(0, 1\) differs from that of \(1, 0\)",
+        ),
+        (
+            lambda: from_scipy(np.eye(2), "{i j k}"),
+            "a matrix is read as pairs, such as `i j` or `{i j}`, or as faces",
+        ),
+        (
+            lambda: from_scipy(sparse.coo_array(([1, 1], ([0, 0], [1, 1])), shape=(2, 2)), "{i j}"),
+            "comes more than once in one direction",
+        ),
+        (
+            lambda: from_scipy(np.array([[1, 0], [1, 0]]), "{i ...}"),
+            "column 1 is empty, and a face has at least one node",
+        ),
+        (
+            lambda: from_scipy(np.array([[1, -1], [1, 1]]), "{i ...}"),
+            r"the entry \(0, 1\) of a matrix of incidence is -1, and must be 1",
+        ),
+        (lambda: from_scipy(np.array([[1, 1], [1, 1]]), "{i ...}"), "denote one entry"),
+        (
+            lambda: to_scipy(Structure(3, {"{i j k}": [[0], [1], [2]]})),
+            "a matrix holds pairs, such as `i j` or `{i j}`, or faces",
+        ),
+        (
+            lambda: to_scipy(
+                Example(Structure(2, {"i j": [[0], [1]]}), {"i j": torch.zeros(1, 2)})
+            ),
             "a matrix holds one value for each entry, and `i j` has 2 channels",
         ),
         (
-            lambda: to_scipy(Example(Structure(2, {"i j": [[0], [1]]}), {"i j": torch.zeros(1, 1).bfloat16()})),
+            lambda: to_scipy(
+                Example(Structure(2, {"i j": [[0], [1]]}), {"i j": torch.zeros(1, 1).bfloat16()})
+            ),
             "no type for bfloat16",
         ),
-        (lambda: to_scipy(inc.collate([Structure(1)] * 2)), r"this is a batch of 2: use \[to_scipy\(one\) for one in batch\]"),
+        (
+            lambda: to_scipy(inc.collate([Structure(1)] * 2)),
+            r"this is a batch of 2: use \[to_scipy\(one\) for one in batch\]",
+        ),
         (lambda: to_scipy(Structure(2)), "no index for `i j` here"),
     ],
 )
@@ -115,12 +152,19 @@ PATTERNS = ["{i j}", "(i j)", "{i ...}", "i {i ...}", "bond={i j}", "i u:user"]
 
 
 @few
-@given(st.lists(st.sampled_from(PATTERNS), unique=True), st.integers(0, 5), seeds, st.sampled_from(["none", "whole", "entries"]))
+@given(
+    st.lists(st.sampled_from(PATTERNS), unique=True),
+    st.integers(0, 5),
+    seeds,
+    st.sampled_from(["none", "whole", "entries"]),
+)
 def test_arrays_come_back(texts, num_nodes, seed, kind):
     structure = random_structure({"node": num_nodes, "user": 2}, texts, seed)
     keys = ["i", "pos=i", "v:user", *(p.name or str(p) for p in structure.patterns)]
     target = {"none": None, "whole": torch.rand(2), "entries": {"i": torch.arange(num_nodes)}}[kind]
-    example = Example(structure, {key: torch.rand(structure.num_entries(key), 2) for key in keys}, target)
+    example = Example(
+        structure, {key: torch.rand(structure.num_entries(key), 2) for key in keys}, target
+    )
     arrays = to_numpy(example)
     assert isinstance(arrays["features"]["i"], np.ndarray)
     assert from_numpy(arrays) == example
@@ -133,9 +177,18 @@ def test_arrays_come_back(texts, num_nodes, seed, kind):
     [
         (3, "from_numpy takes a dict with `num_nodes`"),
         ({"index": {}}, "from_numpy takes a dict with `num_nodes`"),
-        ({"num_nodes": 3, "edges": {}}, "from_numpy knows num_nodes, index, features, target, and no 'edges'"),
-        ({"num_nodes": 1, "features": {"i": np.array([["a"]])}}, "from_numpy: i is no array of numbers"),
-        ({"num_nodes": 1, "features": {"i": np.zeros((2, 1))}}, r"features\['i'\] must have 1 rows"),
+        (
+            {"num_nodes": 3, "edges": {}},
+            "from_numpy knows num_nodes, index, features, target, and no 'edges'",
+        ),
+        (
+            {"num_nodes": 1, "features": {"i": np.array([["a"]])}},
+            "from_numpy: i is no array of numbers",
+        ),
+        (
+            {"num_nodes": 1, "features": {"i": np.zeros((2, 1))}},
+            r"features\['i'\] must have 1 rows",
+        ),
     ],
 )
 def test_arrays_that_make_no_example_are_refused(arrays, message):

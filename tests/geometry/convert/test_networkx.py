@@ -29,12 +29,20 @@ def test_graphs_come_back_with_features_and_order(text, num_nodes, seed):
 
 
 @few
-@given(st.sampled_from(["{i j} e:edge", "(i j) e:edge", "[i j] e:edge", "i j e:edge"]), st.integers(2, 5), st.integers(1, 8), seeds)
+@given(
+    st.sampled_from(["{i j} e:edge", "(i j) e:edge", "[i j] e:edge", "i j e:edge"]),
+    st.integers(2, 5),
+    st.integers(1, 8),
+    seeds,
+)
 def test_parallel_edges_come_back_as_nodes_of_their_own(text, num_nodes, num_edges, seed):
     generator = torch.Generator().manual_seed(seed)
     first = torch.randint(num_nodes, (num_edges,), generator=generator)
     second = (first + torch.randint(1, num_nodes, (num_edges,), generator=generator)) % num_nodes
-    structure = Structure({"node": num_nodes, "edge": num_edges}, {text: torch.stack([first, second, torch.arange(num_edges)])})
+    structure = Structure(
+        {"node": num_nodes, "edge": num_edges},
+        {text: torch.stack([first, second, torch.arange(num_edges)])},
+    )
     example = Example(structure, {text: random_rows(num_edges, 2, seed)})
     graph = to_networkx(example)
     assert graph.is_multigraph()
@@ -83,23 +91,56 @@ def test_a_graph_with_loops_is_read_when_asked_for():
     ("read", "message"),
     [
         (lambda: from_networkx([(0, 1)]), "from_networkx takes a graph of NetworkX; got list"),
-        (lambda: from_networkx(nx.DiGraph([(0, 1)]), "{i j}"), r"the edges of a DiGraph are read as `\(i j\)`, for example; got `{i j}`"),
-        (lambda: from_networkx(nx.Graph([(0, 1)]), "{i j k}"), "the edges of a Graph are read as `{i j}`"),
-        (lambda: from_networkx(nx.MultiGraph([(0, 1)]), "{i j}"), "the edges of a MultiGraph are read as `{i j} e:edge`"),
-        (lambda: from_networkx(nx.Graph([(0, 1, {"w": 1}), (1, 2)]), edge_features=["w"]), "1 of 2 edges have no attribute `w`"),
-        (lambda: from_networkx(nx.Graph([(0, 1, {"w": "x"})]), edge_features=["w"]), "the values of `w` are not numbers of one shape"),
-        (lambda: to_networkx(Structure(3, {"{i j k}": [[0], [1], [2]]})), "a graph holds edges such as .*; not `{i j k}`"),
-        (lambda: to_networkx(Structure(2, {"{i j}": [[0], [1]], "(i j)": [[0], [1]]})), r"networkx has no place for `\(i j\)`"),
         (
-            lambda: to_networkx(Example(Structure(2, {"{i j}": [[0], [1]]}), {"mass=i": torch.zeros(2, 1)})),
+            lambda: from_networkx(nx.DiGraph([(0, 1)]), "{i j}"),
+            r"the edges of a DiGraph are read as `\(i j\)`, for example; got `{i j}`",
+        ),
+        (
+            lambda: from_networkx(nx.Graph([(0, 1)]), "{i j k}"),
+            "the edges of a Graph are read as `{i j}`",
+        ),
+        (
+            lambda: from_networkx(nx.MultiGraph([(0, 1)]), "{i j}"),
+            "the edges of a MultiGraph are read as `{i j} e:edge`",
+        ),
+        (
+            lambda: from_networkx(nx.Graph([(0, 1, {"w": 1}), (1, 2)]), edge_features=["w"]),
+            "1 of 2 edges have no attribute `w`",
+        ),
+        (
+            lambda: from_networkx(nx.Graph([(0, 1, {"w": "x"})]), edge_features=["w"]),
+            "the values of `w` are not numbers of one shape",
+        ),
+        (
+            lambda: to_networkx(Structure(3, {"{i j k}": [[0], [1], [2]]})),
+            "a graph holds edges such as .*; not `{i j k}`",
+        ),
+        (
+            lambda: to_networkx(Structure(2, {"{i j}": [[0], [1]], "(i j)": [[0], [1]]})),
+            r"networkx has no place for `\(i j\)`",
+        ),
+        (
+            lambda: to_networkx(
+                Example(Structure(2, {"{i j}": [[0], [1]]}), {"mass=i": torch.zeros(2, 1)})
+            ),
             "features of `mass=i`",
         ),
-        (lambda: to_networkx(Example(Structure(2, {"{i j}": [[0], [1]]}), {}, {"i": torch.zeros(2)})), "no place for a target"),
         (
-            lambda: to_networkx(Structure({"node": 2, "edge": 2}, {"{i j} e:edge": [[0, 0], [1, 1], [1, 0]]})),
+            lambda: to_networkx(
+                Example(Structure(2, {"{i j}": [[0], [1]]}), {}, {"i": torch.zeros(2)})
+            ),
+            "no place for a target",
+        ),
+        (
+            lambda: to_networkx(
+                Structure({"node": 2, "edge": 2}, {"{i j} e:edge": [[0, 0], [1, 1], [1, 0]]})
+            ),
             "in their order",
         ),
-        (lambda: to_networkx(Structure({"a": 2}, {"{i:a j:a}": [[0], [1]]})), "a graph holds edges such as"),
+        (
+            lambda: to_networkx(Structure({"a": 2}, {"{i:a j:a}": [[0], [1]]})),
+            "a graph holds edges such as",
+        ),
         (lambda: to_networkx(inc.collate([Structure(1)] * 2)), "this is a batch of 2"),
         (lambda: to_networkx(Structure(2)), "no index for `{i j}` here"),
     ],

@@ -28,7 +28,15 @@ def flows(seed: int = 0) -> Example:
     """A complex with random orientations and random flows."""
     s = reoriented(geometry.simplicial_complex(FACETS, oriented=True), generator(seed))[0]
     texts = ["i", *map(str, s.patterns)]
-    return Example(s, {text: torch.randn(s.num_entries(text), 2, generator=generator(seed), dtype=torch.float64) for text in texts})
+    return Example(
+        s,
+        {
+            text: torch.randn(
+                s.num_entries(text), 2, generator=generator(seed), dtype=torch.float64
+            )
+            for text in texts
+        },
+    )
 
 
 # ---- PyG
@@ -40,7 +48,9 @@ def test_pyg_holds_flows_as_opposite_features_of_the_two_directions():
     there, back = data.edge_index.chunk(2, dim=1)
     assert torch.equal(there, example.structure["<i j>"])
     assert torch.equal(back, there.flip(0))
-    assert torch.equal(data.edge_attr, torch.cat([example.features["<i j>"], -example.features["<i j>"]]))
+    assert torch.equal(
+        data.edge_attr, torch.cat([example.features["<i j>"], -example.features["<i j>"]])
+    )
     assert torch.equal(data.face, example.structure["<i j k>"])
     assert convert.from_pyg(data) == example
 
@@ -51,7 +61,12 @@ def test_batches_of_flows_go_to_pyg_and_back():
 
 
 def test_edges_read_as_oriented_have_the_direction_in_which_they_come_first_and_faces_their_winding():
-    data = Data(edge_index=T([[2, 0, 1], [1, 1, 2]]), edge_attr=T([[3.0], [5.0], [-3.0]]), face=T([[2], [0], [1]]), num_nodes=3)
+    data = Data(
+        edge_index=T([[2, 0, 1], [1, 1, 2]]),
+        edge_attr=T([[3.0], [5.0], [-3.0]]),
+        face=T([[2], [0], [1]]),
+        num_nodes=3,
+    )
     found = convert.from_pyg(data, edges="<i j>")
     assert found.structure["<i j>"].tolist() == [[2, 0], [1, 1]]
     assert found.features["<i j>"].tolist() == [[3.0], [5.0]]
@@ -62,7 +77,10 @@ def test_edges_read_as_oriented_have_the_direction_in_which_they_come_first_and_
 
 def test_flows_that_are_not_opposite_are_named():
     data = Data(edge_index=T([[0, 1], [1, 0]]), edge_attr=T([[3.0], [3.0]]), num_nodes=2)
-    with pytest.raises(IncidenceError, match=r"edge_attr of the edge \(0, 1\) is not the opposite of that of \(1, 0\).*Make them opposite"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"edge_attr of the edge \(0, 1\) is not the opposite of that of \(1, 0\).*Make them opposite",
+    ):
         convert.from_pyg(data, edges="<i j>")
 
 
@@ -83,8 +101,12 @@ def test_signs_are_those_of_the_incidence_matrices_of_toponetx():
     for rank in (1, 2, 3):
         theirs = cells.incidence_matrix(rank, signed=True).toarray()
         assert np.array_equal(found.boundary_matrix(rank).to_dense().numpy(), theirs)
-        laplacian = geometry.hodge(convert.from_toponetx(cells, oriented=True).structure, rank).laplacian
-        assert np.array_equal(laplacian.to_dense().numpy(), cells.hodge_laplacian_matrix(rank, signed=True).toarray())
+        laplacian = geometry.hodge(
+            convert.from_toponetx(cells, oriented=True).structure, rank
+        ).laplacian
+        assert np.array_equal(
+            laplacian.to_dense().numpy(), cells.hodge_laplacian_matrix(rank, signed=True).toarray()
+        )
 
 
 def test_triangles_of_a_cell_complex_keep_their_cycle_and_signs_agree():
@@ -98,9 +120,17 @@ def test_triangles_of_a_cell_complex_keep_their_cycle_and_signs_agree():
     for rank, name in ((1, "<i j>"), (2, "<i j k>")):
         rows, columns, theirs = cells.incidence_matrix(rank, signed=True, index=True)
         own = [tuple(nodes[v] for v in column) for column in example.structure[name].T.tolist()]
-        below = nodes if rank == 1 else [tuple(nodes[v] for v in column) for column in example.structure["<i j>"].T.tolist()]
+        below = (
+            nodes
+            if rank == 1
+            else [
+                tuple(nodes[v] for v in column) for column in example.structure["<i j>"].T.tolist()
+            ]
+        )
         order = np.ix_([rows[face] for face in below], [columns[face] for face in own])
-        assert np.array_equal(found.boundary_matrix(rank).to_dense().numpy(), theirs.toarray()[order])
+        assert np.array_equal(
+            found.boundary_matrix(rank).to_dense().numpy(), theirs.toarray()[order]
+        )
 
 
 def test_flows_in_toponetx_belong_to_its_own_orientations():
@@ -128,8 +158,12 @@ def test_cells_without_orientation_are_refused():
     square.add_cell([0, 1, 2, 3], rank=2)
     with pytest.raises(IncidenceError, match=r"`face={i \.\.\.}` has the cell \(0, 1, 2, 3\)"):
         convert.from_toponetx(square, oriented=True)
-    with pytest.raises(IncidenceError, match=r"the cells `rank2={i \.\.\.}` of this complex have none"):
-        convert.from_toponetx(tnx.CombinatorialComplex([[0, 1], [0, 1, 2]], ranks=[1, 2]), oriented=True)
+    with pytest.raises(
+        IncidenceError, match=r"the cells `rank2={i \.\.\.}` of this complex have none"
+    ):
+        convert.from_toponetx(
+            tnx.CombinatorialComplex([[0, 1], [0, 1, 2]], ranks=[1, 2]), oriented=True
+        )
 
 
 # ---- gudhi
@@ -150,7 +184,10 @@ def test_gudhi_gives_oriented_faces_beside_its_filtration():
 
 def test_orientations_that_gudhi_cannot_keep_are_refused():
     s, _ = geometry.simplicial_complex(FACETS, oriented=True).reverse("<i j>", [2])
-    with pytest.raises(IncidenceError, match=r"orients faces by ascending nodes, and \(2, 1\) of `<i j>` is not. Reverse it first"):
+    with pytest.raises(
+        IncidenceError,
+        match=r"orients faces by ascending nodes, and \(2, 1\) of `<i j>` is not. Reverse it first",
+    ):
         convert.to_gudhi(s)
     with pytest.raises(IncidenceError, match=r"`{i j}` and `<i j>` are different faces"):
         convert.to_gudhi(Structure(3, {"{i j}": T([[0], [1]]), "<i j>": T([[1], [2]])}))
@@ -164,8 +201,12 @@ def test_winding_is_orientation_in_trimesh():
     example = convert.from_trimesh(box, oriented=True)
     assert torch.equal(example.structure["<i j k>"], T(np.array(box.faces)).T)
     top = geometry.faces(example.structure).boundary_matrix(2)
-    assert not (top @ torch.ones(12, 1, dtype=torch.float64)).any()  # a closed surface, wound in one sense
-    example = example.replace(features={**example.features, "<i j k>": torch.randn(12, 1, dtype=torch.float64)})
+    assert not (
+        top @ torch.ones(12, 1, dtype=torch.float64)
+    ).any()  # a closed surface, wound in one sense
+    example = example.replace(
+        features={**example.features, "<i j k>": torch.randn(12, 1, dtype=torch.float64)}
+    )
     assert convert.from_trimesh(convert.to_trimesh(example)) == example
 
 
@@ -176,12 +217,17 @@ def test_a_digraph_is_a_graph_with_oriented_edges():
     graph = nx.DiGraph([(1, 0), (1, 2)])
     nx.set_edge_attributes(graph, {(1, 0): 2.0, (1, 2): 3.0}, "flow")
     example = convert.from_networkx(graph, edges="<i j>", edge_features=["flow"])
-    assert example.structure["<i j>"].tolist() == [[0, 0], [1, 2]]  # nodes are numbered as the graph has them
+    assert example.structure["<i j>"].tolist() == [
+        [0, 0],
+        [1, 2],
+    ]  # nodes are numbered as the graph has them
     kept = example.replace(features={"<i j>": example.features["<i j>"]})
     back = convert.to_networkx(kept)
     assert back.is_directed()
     assert convert.from_networkx(back) == kept
-    with pytest.raises(IncidenceError, match=r"the edges of a Graph are read as `{i j}`, for example; got `<i j>`"):
+    with pytest.raises(
+        IncidenceError, match=r"the edges of a Graph are read as `{i j}`, for example; got `<i j>`"
+    ):
         convert.from_networkx(nx.path_graph(3), edges="<i j>")
     with pytest.raises(IncidenceError, match="denote one entry, whatever its orientation"):
         convert.from_networkx(nx.DiGraph([(0, 1), (1, 0)]), edges="<i j>")
@@ -210,9 +256,18 @@ def test_arrays_keep_orientations():
 def test_features_follow_the_orientation_in_which_they_are_told():
     s = geometry.graph(T([[0, 1], [1, 2]]), num_nodes=3, oriented=True)
     edges = T([[2, 0, 1], [1, 1, 2]])
-    assert geometry.align(s, "<i j>", edges, T([4.0, 7.0, 6.0]), reduce="mean").tolist() == [7.0, 1.0]
-    for reduce, values, what in (("max", T([4.0, 7.0, 6.0]), "reduce='max'"), ("sum", T([True, True, False]), "type bool")):
-        with pytest.raises(IncidenceError, match=rf"values of `<i j>` change sign with the orientation.*{what} cannot follow"):
+    assert geometry.align(s, "<i j>", edges, T([4.0, 7.0, 6.0]), reduce="mean").tolist() == [
+        7.0,
+        1.0,
+    ]
+    for reduce, values, what in (
+        ("max", T([4.0, 7.0, 6.0]), "reduce='max'"),
+        ("sum", T([True, True, False]), "type bool"),
+    ):
+        with pytest.raises(
+            IncidenceError,
+            match=rf"values of `<i j>` change sign with the orientation.*{what} cannot follow",
+        ):
             geometry.align(s, "<i j>", edges, values, reduce=reduce)
 
 
@@ -220,5 +275,8 @@ def test_a_line_graph_does_not_take_flows_for_features_of_nodes():
     to_lines = lifting.as_transform(lifting.line_graph)
     s = geometry.graph(T([[0, 1], [1, 2]]), num_nodes=3, oriented=True)
     assert to_lines(Example(s)).structure.num_entries("{i j}") == 1
-    with pytest.raises(IncidenceError, match="features of `<i j>` change sign with orientations, and those of nodes do not"):
+    with pytest.raises(
+        IncidenceError,
+        match="features of `<i j>` change sign with orientations, and those of nodes do not",
+    ):
         to_lines(Example(s, {"<i j>": torch.ones(2, 1)}))

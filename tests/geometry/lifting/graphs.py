@@ -18,7 +18,9 @@ def structure_of(graph: nx.Graph, shuffle: int | None = None) -> Structure:
         generator = torch.Generator().manual_seed(shuffle)
         edges = edges[torch.randperm(len(edges), generator=generator)]
         if not graph.is_directed():
-            edges = torch.where(torch.rand(len(edges), 1, generator=generator) < 0.5, edges, edges.flip(1))
+            edges = torch.where(
+                torch.rand(len(edges), 1, generator=generator) < 0.5, edges, edges.flip(1)
+            )
     return Structure(len(graph), {"(i j)" if graph.is_directed() else "{i j}": edges.T})
 
 
@@ -30,7 +32,9 @@ def random_graphs(max_nodes: int = 8, directed: bool = False) -> st.SearchStrate
         graph.add_edges_from(pair for k, pair in enumerate(pairs) if bits >> k & 1)
         return graph
 
-    return st.builds(make, st.integers(0, max_nodes), st.integers(0, 2 ** (max_nodes * (max_nodes - 1)) - 1))
+    return st.builds(
+        make, st.integers(0, max_nodes), st.integers(0, 2 ** (max_nodes * (max_nodes - 1)) - 1)
+    )
 
 
 def faces(structure: Structure, text: str) -> list[frozenset[int]]:

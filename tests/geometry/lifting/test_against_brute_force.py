@@ -22,7 +22,11 @@ def test_cliques_are_the_sets_of_joined_nodes(graph, max_size):
     lifted = lifting.cliques(structure_of(graph), max_size)
     for size in range(2, max_size + 1):
         text = "{" + " ".join("ijklmn"[:size]) + "}"
-        expected = [frozenset(c) for c in combinations(graph, size) if all(graph.has_edge(*pair) for pair in combinations(c, 2))]
+        expected = [
+            frozenset(c)
+            for c in combinations(graph, size)
+            if all(graph.has_edge(*pair) for pair in combinations(c, 2))
+        ]
         assert faces(lifted, text) == expected
 
 
@@ -31,7 +35,11 @@ def test_rings_are_the_chordless_cycles_of_all_graphs_with_seven_nodes():
     atlas = graph_atlas_g()
     batch = collate([structure_of(graph) for graph in atlas])
     starts = batch.node_ptr().tolist()
-    cycles = [frozenset(start + v for v in c) for graph, start in zip(atlas, starts, strict=False) for c in nx.chordless_cycles(graph)]
+    cycles = [
+        frozenset(start + v for v in c)
+        for graph, start in zip(atlas, starts, strict=False)
+        for c in nx.chordless_cycles(graph)
+    ]
     for max_length in (3, 5, 7):
         found = faces(lifting.rings(batch, max_length), "ring")
         expected = {cycle for cycle in cycles if len(cycle) <= max_length}
@@ -43,7 +51,9 @@ def test_rings_are_the_chordless_cycles_of_all_graphs_with_seven_nodes():
 @given(random_graphs(10), st.integers(3, 10), st.integers(3, 5))
 def test_rings_of_some_lengths_are_the_chordless_cycles_of_these(graph, max_length, min_length):
     found = faces(lifting.rings(structure_of(graph), max_length, min_length=min_length), "ring")
-    cycles = {frozenset(c) for c in nx.chordless_cycles(graph) if min_length <= len(c) <= max_length}
+    cycles = {
+        frozenset(c) for c in nx.chordless_cycles(graph) if min_length <= len(c) <= max_length
+    }
     assert len(found) == len(cycles)
     assert set(found) == cycles
 
@@ -62,11 +72,15 @@ def test_a_long_path_hangs_on_a_ring_without_harm():
 
 
 @few
-@given(st.one_of(random_graphs(7), random_graphs(5, directed=True)), st.integers(1, 4), st.booleans())
+@given(
+    st.one_of(random_graphs(7), random_graphs(5, directed=True)), st.integers(1, 4), st.booleans()
+)
 def test_pairs_are_as_many_steps_apart_as_asked_for(graph, k, exact):
     lifted = lifting.khop(structure_of(graph), k, exact=exact)
     distance = dict(nx.all_pairs_shortest_path_length(graph))
-    expected = {(u, v) for u in graph for v, d in distance[u].items() if (d == k if exact else 1 <= d <= k)}
+    expected = {
+        (u, v) for u in graph for v, d in distance[u].items() if (d == k if exact else 1 <= d <= k)
+    }
     found = columns(lifted, f"hop{k}")
     if not graph.is_directed():
         expected = {pair for pair in expected if pair[0] < pair[1]}
@@ -79,7 +93,12 @@ def test_pairs_are_as_many_steps_apart_as_asked_for(graph, k, exact):
 @given(random_graphs(5, directed=True), st.booleans())
 def test_paths_run_head_to_tail(graph, backtrack):
     found = columns(lifting.paths(structure_of(graph), backtrack=backtrack), "(i j) (j k)")
-    expected = {(i, j, k) for i, j in graph.edges for v, k in graph.edges if v == j and (backtrack or i != k)}
+    expected = {
+        (i, j, k)
+        for i, j in graph.edges
+        for v, k in graph.edges
+        if v == j and (backtrack or i != k)
+    }
     assert len(found) == len(expected)
     assert set(found) == expected
 
@@ -90,7 +109,9 @@ def test_undirected_paths_are_pairs_of_edges_that_share_a_node(graph, backtrack)
     found = columns(lifting.paths(structure_of(graph), backtrack=backtrack), "{i j} {j k}")
     pairs = [(frozenset((i, j)), frozenset((j, k))) for i, j, k in found]
     edges = list(map(frozenset, graph.edges))
-    expected = {(e, f) for e, f in product(edges, repeat=2) if (e & f and e != f) or (backtrack and e == f)}
+    expected = {
+        (e, f) for e, f in product(edges, repeat=2) if (e & f and e != f) or (backtrack and e == f)
+    }
     assert len(pairs) == len(expected)
     assert set(pairs) == expected
 
@@ -105,7 +126,10 @@ def test_tuples_are_those_of_the_complete_structure(n, k):
 @given(random_graphs(6))
 def test_line_graphs_are_those_of_networkx(graph):
     edges = list(graph.edges)
-    expected = {frozenset((edges.index(tuple(sorted(e))), edges.index(tuple(sorted(f))))) for e, f in nx.line_graph(graph).edges}
+    expected = {
+        frozenset((edges.index(tuple(sorted(e))), edges.index(tuple(sorted(f)))))
+        for e, f in nx.line_graph(graph).edges
+    }
     lines = lifting.line_graph(structure_of(graph))
     assert lines.num_nodes == len(edges)
     assert len(faces(lines, "{i j}")) == len(expected)
@@ -147,7 +171,9 @@ def test_a_graph_of_many_nodes_is_lifted_fast():
     """A torus of 40,000 nodes: nothing is quadratic in the nodes."""
     n = 200
     at = torch.arange(n * n).view(n, n)
-    edges = torch.stack([at.repeat(2, 1).flatten(), torch.cat([at.roll(1, 0), at.roll(1, 1)]).flatten()])
+    edges = torch.stack(
+        [at.repeat(2, 1).flatten(), torch.cat([at.roll(1, 0), at.roll(1, 1)]).flatten()]
+    )
     torus = Structure(n * n, {"{i j}": edges})
     assert lifting.rings(torus, 4).num_entries("ring") == n * n
     assert lifting.cliques(torus).num_entries("{i j k}") == 0

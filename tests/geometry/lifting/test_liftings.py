@@ -24,7 +24,9 @@ LIFTINGS = {
 }
 every_lifting = pytest.mark.parametrize("lift", LIFTINGS.values(), ids=LIFTINGS)
 SAME_NODES = pytest.mark.parametrize(
-    "lift", [f for n, f in LIFTINGS.items() if n != "line_graph"], ids=[n for n in LIFTINGS if n != "line_graph"]
+    "lift",
+    [f for n, f in LIFTINGS.items() if n != "line_graph"],
+    ids=[n for n in LIFTINGS if n != "line_graph"],
 )
 graphs = st.one_of(random_graphs(6), random_graphs(5, directed=True))
 K5 = Structure.complete(5, ["{i j}"])
@@ -46,7 +48,10 @@ def test_new_tensors_come_in_the_preferred_order_and_old_ones_stay(lift, graph, 
     assert new.canonical()[0] == new
     for pattern in source.patterns:
         assert torch.equal(lifted[pattern], source[pattern])
-    checked = Structure(lifted.counts, {str(p): parts if p.is_open else parts[0] for p, parts in lifted._index.items()})
+    checked = Structure(
+        lifted.counts,
+        {str(p): parts if p.is_open else parts[0] for p, parts in lifted._index.items()},
+    )
     assert checked == lifted  # every entry is right, and there once
 
 
@@ -57,7 +62,10 @@ def test_liftings_commute_with_relabelling(lift, graph, random):
     source = structure_of(graph)
     permutation = list(range(len(graph)))
     random.shuffle(permutation)
-    assert lift(source.relabel(permutation)).canonical()[0] == lift(source).relabel(permutation).canonical()[0]
+    assert (
+        lift(source.relabel(permutation)).canonical()[0]
+        == lift(source).relabel(permutation).canonical()[0]
+    )
 
 
 @every_lifting
@@ -87,7 +95,10 @@ def test_a_lifted_structure_lives_where_the_source_lives(lift):
 
 @every_lifting
 def test_a_limit_is_a_sentence_and_not_a_hang(lift):
-    with pytest.raises(TooLargeError, match=r"^\w+: there are at least \d+ [\w ]+, and limit=3\. [A-Z].*, or raise limit=\.$"):
+    with pytest.raises(
+        TooLargeError,
+        match=r"^\w+: there are at least \d+ [\w ]+, and limit=3\. [A-Z].*, or raise limit=\.$",
+    ):
         lift(K5, limit=3)
     assert lift(K5, limit=None) == lift(K5)
 
@@ -105,12 +116,17 @@ def test_only_structures_are_lifted(lift):
         lift([K5])
 
 
-@pytest.mark.parametrize("lift", [lifting.cliques, lifting.rings, lifting.khop], ids=["cliques", "rings", "khop"])
+@pytest.mark.parametrize(
+    "lift", [lifting.cliques, lifting.rings, lifting.khop], ids=["cliques", "rings", "khop"]
+)
 def test_many_candidates_for_few_entries_are_refused_too(lift, monkeypatch):
     """Two nodes with thirty neighbours in common: no clique of three, but many pairs of edges that might be in one."""
     monkeypatch.setattr("incidence.geometry.lifting.adjacency.WORK", 2)
     graph = structure_of(nx.complete_bipartite_graph(2, 30))
-    with pytest.raises(TooLargeError, match=r"would have to be looked at, more than 2 for each of limit=10 entries\. Lower"):
+    with pytest.raises(
+        TooLargeError,
+        match=r"would have to be looked at, more than 2 for each of limit=10 entries\. Lower",
+    ):
         lift(graph, limit=10)
 
 
@@ -119,10 +135,16 @@ def test_edges_of_another_tensor_or_sort_are_read_when_asked_for():
     s = Structure(4, bonds)
     assert lifting.cliques(s, 3, edges="bond").num_entries("{i j k}") == 1
     assert lifting.cliques(s, 3, edges="contact").num_entries("{i j k}") == 0
-    users = Structure({"user": 3, "movie": 2}, {"{u:user v:user}": [[0, 1, 0], [1, 2, 2]], "u:user m:movie": [[0], [1]]})
+    users = Structure(
+        {"user": 3, "movie": 2},
+        {"{u:user v:user}": [[0, 1, 0], [1, 2, 2]], "u:user m:movie": [[0], [1]]},
+    )
     assert lifting.cliques(users, 3).num_entries("{i:user j:user k:user}") == 1
     assert lifting.rings(users, 3).num_entries("ring={i:user ...}") == 1
-    assert lifting.neighbourhoods(users, centred=True).num_entries("neighbourhood=i:user {i:user ...}") == 3
+    assert (
+        lifting.neighbourhoods(users, centred=True).num_entries("neighbourhood=i:user {i:user ...}")
+        == 3
+    )
     assert lifting.khop(users, 1).num_entries("hop1={i:user j:user}") == 3
     assert lifting.tuples(users, 2, sort="movie").num_entries("i:movie j:movie") == 4
     assert lifting.paths(users).num_entries("{i:user j:user} {j:user k:user}") == 9
@@ -131,8 +153,16 @@ def test_edges_of_another_tensor_or_sort_are_read_when_asked_for():
 @pytest.mark.parametrize(
     ("structure", "edges", "message"),
     [
-        (Structure(3), None, r"rings reads edges, as in `{i j}` or `\(i j\)`, and there are no unnamed edges among the tensors \(none\)"),
-        (Structure(3, {"(i j)": [[0], [1]], "i j": [[0], [1]]}), None, r"there are `\(i j\)`, `i j`: say which, as in edges="),
+        (
+            Structure(3),
+            None,
+            r"rings reads edges, as in `{i j}` or `\(i j\)`, and there are no unnamed edges among the tensors \(none\)",
+        ),
+        (
+            Structure(3, {"(i j)": [[0], [1]], "i j": [[0], [1]]}),
+            None,
+            r"there are `\(i j\)`, `i j`: say which, as in edges=",
+        ),
         (Structure(3, {"{i j k}": [[0], [1], [2]]}), "{i j k}", "`{i j k}` has none"),
         (Structure({"a": 3, "b": 3}, {"i:a j:b": [[0], [1]]}), "i:a j:b", "two nodes of one sort"),
         (K5, "bond", "no tensor is called `bond`"),
@@ -167,12 +197,24 @@ def test_a_loop_is_no_step():
     [
         (lambda: lifting.cliques(K5, 1), "cliques: max_size is an integer from 2 to 64; got 1"),
         (lambda: lifting.rings(K5, 2), "rings: max_length is an integer of at least 3; got 2"),
-        (lambda: lifting.rings(K5, 4, min_length=2.5), "rings: min_length is an integer of at least 3; got 2.5"),
+        (
+            lambda: lifting.rings(K5, 4, min_length=2.5),
+            "rings: min_length is an integer of at least 3; got 2.5",
+        ),
         (lambda: lifting.khop(K5, 0), "khop: k is an integer of at least 1; got 0"),
-        (lambda: lifting.neighbourhoods(K5, 0), "neighbourhoods: k is an integer of at least 1; got 0"),
+        (
+            lambda: lifting.neighbourhoods(K5, 0),
+            "neighbourhoods: k is an integer of at least 1; got 0",
+        ),
         (lambda: lifting.tuples(K5, 1), "tuples: k is an integer of at least 2; got 1"),
-        (lambda: lifting.tuples(K5, 2, sort="user"), "needs nodes of sort `user`; this structure has `node`"),
-        (lambda: lifting.rings(lifting.khop(K5, 2, name="ring")), r"`ring={i j}` is here already, so `ring={i ...}` needs another name"),
+        (
+            lambda: lifting.tuples(K5, 2, sort="user"),
+            "needs nodes of sort `user`; this structure has `node`",
+        ),
+        (
+            lambda: lifting.rings(lifting.khop(K5, 2, name="ring")),
+            r"`ring={i j}` is here already, so `ring={i ...}` needs another name",
+        ),
     ],
 )
 def test_arguments_out_of_range_are_refused(lift, message):

@@ -16,7 +16,9 @@ T = torch.tensor
 
 
 def random_points(count: int, dimensions: int, seed: int) -> torch.Tensor:
-    return torch.rand(count, dimensions, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.rand(
+        count, dimensions, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -26,7 +28,11 @@ def test_rips_faces_are_the_sets_of_near_points(count, dimensions, radius, seed)
     lifted = lifting.vietoris_rips(points, radius, max_size=4)
     near = (points[:, None] - points).norm(dim=2) <= radius
     for size, text in ((2, "{i j}"), (3, "{i j k}"), (4, "{i j k l}")):
-        expected = [frozenset(c) for c in combinations(range(count), size) if all(near[u, v] for u, v in combinations(c, 2))]
+        expected = [
+            frozenset(c)
+            for c in combinations(range(count), size)
+            if all(near[u, v] for u, v in combinations(c, 2))
+        ]
         assert faces(lifted, text) == expected
 
 
@@ -41,7 +47,10 @@ def smallest_empty_ball(points: np.ndarray, face: tuple[int, ...]) -> float:
             offset, *_ = np.linalg.lstsq(normal, ((at[1:] - at[0]) ** 2).sum(1), rcond=None)
             centre = at[0] + offset
             radius = np.linalg.norm(centre - at, axis=1)
-            if np.ptp(radius) < 1e-9 and (np.linalg.norm(points - centre, axis=1) > radius[0] - 1e-9).all():
+            if (
+                np.ptp(radius) < 1e-9
+                and (np.linalg.norm(points - centre, axis=1) > radius[0] - 1e-9).all()
+            ):
                 best = min(best, radius[0])
     return best
 
@@ -51,8 +60,14 @@ def smallest_empty_ball(points: np.ndarray, face: tuple[int, ...]) -> float:
 def test_alpha_faces_have_small_empty_balls(count, dimensions, radius, seed):
     points = random_points(count, dimensions, seed)
     lifted = lifting.alpha(points, radius)
-    for size, text in zip(range(2, dimensions + 2), ("{i j}", "{i j k}", "{i j k l}"), strict=False):
-        expected = {frozenset(c) for c in combinations(range(count), size) if smallest_empty_ball(points.numpy(), c) <= radius}
+    for size, text in zip(
+        range(2, dimensions + 2), ("{i j}", "{i j k}", "{i j k l}"), strict=False
+    ):
+        expected = {
+            frozenset(c)
+            for c in combinations(range(count), size)
+            if smallest_empty_ball(points.numpy(), c) <= radius
+        }
         assert set(faces(lifted, text)) == expected
 
 
@@ -64,11 +79,15 @@ def test_the_whole_triangulation_and_its_skeleton():
     assert [str(p) for p in skeleton.patterns] == ["{i j}", "{i j k}"]
     assert torch.equal(whole["{i j k}"], skeleton["{i j k}"])
     numbers = [30, *(whole.num_entries(p) for p in whole.patterns)]
-    assert numbers[0] - numbers[1] + numbers[2] - numbers[3] == 1  # a ball has Euler characteristic 1
+    assert (
+        numbers[0] - numbers[1] + numbers[2] - numbers[3] == 1
+    )  # a ball has Euler characteristic 1
     assert whole.canonical()[0] == whole
 
 
-@pytest.mark.parametrize("lift", [lambda p: lifting.vietoris_rips(p, 1.0), lifting.alpha], ids=["rips", "alpha"])
+@pytest.mark.parametrize(
+    "lift", [lambda p: lifting.vietoris_rips(p, 1.0), lifting.alpha], ids=["rips", "alpha"]
+)
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_few_points_make_few_faces(lift, count):
     lifted = lift(torch.arange(2.0 * count).view(count, 2))
@@ -78,7 +97,11 @@ def test_few_points_make_few_faces(lift, count):
 
 def test_points_may_be_a_list_or_an_array():
     points = random_points(8, 2, 1)
-    assert lifting.alpha(points.tolist()) == lifting.alpha(points.numpy()) == lifting.alpha(points.float().double())
+    assert (
+        lifting.alpha(points.tolist())
+        == lifting.alpha(points.numpy())
+        == lifting.alpha(points.float().double())
+    )
     assert lifting.vietoris_rips(points.tolist(), 0.3) == lifting.vietoris_rips(points.numpy(), 0.3)
 
 
@@ -99,8 +122,14 @@ def test_points_on_a_line_have_no_triangles():
             lambda: lifting.vietoris_rips(torch.zeros(20, 2), 1.0, 3, limit=200),
             "vietoris_rips: there are at least 1,140 cliques of 3 nodes",
         ),
-        (lambda: lifting.alpha(random_points(100, 2, 0), limit=100), r"alpha: there are at least 1,600 faces to be expected"),
-        (lambda: lifting.alpha(random_points(1000, 9, 0)), r"alpha: there are at least .* Take fewer points or dimensions"),
+        (
+            lambda: lifting.alpha(random_points(100, 2, 0), limit=100),
+            r"alpha: there are at least 1,600 faces to be expected",
+        ),
+        (
+            lambda: lifting.alpha(random_points(1000, 9, 0)),
+            r"alpha: there are at least .* Take fewer points or dimensions",
+        ),
         (lambda: lifting.alpha(random_points(500, 100, 0)), "Take fewer points or dimensions"),
     ],
     ids=["pairs", "cliques", "plane", "nine dimensions", "hundred dimensions"],
@@ -117,16 +146,34 @@ def test_points_that_would_make_too_many_faces_are_refused(lift, message):
             lambda: lifting.vietoris_rips(torch.zeros(3), 1.0),
             r"points must be numbers of shape \[points, dimensions\]; got shape \[3\]",
         ),
-        (lambda: lifting.vietoris_rips("points", 1.0), "vietoris_rips: points must be numbers .*got str"),
+        (
+            lambda: lifting.vietoris_rips("points", 1.0),
+            "vietoris_rips: points must be numbers .*got str",
+        ),
         (
             lambda: lifting.alpha(T([[0.0, 1.0], [float("nan"), 0.0]])),
             r"alpha: points\[1\] is .*: coordinates are finite",
         ),
-        (lambda: lifting.alpha(torch.zeros(3, 2)), "alpha: a point stands twice among the points. Keep one of each"),
-        (lambda: lifting.alpha(torch.eye(3), radius="big"), "alpha: the radius is a number of at least 0; got 'big'"),
-        (lambda: lifting.vietoris_rips(torch.eye(3), -1.0), "vietoris_rips: the radius is a number of at least 0; got -1.0"),
-        (lambda: lifting.vietoris_rips(torch.eye(3), 1.0, 1), "vietoris_rips: max_size is an integer from 2 to 64"),
-        (lambda: lifting.alpha(torch.eye(3), max_size=1), "alpha: max_size is an integer of at least 2"),
+        (
+            lambda: lifting.alpha(torch.zeros(3, 2)),
+            "alpha: a point stands twice among the points. Keep one of each",
+        ),
+        (
+            lambda: lifting.alpha(torch.eye(3), radius="big"),
+            "alpha: the radius is a number of at least 0; got 'big'",
+        ),
+        (
+            lambda: lifting.vietoris_rips(torch.eye(3), -1.0),
+            "vietoris_rips: the radius is a number of at least 0; got -1.0",
+        ),
+        (
+            lambda: lifting.vietoris_rips(torch.eye(3), 1.0, 1),
+            "vietoris_rips: max_size is an integer from 2 to 64",
+        ),
+        (
+            lambda: lifting.alpha(torch.eye(3), max_size=1),
+            "alpha: max_size is an integer of at least 2",
+        ),
     ],
 )
 def test_points_that_make_no_sense_are_refused(lift, message):

@@ -54,26 +54,45 @@ def features_of(example: Example) -> Example:
     """
     keys = {example.structure.resolve(key): key for key in example.features}
     if Pattern("pos=i") not in keys:
-        raise IncidenceError(f"a mesh needs the coordinates of its nodes: give features['pos=i']; got {sorted(example.features)}.")
+        raise IncidenceError(
+            f"a mesh needs the coordinates of its nodes: give features['pos=i']; got {sorted(example.features)}."
+        )
     found = measured(example.structure, example.features[keys[Pattern("pos=i")]])
-    kept = {key: example.features[key] for pattern, key in keys.items() if pattern not in map(Pattern, found)}
+    kept = {
+        key: example.features[key]
+        for pattern, key in keys.items()
+        if pattern not in map(Pattern, found)
+    }
     return example.replace(features={**kept, **found})
 
 
-def measured(structure: Structure, points: Tensor, signs: Tensor | None = None) -> dict[str, Tensor]:
+def measured(
+    structure: Structure, points: Tensor, signs: Tensor | None = None
+) -> dict[str, Tensor]:
     """The features of a mesh, or of a batch of meshes, from coordinates of the shape [nodes, 2 or 3].
 
     The signs of the dihedral angles, shape [edges], may be known already: to find them takes longer than all the rest.
     """
     if points.shape[1] not in (2, 3):
-        raise IncidenceError(f"a mesh lies in the plane or in space: pos=i has 2 or 3 columns; got {points.shape[1]}.")
+        raise IncidenceError(
+            f"a mesh lies in the plane or in space: pos=i has 2 or 3 columns; got {points.shape[1]}."
+        )
     if not points.isfinite().all():
         bad = int((~points.isfinite()).any(1).nonzero()[0])
-        raise IncidenceError(f"node {bad} is at {tuple(points[bad].tolist())}: coordinates must be finite numbers.")
+        raise IncidenceError(
+            f"node {bad} is at {tuple(points[bad].tolist())}: coordinates must be finite numbers."
+        )
     shape = Shape(structure, surface_of(structure), points)
     bends = shape.bends(signs)
-    tables = {"i": _nodes(shape, bends), "{i j}": _edges(shape, bends), "{i j k}": _triangles(shape)}
-    return {text: torch.stack([column.float() for column in columns], 1) for text, columns in tables.items()}
+    tables = {
+        "i": _nodes(shape, bends),
+        "{i j}": _edges(shape, bends),
+        "{i j k}": _triangles(shape),
+    }
+    return {
+        text: torch.stack([column.float() for column in columns], 1)
+        for text, columns in tables.items()
+    }
 
 
 def _edges(shape: Shape, bends: Tensor) -> list[Tensor]:
@@ -98,7 +117,11 @@ def _triangles(shape: Shape) -> list[Tensor]:
 def _sorted(three: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     one, two, other = three
     low, high = torch.minimum(one, two), torch.maximum(one, two)
-    return torch.minimum(low, other), torch.maximum(low, torch.minimum(high, other)), torch.maximum(high, other)
+    return (
+        torch.minimum(low, other),
+        torch.maximum(low, torch.minimum(high, other)),
+        torch.maximum(high, other),
+    )
 
 
 def _nodes(shape: Shape, bends: Tensor) -> list[Tensor]:
@@ -118,7 +141,12 @@ def _nodes(shape: Shape, bends: Tensor) -> list[Tensor]:
     defect = 2 * math.pi - opening - at(corners, shape.angles.reshape(-1))
     unit = shape.unit[batch]
     curvature = at(ends, (shape.lengths * bends / 4).repeat(2)) / unit.sqrt()
-    return [defect, at(corners, (shape.areas / 3).repeat(3)) / unit, curvature, torch.bincount(ends, minlength=len(batch))]
+    return [
+        defect,
+        at(corners, (shape.areas / 3).repeat(3)) / unit,
+        curvature,
+        torch.bincount(ends, minlength=len(batch)),
+    ]
 
 
 def apart(batch: Structure, tables: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:

@@ -22,7 +22,9 @@ __all__ = ["Shape", "Surface", "surface_of"]
 
 _NO_SIDE = 1e-6  # of the area to the power 3/2: a smaller volume is rounding, and tells no side
 _FLAT = 1e-9  # a face with less than this part of the square of its longest side is a line: the direction of its normal is rounding
-_THIN = 1e-6  # a mesh with less area than this part of the squares of its edges has these for its unit
+_THIN = (
+    1e-6  # a mesh with less area than this part of the squares of its edges has these for its unit
+)
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,10 @@ def surface_of(structure: Structure) -> Surface:
     num_faces = torch.bincount(flat, minlength=edges.shape[1])
     inner = (num_faces == 2).nonzero()[:, 0]
     place = torch.arange(len(flat), device=flat.device)
-    first, last = (torch.zeros_like(num_faces).scatter_reduce(0, flat, place, which, include_self=False) for which in ("amin", "amax"))
+    first, last = (
+        torch.zeros_like(num_faces).scatter_reduce(0, flat, place, which, include_self=False)
+        for which in ("amin", "amax")
+    )
     places = torch.stack([first[inner], last[inner]])
     return Surface(faces, sides, num_faces, inner, places, torch.where(tails < heads, 1, -1))
 
@@ -88,7 +93,9 @@ def _outward(surface: Surface, normals: Tensor, centres: Tensor) -> tuple[Tensor
     signs, is_fine = agreeing_signs(num_faces, surface.neighbours, surface.products)
     part = connect(torch.arange(num_faces), *surface.neighbours)
     areas = normals.norm(dim=0)
-    sums = areas.new_zeros(4, num_faces).index_add_(1, part, torch.cat([centres * areas, areas[None]]))
+    sums = areas.new_zeros(4, num_faces).index_add_(
+        1, part, torch.cat([centres * areas, areas[None]])
+    )
     middle = sums[:3] / sums[3].clamp_min(torch.finfo(areas.dtype).tiny)
     inside = ((centres - middle[:, part]) * normals).sum(0) * signs
     volume = torch.zeros_like(areas).index_add_(0, part, inside)
@@ -125,14 +132,20 @@ class Shape:
         double = double.masked_fill(is_line, 0.0)
         self._normals = normals.masked_fill(is_line, 0.0) / 2
         self.areas = double / 2
-        self.angles = torch.stack([torch.atan2(double, -_dot(sides[k - 2], sides[k - 1])) for k in range(3)])
-        self.heights = torch.stack([double / torch.where(square > 0, square, 1.0) for square in squares])
+        self.angles = torch.stack(
+            [torch.atan2(double, -_dot(sides[k - 2], sides[k - 1])) for k in range(3)]
+        )
+        self.heights = torch.stack(
+            [double / torch.where(square > 0, square, 1.0) for square in squares]
+        )
         tails, heads = _pick(at, structure["{i j}"]).unbind(1)
         self._along = heads - tails
         self.lengths = _dot(self._along, self._along).sqrt()
         zeros = self.areas.new_zeros(structure.num_structures)
         area = zeros.index_add(0, structure.batch("{i j k}"), self.areas)
-        unit = torch.maximum(area, _THIN * zeros.index_add(0, structure.batch("{i j}"), self.lengths.square()))
+        unit = torch.maximum(
+            area, _THIN * zeros.index_add(0, structure.batch("{i j}"), self.lengths.square())
+        )
         self.unit = torch.where(unit > 0, unit, 1.0)
 
     def bends(self, signs: Tensor | None = None) -> Tensor:
@@ -142,7 +155,11 @@ class Shape:
         ends = self.structure["{i j}"][:, surface.inner]
         # The edge as the first face walks it, and the second face turned to be walked the other way along it.
         turns = surface.turns.view(-1)[surface.places[0]] * torch.where(ends[0] < ends[1], 1, -1)
-        axis = self._along[:, surface.inner] / self.lengths[surface.inner].clamp_min(torch.finfo(torch.float64).tiny) * turns
+        axis = (
+            self._along[:, surface.inner]
+            / self.lengths[surface.inner].clamp_min(torch.finfo(torch.float64).tiny)
+            * turns
+        )
         ours, theirs = self._normals[:, one], self._normals[:, other] * surface.products
         angles = torch.atan2(_dot(_cross(ours, theirs), axis), _dot(ours, theirs))
         if signs is None:
@@ -158,7 +175,9 @@ def _scaled(structure: Structure, points: Tensor) -> Tensor:
     at = torch.nn.functional.pad(points.double(), (0, 3 - points.shape[1])).T.contiguous()
     batch = structure.batch("i")
     rows, zeros = batch.expand(3, -1), at.new_zeros(3, structure.num_structures)
-    low, high = (zeros.scatter_reduce(1, rows, at, which, include_self=False) for which in ("amin", "amax"))
+    low, high = (
+        zeros.scatter_reduce(1, rows, at, which, include_self=False) for which in ("amin", "amax")
+    )
     size = (high / 2 - low / 2).amax(0)
     return (at - (low / 2 + high / 2)[:, batch]) / torch.where(size > 0, size, 1.0)[batch]
 

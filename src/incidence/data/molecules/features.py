@@ -23,7 +23,20 @@ __all__ = [
     "features_of_all",
 ]  # fmt: skip
 
-_ELEMENTS = {"H": 1, "B": 5, "C": 6, "N": 7, "O": 8, "F": 9, "Si": 14, "P": 15, "S": 16, "Cl": 17, "Br": 35, "I": 53}
+_ELEMENTS = {
+    "H": 1,
+    "B": 5,
+    "C": 6,
+    "N": 7,
+    "O": 8,
+    "F": 9,
+    "Si": 14,
+    "P": 15,
+    "S": 16,
+    "Cl": 17,
+    "Br": 35,
+    "I": 53,
+}
 """Those with a column of their own, and their atomic numbers; all others share one."""
 
 _MAX_RING = 8
@@ -35,7 +48,16 @@ ATOM_FEATURES = (
 )  # fmt: skip
 """The columns of `i`. `ring3` to `ring8` count the rings of that size."""
 
-BOND_FEATURES = ("single", "double", "triple", "aromatic", "in_ring", "conjugated", "electronegativity_difference", "rotatable")
+BOND_FEATURES = (
+    "single",
+    "double",
+    "triple",
+    "aromatic",
+    "in_ring",
+    "conjugated",
+    "electronegativity_difference",
+    "rotatable",
+)
 """The columns of `{i j}`; one more, `length`, if it is asked for."""
 
 RING_FEATURES = ("size", "aromatic", "hetero")
@@ -77,9 +99,15 @@ def features_of(molecule: Any, *, hydrogens: str = "count", lengths: bool = Fals
     return example
 
 
-def features_of_all(molecules: Sequence[Any], *, hydrogens: str = "count", lengths: bool = False) -> list[Example]:
+def features_of_all(
+    molecules: Sequence[Any], *, hydrogens: str = "count", lengths: bool = False
+) -> list[Example]:
     """`features_of` for many molecules, at a tenth of the time each."""
-    return uncollate(Tables.of([describe(one, hydrogens) for one in molecules], lengths).batch()) if molecules else []
+    return (
+        uncollate(Tables.of([describe(one, hydrogens) for one in molecules], lengths).batch())
+        if molecules
+        else []
+    )
 
 
 def assert_hydrogens(hydrogens: str) -> None:
@@ -100,7 +128,9 @@ def as_mol(given: Any) -> Any:
         return found
     found = given.mol if isinstance(given, Molecule) else given
     if not isinstance(found, chem.Mol):
-        raise IncidenceError(f"a molecule is one of RDKit, one that `read_sdf` reads, or a SMILES; got {type(given).__name__}.")
+        raise IncidenceError(
+            f"a molecule is one of RDKit, one that `read_sdf` reads, or a SMILES; got {type(given).__name__}."
+        )
     return found
 
 
@@ -136,16 +166,27 @@ class Tables:
     @classmethod
     def of(cls, described: Sequence[Description], lengths: bool = False) -> Tables:
         """What RDKit tells about several molecules; with the lengths of bonds, if they are wanted."""
-        num_atoms, num_bonds = torch.tensor([len(one.atoms) for one in described]), torch.tensor([len(one.bonds) for one in described])
-        atoms = torch.tensor([row for one in described for row in one.atoms], dtype=torch.long).view(-1, 5)
-        rows = torch.tensor([row for one in described for row in one.bonds], dtype=torch.long).view(-1, 6)
+        num_atoms, num_bonds = (
+            torch.tensor([len(one.atoms) for one in described]),
+            torch.tensor([len(one.bonds) for one in described]),
+        )
+        atoms = torch.tensor(
+            [row for one in described for row in one.atoms], dtype=torch.long
+        ).view(-1, 5)
+        rows = torch.tensor([row for one in described for row in one.bonds], dtype=torch.long).view(
+            -1, 6
+        )
         positions = torch.cat([one.positions for one in described])
         ends = rows[:, :2].T + ranges(num_atoms)[:-1].repeat_interleave(num_bonds)
         atom_features, bond_features = _columns(atoms, ends, rows[:, 2:])
         if lengths:
             difference = positions[ends[0]] - positions[ends[1]]
-            bond_features = torch.cat([bond_features, difference.norm(dim=1, keepdim=True).float()], dim=1)
-        return cls(num_atoms, num_bonds, rows[:, :2].T, atom_features, bond_features, positions.float())
+            bond_features = torch.cat(
+                [bond_features, difference.norm(dim=1, keepdim=True).float()], dim=1
+            )
+        return cls(
+            num_atoms, num_bonds, rows[:, :2].T, atom_features, bond_features, positions.float()
+        )
 
     def batch(self, target: Tensor | None = None) -> Example:
         """The molecules as a batch, with their rings and a target for every one."""
@@ -155,7 +196,9 @@ class Tables:
         structure = rings(graphs, _MAX_RING, edges="{i j}", limit=None)
         counts, found = _ring_features(structure, self.atoms, self.bonds)
         first = ATOM_FEATURES.index("ring3")
-        atoms = torch.cat([self.atoms[:, :first], counts, self.atoms[:, first + counts.shape[1] :]], dim=1)
+        atoms = torch.cat(
+            [self.atoms[:, :first], counts, self.atoms[:, first + counts.shape[1] :]], dim=1
+        )
         features = {"i": atoms, "{i j}": self.bonds, "ring={i ...}": found, "pos=i": self.positions}
         return Example(structure, features, target, is_batch=True).canonical()
 
@@ -168,15 +211,22 @@ def _ring_features(structure: Structure, atoms: Tensor, bonds: Tensor) -> tuple[
     size_of = sizes.repeat_interleave(sizes)
     is_aromatic = bonds[:, BOND_FEATURES.index("aromatic")]
     is_hetero = 1 - atoms[:, ATOM_FEATURES.index("H")] - atoms[:, ATOM_FEATURES.index("C")]
-    counts, found = atoms.new_zeros(len(atoms), len(_RING_SIZES)), atoms.new_zeros(len(sizes), len(RING_FEATURES))
+    counts, found = (
+        atoms.new_zeros(len(atoms), len(_RING_SIZES)),
+        atoms.new_zeros(len(sizes), len(RING_FEATURES)),
+    )
     for column, size in enumerate(_RING_SIZES):
         members = node[size_of == size].view(-1, size)  # (rings, size)
         counts[:, column] = members.flatten().bincount(minlength=len(atoms))
         pairs = members[:, torch.tensor(list(combinations(range(size), 2)))]  # (rings, pairs, 2)
         rows = structure.locate("{i j}", pairs.flatten(0, 1).T)
-        inside = torch.where(rows < 0, 0, is_aromatic[rows]).view(pairs.shape[:2]).sum(1)  # without chords, `size` bonds are inside
+        inside = (
+            torch.where(rows < 0, 0, is_aromatic[rows]).view(pairs.shape[:2]).sum(1)
+        )  # without chords, `size` bonds are inside
         whole = torch.full_like(inside, size)
-        found[sizes == size] = torch.stack([whole, (inside == size).float(), is_hetero[members].sum(1)], dim=1)
+        found[sizes == size] = torch.stack(
+            [whole, (inside == size).float(), is_hetero[members].sum(1)], dim=1
+        )
     return counts, found
 
 
@@ -186,15 +236,37 @@ def describe(molecule: Any, hydrogens: str = "count") -> Description:
     mol, counts = _sanitised(as_mol(molecule)), hydrogens == "count"
 
     def num_hydrogens(atom: Any) -> int:
-        return int(atom.GetTotalNumHs(includeNeighbors=True)) if counts else sum(b.GetAtomicNum() == 1 for b in atom.GetNeighbors())
+        return (
+            int(atom.GetTotalNumHs(includeNeighbors=True))
+            if counts
+            else sum(b.GetAtomicNum() == 1 for b in atom.GetNeighbors())
+        )
 
     atoms = [atom for atom in mol.GetAtoms() if not (counts and _is_counted(atom))]
     place = {atom.GetIdx(): row for row, atom in enumerate(atoms)}
     orders = {kind: order for order, kind in enumerate(("SINGLE", "DOUBLE", "TRIPLE"), 1)}
-    atom_rows = [(a.GetAtomicNum(), a.GetFormalCharge(), num_hydrogens(a), int(a.GetIsAromatic()), int(a.IsInRing())) for a in atoms]
-    ends = [(b, place.get(b.GetBeginAtomIdx()), place.get(b.GetEndAtomIdx())) for b in mol.GetBonds()]
+    atom_rows = [
+        (
+            a.GetAtomicNum(),
+            a.GetFormalCharge(),
+            num_hydrogens(a),
+            int(a.GetIsAromatic()),
+            int(a.IsInRing()),
+        )
+        for a in atoms
+    ]
+    ends = [
+        (b, place.get(b.GetBeginAtomIdx()), place.get(b.GetEndAtomIdx())) for b in mol.GetBonds()
+    ]
     bond_rows = [
-        (one, other, orders.get(b.GetBondType().name, 0), int(b.GetIsAromatic()), int(b.IsInRing()), int(b.GetIsConjugated()))
+        (
+            one,
+            other,
+            orders.get(b.GetBondType().name, 0),
+            int(b.GetIsAromatic()),
+            int(b.IsInRing()),
+            int(b.GetIsConjugated()),
+        )
         for b, one, other in ends
         if one is not None and other is not None
     ]
@@ -202,23 +274,31 @@ def describe(molecule: Any, hydrogens: str = "count") -> Description:
     if mol.GetNumConformers():
         positions = torch.from_numpy(mol.GetConformer().GetPositions())[list(place)]
     if not bool(positions.isfinite().all()):
-        raise IncidenceError("the molecule has a position that is not a finite number. Correct the file.")
+        raise IncidenceError(
+            "the molecule has a position that is not a finite number. Correct the file."
+        )
     return Description(atom_rows, bond_rows, positions, list(place))
 
 
 def _sanitised(mol: Any) -> Any:
     """A copy with aromatic atoms and bonds, rings and hydrogens; double bonds of aromatic rings are written out."""
-    chem, base = (need(f"rdkit.{part}", "a feature of molecules", "molecules") for part in ("Chem", "rdBase"))
+    chem, base = (
+        need(f"rdkit.{part}", "a feature of molecules", "molecules") for part in ("Chem", "rdBase")
+    )
     if not mol.GetNumAtoms():
         raise IncidenceError("the molecule has no atoms. Leave it out.")
     found = chem.Mol(mol)
     try:
         with base.BlockLogs():
-            found.UpdatePropertyCache(strict=False)  # files have atoms with more bonds than they should: those get no hydrogens
+            found.UpdatePropertyCache(
+                strict=False
+            )  # files have atoms with more bonds than they should: those get no hydrogens
             chem.SanitizeMol(found, chem.SANITIZE_ALL ^ chem.SANITIZE_PROPERTIES)
             chem.Kekulize(found)
     except (ValueError, RuntimeError) as error:  # the latter where it contradicts itself
-        raise IncidenceError(f"RDKit cannot make sense of the molecule: {' '.join(str(error).split())}.") from None
+        raise IncidenceError(
+            f"RDKit cannot make sense of the molecule: {' '.join(str(error).split())}."
+        ) from None
     return found
 
 
@@ -236,7 +316,9 @@ def _columns(atoms: Tensor, ends: Tensor, bonds: Tensor) -> tuple[Tensor, Tensor
 
     def sums(at_one: Tensor, at_other: Tensor) -> Tensor:
         """For every atom the sum over its bonds of a value that each bond has at either end."""
-        return torch.bincount(ends.flatten(), torch.cat([at_one, at_other]).double(), minlength=len(atoms))
+        return torch.bincount(
+            ends.flatten(), torch.cat([at_one, at_other]).double(), minlength=len(atoms)
+        )
 
     def over_neighbours(values: Tensor) -> Tensor:
         return sums(values[other], values[one])
@@ -244,7 +326,12 @@ def _columns(atoms: Tensor, ends: Tensor, bonds: Tensor) -> tuple[Tensor, Tensor
     degree = over_neighbours(torch.ones_like(number))
     double, triple = (sums(is_so, is_so) for is_so in (order == 2, order == 3))
     is_hetero = (number != 1) & (number != 6)
-    carbonyl = torch.stack([(number[a] == 6) & (number[b] == 8) & (degree[b] == 1) & (order == 2) for a, b in ((one, other), (other, one))])
+    carbonyl = torch.stack(
+        [
+            (number[a] == 6) & (number[b] == 8) & (degree[b] == 1) & (order == 2)
+            for a, b in ((one, other), (other, one))
+        ]
+    )
     # Something turns at both ends, and beside a triple bond nothing does.
     turns = (over_neighbours(number != 1) > 1) & (triple == 0) & (number != 1)
     kinds = [(order == k) & (is_aromatic == 0) for k in (1, 2, 3)]
@@ -252,7 +339,15 @@ def _columns(atoms: Tensor, ends: Tensor, bonds: Tensor) -> tuple[Tensor, Tensor
     is_element = number[:, None] == torch.tensor(list(_ELEMENTS.values()))
     atom_columns = [
         *is_element.T,
-        *(~is_element.any(1), degree, hydrogens, charge, electronegativity / 100, aromatic, in_ring),
+        *(
+            ~is_element.any(1),
+            degree,
+            hydrogens,
+            charge,
+            electronegativity / 100,
+            aromatic,
+            in_ring,
+        ),
         *torch.zeros(len(_RING_SIZES), len(atoms)),
         *(double, triple, over_neighbours(is_hetero)),
         ((number == 7) | (number == 8)) & (hydrogens > 0),
@@ -261,5 +356,14 @@ def _columns(atoms: Tensor, ends: Tensor, bonds: Tensor) -> tuple[Tensor, Tensor
         (double + triple == 0) & (number != 1),
     ]
     difference = (electronegativity[one] - electronegativity[other]).abs() / 100
-    bond_columns = [*kinds, is_aromatic, bond_in_ring, conjugated, difference, kinds[0] & (bond_in_ring == 0) & turns[one] & turns[other]]
-    return torch.stack([c.float() for c in atom_columns], dim=1), torch.stack([c.float() for c in bond_columns], dim=1)
+    bond_columns = [
+        *kinds,
+        is_aromatic,
+        bond_in_ring,
+        conjugated,
+        difference,
+        kinds[0] & (bond_in_ring == 0) & turns[one] & turns[other],
+    ]
+    return torch.stack([c.float() for c in atom_columns], dim=1), torch.stack(
+        [c.float() for c in bond_columns], dim=1
+    )

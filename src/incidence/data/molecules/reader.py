@@ -47,13 +47,23 @@ def _read(
         raise IncidenceError(f"bonds is one of {', '.join(_BONDS)}; got {bonds!r}.")
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix not in FORMATS:
-        raise IncidenceError(f"{path} is no file of molecules: those end in {', '.join(FORMATS)}, and may be compressed (.gz).")
+        raise IncidenceError(
+            f"{path} is no file of molecules: those end in {', '.join(FORMATS)}, and may be compressed (.gz)."
+        )
     if not path.is_file():
         raise IncidenceError(f"there is no file {path}.")
     assert_hydrogens(hydrogens)
     need("rdkit.Chem", f"reading {path}", "molecules")
     records, by_distance = FORMATS[suffix](path, smiles), bonds == "distance" or suffix == ".xyz"
-    return read_records(records, path.name, str(path), errors, hydrogens=hydrogens, lengths=lengths, by_distance=by_distance)
+    return read_records(
+        records,
+        path.name,
+        str(path),
+        errors,
+        hydrogens=hydrogens,
+        lengths=lengths,
+        by_distance=by_distance,
+    )
 
 
 def read_records(
@@ -75,16 +85,28 @@ def read_records(
                 if isinstance(found, IncidenceError):
                     raise found
                 described = describe(bonded(found.mol) if by_distance else found, hydrogens)
-                called = place if place.startswith(f"{name} ") else f"{name}:{number}"  # rows of a frame have names of their own
+                called = (
+                    place if place.startswith(f"{name} ") else f"{name}:{number}"
+                )  # rows of a frame have names of their own
                 sound.append((f"{called} {found.name}".rstrip(), found, described))
             except IncidenceError as problem:
-                error = problem if source in str(problem) else IncidenceError(f"{source}, {place}: {problem}")
+                error = (
+                    problem
+                    if source in str(problem)
+                    else IncidenceError(f"{source}, {place}: {problem}")
+                )
                 if errors is None:
                     raise error from None
                 errors.append(error)
-        examples = uncollate(Tables.of([described for *_, described in sound], lengths).batch()) if sound else []
+        examples = (
+            uncollate(Tables.of([described for *_, described in sound], lengths).batch())
+            if sound
+            else []
+        )
         for (title, molecule, described), example in zip(sound, examples, strict=True):
-            yield Read(title, example, tuple(str(k + 1) for k in described.nodes), molecule.properties)
+            yield Read(
+                title, example, tuple(str(k + 1) for k in described.nodes), molecule.properties
+            )
     if not number:
         raise IncidenceError(f"{source} has no record: a file has at least one molecule.")
 
@@ -94,21 +116,30 @@ def bonded(mol: Any) -> Any:
 
     Where no orders do, all bonds are single.
     """
-    chem, bonds = (need(f"rdkit.Chem{part}", "finding bonds", "molecules") for part in ("", ".rdDetermineBonds"))
+    chem, bonds = (
+        need(f"rdkit.Chem{part}", "finding bonds", "molecules")
+        for part in ("", ".rdDetermineBonds")
+    )
     if not mol.GetNumAtoms():
         return mol  # it is refused for that
     if not mol.GetNumConformers():
-        raise IncidenceError("bonds are found from positions in space, and the molecule has none. Give a file that has them, such as XYZ.")
+        raise IncidenceError(
+            "bonds are found from positions in space, and the molecule has none. Give a file that has them, such as XYZ."
+        )
     found = chem.RWMol(mol)
     with need("rdkit.rdBase", "finding bonds", "molecules").BlockLogs():
         bonds.DetermineConnectivity(found, useVdw=True, covFactor=_STRETCH)
         ordered, charge = chem.Mol(found), chem.GetFormalCharge(found)
         try:
-            bonds.DetermineBondOrders(ordered, charge=charge, embedChiral=False, maxIterations=_MOST_TRIES)
+            bonds.DetermineBondOrders(
+                ordered, charge=charge, embedChiral=False, maxIterations=_MOST_TRIES
+            )
         except (ValueError, RuntimeError):
             return found
     return ordered
 
 
-READER = Reader(suffixes=tuple(suffix + end for suffix in FORMATS for end in ("", ".gz")), read=_read)
+READER = Reader(
+    suffixes=tuple(suffix + end for suffix in FORMATS for end in ("", ".gz")), read=_read
+)
 """Reads files of molecules; options `hydrogens`, `lengths`, `bonds` and `smiles`."""

@@ -52,13 +52,19 @@ def _lines(path: Path, smiles: str | None) -> Iterator[Record]:
     """Lines of a SMILES and perhaps a name; or a table, if there are more columns or names of columns."""
     table = read_smiles(path, smiles)
     first, *others = table.columns
-    are_named = len(others) == 1 and not table.has_names and any(as_float(text) is None for text in table[others[0]] if text)
+    are_named = (
+        len(others) == 1
+        and not table.has_names
+        and any(as_float(text) is None for text in table[others[0]] if text)
+    )
     if len(others) > are_named or smiles is not None:
         yield from smiles_records(table, smiles_column(table, smiles))
         return
     titles = table[others[0]] if are_named else [""] * len(table)
     for (place, found), title in zip(smiles_records(table, first), titles, strict=True):
-        yield Record(place, replace(found, name=title) if isinstance(found, Molecule) and title else found)
+        yield Record(
+            place, replace(found, name=title) if isinstance(found, Molecule) and title else found
+        )
 
 
 def _xyz(path: Path, smiles: str | None) -> Iterator[Record]:
@@ -68,22 +74,34 @@ def _xyz(path: Path, smiles: str | None) -> Iterator[Record]:
         while head := next((line.strip() for line in file if line.strip()), ""):
             number += 1
             if not head.isdecimal():
-                yield Record(f"record {number}", IncidenceError(f"an XYZ record starts with its number of atoms; got {head!r}."))
+                yield Record(
+                    f"record {number}",
+                    IncidenceError(f"an XYZ record starts with its number of atoms; got {head!r}."),
+                )
                 return  # where the next record starts is not known
             title = legible(next(file, "").strip())
             mol = _in_space([line.split() for line in islice(file, int(head))], int(head))
             wanted = f"{head} lines of a symbol and three finite coordinates must follow the title."
-            yield Record(f"record {number}", IncidenceError(wanted) if mol is None else Molecule(title, mol))
+            yield Record(
+                f"record {number}", IncidenceError(wanted) if mol is None else Molecule(title, mol)
+            )
 
 
 def _in_space(rows: list[list[str]], count: int) -> Any:
     """Atoms at their places, without bonds; None if RDKit cannot read them."""
-    chem, base = (need(f"rdkit.{part}", "reading XYZ files", "molecules") for part in ("Chem", "rdBase"))
+    chem, base = (
+        need(f"rdkit.{part}", "reading XYZ files", "molecules") for part in ("Chem", "rdBase")
+    )
     symbol = chem.GetPeriodicTable().GetElementSymbol
     # Elements that are none, words that are no numbers, empty lines. RDKit takes no exponents, and no further columns.
     with base.BlockLogs(), suppress(RuntimeError, OverflowError, ValueError, IndexError):
-        symbols = [symbol(int(row[0])) if row[0].isdecimal() else row[0].capitalize() for row in rows]
-        atoms = [" ".join([name, *(f"{float(word):.10f}" for word in row[1:4])]) for name, row in zip(symbols, rows, strict=True)]
+        symbols = [
+            symbol(int(row[0])) if row[0].isdecimal() else row[0].capitalize() for row in rows
+        ]
+        atoms = [
+            " ".join([name, *(f"{float(word):.10f}" for word in row[1:4])])
+            for name, row in zip(symbols, rows, strict=True)
+        ]
         return chem.MolFromXYZBlock("\n".join([str(count), "", *atoms, ""]))
     return None
 

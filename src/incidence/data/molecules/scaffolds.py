@@ -18,6 +18,11 @@ def scaffolds(smiles: Sequence[str]) -> list[str]:
     """
     chem = need("rdkit.Chem", "scaffolds of molecules", "molecules")
     murcko = need("rdkit.Chem.Scaffolds.MurckoScaffold", "scaffolds of molecules", "molecules")
-    with need("rdkit.rdBase", "scaffolds of molecules", "molecules").BlockLogs():  # what it cannot read was told by the reader
+    with need(
+        "rdkit.rdBase", "scaffolds of molecules", "molecules"
+    ).BlockLogs():  # what it cannot read was told by the reader
         mols = [chem.MolFromSmiles(text) for text in smiles]
-        return ["" if mol is None else str(murcko.MurckoScaffoldSmiles(mol=mol, includeChirality=False)) for mol in mols]
+        return [
+            "" if mol is None else str(murcko.MurckoScaffoldSmiles(mol=mol, includeChirality=False))
+            for mol in mols
+        ]

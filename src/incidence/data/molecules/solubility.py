@@ -22,13 +22,19 @@ def load_solubility(name: str = "solubility", folder: Path | None = None) -> Dat
         name: What the data set is called.
         folder: Not needed: the data is part of the package.
     """
-    with files("incidence.data").joinpath("solubility.npz").open("rb") as file, np.load(file, allow_pickle=False) as found:
+    with (
+        files("incidence.data").joinpath("solubility.npz").open("rb") as file,
+        np.load(file, allow_pickle=False) as found,
+    ):
         arrays = dict(found)
     about, names = (arrays[key].tobytes().decode() for key in ("about", "names"))
     target, num_train = torch.from_numpy(arrays["solubility"])[:, None], int(arrays["num_train"])
     flat = torch.from_numpy(arrays["hundredths"].T) / 100
     # A few kinds of atoms and bonds make up all of them.
-    atoms, bonds = (torch.from_numpy(arrays[f"{key}_kinds"][arrays[f"{key}_kind"]]) / 100 for key in ("atom", "bond"))
+    atoms, bonds = (
+        torch.from_numpy(arrays[f"{key}_kinds"][arrays[f"{key}_kind"]]) / 100
+        for key in ("atom", "bond")
+    )
     tables = Tables(
         num_atoms=torch.from_numpy(arrays["num_atoms"]).long(),
         num_bonds=torch.from_numpy(arrays["num_bonds"]).long(),

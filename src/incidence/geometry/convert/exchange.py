@@ -52,7 +52,9 @@ def single(given: Any, who: str) -> Example:
     """An example that is no batch."""
     example = as_example(given, who)
     if example.num_structures != 1:
-        raise IncidenceError(f"{who} takes one structure, and this is a batch of {len(example)}: use [{who}(one) for one in batch].")
+        raise IncidenceError(
+            f"{who} takes one structure, and this is a batch of {len(example)}: use [{who}(one) for one in batch]."
+        )
     return example[0] if example.is_batch else example
 
 
@@ -61,14 +63,25 @@ def by_meaning(example: Example) -> dict[Pattern, Tensor]:
     return {example.structure.resolve(key): x for key, x in example.features.items()}
 
 
-def assert_held(example: Example, who: str, tensors: Iterable[str], features: Iterable[str], target: bool = False, where: str = "") -> None:
+def assert_held(
+    example: Example,
+    who: str,
+    tensors: Iterable[str],
+    features: Iterable[str],
+    target: bool = False,
+    where: str = "",
+) -> None:
     """Refuses tensors, features and targets that have no place on the other side."""
     what = where or who.removeprefix("to_")
     held = [Pattern(text) for text in tensors]
     for pattern in example.structure.patterns:
         if pattern not in held:
-            rest = ", ".join(f"'{p}': s['{p.name or p}']" for p in example.structure.patterns if p in held)
-            raise IncidenceError(f"{who}: {what} has no place for `{pattern}`. Leave it out: Structure(s.num_nodes, {{{rest}}}).")
+            rest = ", ".join(
+                f"'{p}': s['{p.name or p}']" for p in example.structure.patterns if p in held
+            )
+            raise IncidenceError(
+                f"{who}: {what} has no place for `{pattern}`. Leave it out: Structure(s.num_nodes, {{{rest}}})."
+            )
     kept = [Pattern(text) for text in features]
     for pattern in by_meaning(example):
         if pattern not in kept:
@@ -77,7 +90,9 @@ def assert_held(example: Example, who: str, tensors: Iterable[str], features: It
                 f"{who}: {what} has no place for features of `{shown}`. Leave them out with example.replace(features=...)."
             )
     if example.target is not None and not target:
-        raise IncidenceError(f"{who}: {what} has no place for a target. Leave it out with example.replace(target=None).")
+        raise IncidenceError(
+            f"{who}: {what} has no place for a target. Leave it out with example.replace(target=None)."
+        )
 
 
 def as_numbers(value: Any, who: str, name: str) -> Tensor:
@@ -87,7 +102,9 @@ def as_numbers(value: Any, who: str, name: str) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:
         raise IncidenceError(f"{who}: {name} is no array of numbers: {error}.") from None
     if found.layout != torch.strided:
-        raise IncidenceError(f"{who}: {name} is a sparse tensor, and features and targets are dense here: use .to_dense().")
+        raise IncidenceError(
+            f"{who}: {name} is a sparse tensor, and features and targets are dense here: use .to_dense()."
+        )
     return found
 
 
@@ -105,28 +122,42 @@ def as_array(x: Tensor, who: str) -> Any:
         return x.detach().cpu().numpy()
     except TypeError:
         kind = str(x.dtype).removeprefix("torch.")
-        raise IncidenceError(f"{who}: numpy has no type for {kind}. Convert the features first, for example with x.float().") from None
+        raise IncidenceError(
+            f"{who}: numpy has no type for {kind}. Convert the features first, for example with x.float()."
+        ) from None
 
 
 def stacked(values: Sequence[Any], who: str, name: str) -> Tensor:
     """One row for each entry, from numbers, lists or arrays; the type of arrays is kept."""
     try:
-        rows = np.stack(values) if any(isinstance(v, np.ndarray) for v in values) else torch.tensor(list(values))
+        rows = (
+            np.stack(values)
+            if any(isinstance(v, np.ndarray) for v in values)
+            else torch.tensor(list(values))
+        )
     except (TypeError, ValueError, RuntimeError) as error:
-        raise IncidenceError(f"{who}: the values of `{name}` are not numbers of one shape: {error}.") from None
+        raise IncidenceError(
+            f"{who}: the values of `{name}` are not numbers of one shape: {error}."
+        ) from None
     return as_rows(rows, who, f"`{name}`")
 
 
-def attribute(data: Sequence[Mapping[Any, Any]], name: str, what: str, who: str, is_asked: bool = False) -> Tensor | None:
+def attribute(
+    data: Sequence[Mapping[Any, Any]], name: str, what: str, who: str, is_asked: bool = False
+) -> Tensor | None:
     """An attribute that all nodes or cells have, as features; None if none has it and it is not asked for."""
     values = [own[name] for own in data if name in own]
     if len(values) < len(data) and (values or is_asked):
         few, remedy = len(data) - len(values), "Give it to all" + (", or to none" * (not is_asked))
-        raise IncidenceError(f"{who}: {few} of {len(data)} {what} have no attribute `{name}`. {remedy}.")
+        raise IncidenceError(
+            f"{who}: {few} of {len(data)} {what} have no attribute `{name}`. {remedy}."
+        )
     return stacked(values, who, name) if values else None
 
 
-def once(pattern: Pattern, pairs: Tensor, num_nodes: int, values: Mapping[str, Tensor], who: str) -> tuple[Tensor, dict[str, Tensor]]:
+def once(
+    pattern: Pattern, pairs: Tensor, num_nodes: int, values: Mapping[str, Tensor], who: str
+) -> tuple[Tensor, dict[str, Tensor]]:
     """Pairs of nodes as the entries of a pattern: undirected ones may come in one direction or in both, in the order of the first.
 
     Args:
@@ -148,7 +179,11 @@ def once(pattern: Pattern, pairs: Tensor, num_nodes: int, values: Mapping[str, T
         wrong = differ(there, back)
         if bool(wrong.any()):
             u, v = pairs[:, int(first[wrong].min())].tolist()
-            how, remedy = ("is not the opposite of", "opposite") if pattern.is_oriented else ("differs from", "equal")
+            how, remedy = (
+                ("is not the opposite of", "opposite")
+                if pattern.is_oriented
+                else ("differs from", "equal")
+            )
             raise IncidenceError(
                 f"{who}: {name} of the edge ({u}, {v}) {how} that of ({v}, {u}), so the edges are no `{pattern}`. "
                 f"Make them {remedy}, or read the edges as `(i j)`."
@@ -174,10 +209,16 @@ def two_ways(pattern: Pattern, pairs: Tensor, num_nodes: int, who: str) -> tuple
     if int(low.min()) < 0 or int(high.max()) >= num_nodes:
         return place, place  # a structure says where
     number, count = rank(low * num_nodes + high)
-    first = torch.full((count,), len(number), device=pairs.device).scatter_reduce(0, number, place, "amin")
-    last = torch.zeros(count, dtype=torch.long, device=pairs.device).scatter_reduce(0, number, place, "amax")
+    first = torch.full((count,), len(number), device=pairs.device).scatter_reduce(
+        0, number, place, "amin"
+    )
+    last = torch.zeros(count, dtype=torch.long, device=pairs.device).scatter_reduce(
+        0, number, place, "amax"
+    )
     times = torch.bincount(number)
-    is_there_and_back = (times == 2) & (pairs[0, first] == pairs[1, last]) & (pairs[0, first] != pairs[0, last])
+    is_there_and_back = (
+        (times == 2) & (pairs[0, first] == pairs[1, last]) & (pairs[0, first] != pairs[0, last])
+    )
     bad = (times > 1) & ~is_there_and_back
     if bool(bad.any()):
         u, v = pairs[:, int(first[bad].min())].tolist()
@@ -204,7 +245,9 @@ class Pairs(NamedTuple):
 
     def values(self, x: Tensor) -> Tensor:
         """Features of the entries as features of the pairs."""
-        return x[self.entry] if self.signs is None else x[self.entry] * self.signs.to(x.dtype)[:, None]
+        return (
+            x[self.entry] if self.signs is None else x[self.entry] * self.signs.to(x.dtype)[:, None]
+        )
 
 
 def both_ways(pattern: Pattern, index: Tensor) -> Pairs:
@@ -214,7 +257,11 @@ def both_ways(pattern: Pattern, index: Tensor) -> Pairs:
         return Pairs(index, entry, None)
     apart = index[0] != index[1]
     both = torch.cat([index, index[:, apart].flip(0)], dim=1)
-    signs = torch.cat([torch.ones_like(entry), -torch.ones_like(entry)]) if pattern.is_oriented else None
+    signs = (
+        torch.cat([torch.ones_like(entry), -torch.ones_like(entry)])
+        if pattern.is_oriented
+        else None
+    )
     return Pairs(both, torch.cat([entry, entry[apart]]), signs)
 
 
@@ -222,12 +269,17 @@ Homes = Mapping[str, Tensor] | None
 """For every sort the structure of each node, of a batch."""
 
 
-def with_graphs(counts: Mapping[str, int], index: Mapping[str, Any], homes: Homes, num_graphs: int) -> Structure:
+def with_graphs(
+    counts: Mapping[str, int], index: Mapping[str, Any], homes: Homes, num_graphs: int
+) -> Structure:
     """A structure; of a batch with the graphs at its end that have no nodes, of which nodes do not tell."""
     made = Structure(counts, index, batch=homes)
     if homes is None or made.num_structures == num_graphs:
         return made
-    nothing = {str(p): torch.zeros(len(p.letters), 0, dtype=torch.long, device=made.device) for p in made.patterns}
+    nothing = {
+        str(p): torch.zeros(len(p.letters), 0, dtype=torch.long, device=made.device)
+        for p in made.patterns
+    }
     empty = Structure(dict.fromkeys(made.counts, 0), nothing, device=made.device)
     return collate([made, *[empty] * (num_graphs - made.num_structures)])
 
@@ -237,7 +289,9 @@ def whole_target(y: Tensor, homes: Homes) -> Tensor:
     return y[0] if homes is None and y.ndim and len(y) == 1 else y
 
 
-def by_graph(pairs: Tensor, values: Mapping[str, Tensor], homes: Homes, sort: str) -> tuple[Tensor, dict[str, Tensor]]:
+def by_graph(
+    pairs: Tensor, values: Mapping[str, Tensor], homes: Homes, sort: str
+) -> tuple[Tensor, dict[str, Tensor]]:
     """Pairs of nodes and their features by the graph of the first node, which has a sort."""
     home = homes[sort] if homes else pairs[0, :0]
     if not len(home):

@@ -41,7 +41,10 @@ def from_gudhi(tree: Any, max_size: int | None = None, oriented: bool = False) -
     listed = sorted(tree.get_skeleton(max(top - 1, 0)))
     index, features, vertices = {}, {}, torch.zeros(0, dtype=torch.long)
     for size in range(1, max(top, 1) + 1):
-        text, found = "i" if size == 1 else face_text(size), [own for own in listed if len(own[0]) == size]
+        text, found = (
+            "i" if size == 1 else face_text(size),
+            [own for own in listed if len(own[0]) == size],
+        )
         faces = torch.tensor([face for face, _ in found], dtype=torch.long).view(-1, size)
         features[text] = torch.tensor([value for _, value in found], dtype=torch.float64)[:, None]
         if size == 1:
@@ -70,7 +73,10 @@ def _without_orientation(structure: Structure) -> Structure:
                 f"to_gudhi: a simplex tree orients faces by ascending nodes, and {tuple(bad)} of `{pattern}` is not. Reverse it first: "
                 f"s, signs = s.reverse('{pattern}', rows)."
             )
-        if text in index and (structure.num_entries(text) != faces.shape[1] or bool((structure.locate(text, faces) < 0).any())):
+        if text in index and (
+            structure.num_entries(text) != faces.shape[1]
+            or bool((structure.locate(text, faces) < 0).any())
+        ):
             raise IncidenceError(
                 f"to_gudhi: `{text}` and `{pattern}` are different faces, and a tree has one set of each size. Leave one out."
             )
@@ -95,23 +101,38 @@ def to_gudhi(example: Example | Structure) -> Any:
     gudhi = need("gudhi", "to_gudhi", "convert")
     example = single(example, "to_gudhi")
     structure, features = example.structure, by_meaning(example)
-    texts = ["i", *(face_text(size) for size in range(2, max((len(p.letters) for p in structure.patterns), default=1) + 1))]
+    texts = [
+        "i",
+        *(
+            face_text(size)
+            for size in range(2, max((len(p.letters) for p in structure.patterns), default=1) + 1)
+        ),
+    ]
     assert_held(example, "to_gudhi", [*texts, *map(str, map(_oriented, texts))], texts)
     structure = _without_orientation(structure)
     wanted = {Pattern(text) for text in texts if text == "i" or Pattern(text) in structure.patterns}
     if features and (features.keys() != wanted or any(x.shape[1] != 1 for x in features.values())):
-        raise IncidenceError("to_gudhi: the filtration is a feature of one channel of every tensor, of `i` too, or of none.")
+        raise IncidenceError(
+            "to_gudhi: the filtration is a feature of one channel of every tensor, of `i` too, or of none."
+        )
     tree, given = gudhi.SimplexTree(), {}
     for text in [text for text in texts if Pattern(text) in wanted]:
         rows = structure[text].sort(dim=0)[0]
         values = features.get(Pattern(text), torch.zeros(rows.shape[1], 1))[:, 0].double()
         given[text] = (rows, values)
-        tree.insert_batch(np.ascontiguousarray(as_array(rows, "to_gudhi"), dtype=np.int32), as_array(values, "to_gudhi"))
+        tree.insert_batch(
+            np.ascontiguousarray(as_array(rows, "to_gudhi"), dtype=np.int32),
+            as_array(values, "to_gudhi"),
+        )
     if tree.num_simplices() != sum(len(values) for _, values in given.values()):
-        raise IncidenceError("to_gudhi: the faces are not closed under subsets: some edge or smaller face is missing. Add it first.")
+        raise IncidenceError(
+            "to_gudhi: the faces are not closed under subsets: some edge or smaller face is missing. Add it first."
+        )
     for text, (rows, values) in given.items():
         for face, value in zip(rows.T.tolist(), values.tolist(), strict=True):
-            if tree.filtration(face) != value:  # gudhi made another of it, so that no face comes after one that contains it
+            if (
+                tree.filtration(face) != value
+            ):  # gudhi made another of it, so that no face comes after one that contains it
                 raise IncidenceError(
                     f"to_gudhi: the face {face} of `{text}` has the value {value}, and one that contains it has {tree.filtration(face)}. "
                     f"A face comes no later than those that contain it: lower its value."

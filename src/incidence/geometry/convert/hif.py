@@ -54,33 +54,58 @@ def read_hif(path: Any, pattern: str | None = None) -> Example:
     """
     path = regular_file(path, "a HIF file")
     content = _content(path)
-    metadata, kind = _part(content, "metadata", dict, path), _part(content, "network-type", str, path) or "undirected"
+    metadata, kind = (
+        _part(content, "metadata", dict, path),
+        _part(content, "network-type", str, path) or "undirected",
+    )
     text = pattern or _told_pattern(metadata, path) or _TYPES.get(kind)
     if text is None:
-        raise IncidenceError(f"{path}: the network-type is undirected, directed or asc; got {shown(kind)}.")
-    nodes, edges = _records(content, "nodes", "node", path), _records(content, "edges", "edge", path)
+        raise IncidenceError(
+            f"{path}: the network-type is undirected, directed or asc; got {shown(kind)}."
+        )
+    nodes, edges = (
+        _records(content, "nodes", "node", path),
+        _records(content, "edges", "edge", path),
+    )
     incidences = content["incidences"]
     for number, record in enumerate(incidences):
-        if not isinstance(record, dict) or not all(isinstance(record.get(key), (str, int)) for key in ("node", "edge")):
-            raise IncidenceError(f"{path}: incidence {number} is a record with `node` and `edge`; got {shown(record)}.")
+        if not isinstance(record, dict) or not all(
+            isinstance(record.get(key), (str, int)) for key in ("node", "edge")
+        ):
+            raise IncidenceError(
+                f"{path}: incidence {number} is a record with `node` and `edge`; got {shown(record)}."
+            )
         nodes.setdefault(record["node"], {})
         edges.setdefault(record["edge"], {})
     node_at, edge_at = ({name: k for k, name in enumerate(names)} for names in (nodes, edges))
-    pairs = torch.tensor([(node_at[r["node"]], edge_at[r["edge"]]) for r in incidences], dtype=torch.long).view(-1, 2).T
+    pairs = (
+        torch.tensor(
+            [(node_at[r["node"]], edge_at[r["edge"]]) for r in incidences], dtype=torch.long
+        )
+        .view(-1, 2)
+        .T
+    )
     types = _part(metadata, "types", dict, path)
     features = {"i": _values(list(nodes.values()), path, "nodes", types)}
-    of_edges, of_pairs = _values(list(edges.values()), path, "edges", types), _values(incidences, path, "incidences", types)
+    of_edges, of_pairs = (
+        _values(list(edges.values()), path, "edges", types),
+        _values(incidences, path, "incidences", types),
+    )
     if Pattern(text) == Pattern(_PAIRS):
         features |= {"e:edge": of_edges, _PAIRS: of_pairs}
         structure = Structure({"node": len(nodes), "edge": len(edges)}, {_PAIRS: pairs})
     else:
         hint = f"Read the file with pattern='{_PAIRS}'"
         if of_pairs is not None:
-            raise IncidenceError(f"{path} has weights or numbers for incidences, for which faces have no place. {hint}.")
+            raise IncidenceError(
+                f"{path} has weights or numbers for incidences, for which faces have no place. {hint}."
+            )
         empty = torch.bincount(pairs[1], minlength=len(edges)) == 0
         if bool(empty.any()):
             name = list(edges)[int(empty.nonzero()[0])]
-            raise IncidenceError(f"{path}: the edge {shown(name)} has no node, and a face has at least one. {hint}.")
+            raise IncidenceError(
+                f"{path}: the edge {shown(name)} has no node, and a face has at least one. {hint}."
+            )
         structure = Structure(len(nodes), {text: _faces(Pattern(text), pairs, incidences, path)})
         features[text] = of_edges
     return Example(structure, {key: x for key, x in features.items() if x is not None})
@@ -97,7 +122,9 @@ def _content(path: Path) -> dict[str, Any]:
         raise IncidenceError(f"{path} is no HIF file: {error}.") from None
     content = parse_json(raw, str(path), "HIF file")
     if not isinstance(content, dict) or not isinstance(content.get("incidences"), list):
-        raise IncidenceError(f"{path} is no HIF file: it must be an object with a list of `incidences`.")
+        raise IncidenceError(
+            f"{path} is no HIF file: it must be an object with a list of `incidences`."
+        )
     return content
 
 
@@ -116,7 +143,9 @@ def _told_pattern(metadata: dict[str, Any], path: Path) -> str:
     try:
         return str(Pattern(text)) if text else ""
     except IncidenceError:
-        raise IncidenceError(f"{path} is no HIF file: its metadata has the pattern {shown(text)}, which is none.") from None
+        raise IncidenceError(
+            f"{path} is no HIF file: its metadata has the pattern {shown(text)}, which is none."
+        ) from None
 
 
 def _records(content: dict[str, Any], what: str, key: str, path: Path) -> dict[Any, dict[str, Any]]:
@@ -124,7 +153,9 @@ def _records(content: dict[str, Any], what: str, key: str, path: Path) -> dict[A
     found: dict[Any, dict[str, Any]] = {}
     for number, record in enumerate(_part(content, what, list, path)):
         if not isinstance(record, dict) or not isinstance(record.get(key), (str, int)):
-            raise IncidenceError(f"{path}: number {number} of `{what}` is a record with `{key}`; got {shown(record)}.")
+            raise IncidenceError(
+                f"{path}: number {number} of `{what}` is a record with `{key}`; got {shown(record)}."
+            )
         if record[key] in found:
             raise IncidenceError(f"{path}: the {key} {shown(record[key])} is listed twice.")
         found[record[key]] = record
@@ -136,10 +167,16 @@ def _numbers(record: dict[str, Any], path: Path) -> dict[str, list[float]]:
     given = {"weight": record["weight"]} if "weight" in record else {}
     given |= _part(record, "attrs", dict, path)
     rows = {name: value if isinstance(value, list) else [value] for name, value in given.items()}
-    return {name: row for name, row in rows.items() if row and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in row)}
+    return {
+        name: row
+        for name, row in rows.items()
+        if row and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in row)
+    }
 
 
-def _values(records: list[dict[str, Any]], path: Path, what: str, types: dict[str, str]) -> Tensor | None:
+def _values(
+    records: list[dict[str, Any]], path: Path, what: str, types: dict[str, str]
+) -> Tensor | None:
     found = [_numbers(record, path) for record in records]
     names = next((list(own) for own in found if own), [])
     if not names:
@@ -147,17 +184,30 @@ def _values(records: list[dict[str, Any]], path: Path, what: str, types: dict[st
     widths = {name: len(next(own[name] for own in found if name in own)) for name in names}
     for number, own in enumerate(found):
         if any(len(own.get(name, [])) != width for name, width in widths.items()):
-            raise IncidenceError(f"{path}: number {number} of the {what} has other numbers than the rest, which have {shown(names)}.")
+            raise IncidenceError(
+                f"{path}: number {number} of the {what} has other numbers than the rest, which have {shown(names)}."
+            )
     kind = getattr(torch, str(types.get(what)), None)
     rows = [[value for name in names for value in own[name]] for own in found]
     try:
         values = torch.tensor(rows, dtype=kind if isinstance(kind, torch.dtype) else None)
-        is_finite = (values if values.is_complex() else values.double()).isfinite()  # there is no such question to eight bits
-    except (OverflowError, RuntimeError, TypeError, ValueError):  # of numbers that are too large, or of a type that is none of numbers
-        raise IncidenceError(f"{path}: the {what} have a number that is too large, or not of their type.") from None
+        is_finite = (
+            values if values.is_complex() else values.double()
+        ).isfinite()  # there is no such question to eight bits
+    except (
+        OverflowError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ):  # of numbers that are too large, or of a type that is none of numbers
+        raise IncidenceError(
+            f"{path}: the {what} have a number that is too large, or not of their type."
+        ) from None
     if not bool(is_finite.all()):
         number = int((~is_finite).any(1).nonzero()[0])
-        raise IncidenceError(f"{path}: number {number} of the {what} has a value that is no finite number.")
+        raise IncidenceError(
+            f"{path}: number {number} of the {what} has a value that is no finite number."
+        )
     return values
 
 
@@ -165,7 +215,9 @@ def _faces(pattern: Pattern, pairs: Tensor, incidences: list[dict[str, Any]], pa
     if pattern.unnamed() == Pattern("{i ...}"):
         return pairs
     if pattern.unnamed() != Pattern("{i ...} {j ...}"):
-        raise IncidenceError(f"a HIF file is read as `{{i ...}}`, `{{i ...}} {{j ...}}` or `{_PAIRS}`; got `{pattern}`.")
+        raise IncidenceError(
+            f"a HIF file is read as `{{i ...}}`, `{{i ...}} {{j ...}}` or `{_PAIRS}`; got `{pattern}`."
+        )
     sides = [record.get("direction") for record in incidences]
     bad = next((k for k, side in enumerate(sides) if side not in ("tail", "head")), None)
     if bad is not None:
@@ -188,9 +240,17 @@ def write_hif(example: Example | Structure, path: Any) -> None:
     structure = example.structure
     pattern = next(iter(structure.patterns), Pattern("{i ...}"))
     if pattern.unnamed() not in map(Pattern, ("{i ...}", "{i ...} {j ...}", _PAIRS)):
-        raise IncidenceError(f"write_hif: a HIF file holds `{{i ...}}`, `{{i ...}} {{j ...}}` or `{_PAIRS}`; not `{pattern}`.")
+        raise IncidenceError(
+            f"write_hif: a HIF file holds `{{i ...}}`, `{{i ...}} {{j ...}}` or `{_PAIRS}`; not `{pattern}`."
+        )
     is_pairs = pattern.unnamed() == Pattern(_PAIRS)
-    assert_held(example, "write_hif", [str(pattern)], ["i", str(pattern), *(["e:edge"] if is_pairs else [])], where="a HIF file")
+    assert_held(
+        example,
+        "write_hif",
+        [str(pattern)],
+        ["i", str(pattern), *(["e:edge"] if is_pairs else [])],
+        where="a HIF file",
+    )
     features = by_meaning(example)
     of_pairs: Tensor | None = features.get(pattern) if is_pairs else None
     of_edges = features.get(Pattern("e:edge") if is_pairs else pattern)
@@ -199,8 +259,14 @@ def write_hif(example: Example | Structure, path: Any) -> None:
     types = {key: str(x.dtype).removeprefix("torch.") for key, x in kept.items() if x is not None}
     index = structure[pattern]
     sides = index[1:] if isinstance(index, tuple) else (index,)
-    words: list[dict[str, Any]] = [{}] if len(sides) == 1 else [{"direction": "tail"}, {"direction": "head"}]
-    incidences = [{"edge": e, "node": v, **word} for pairs, word in zip(sides, words, strict=True) for v, e in pairs.T.tolist()]
+    words: list[dict[str, Any]] = (
+        [{}] if len(sides) == 1 else [{"direction": "tail"}, {"direction": "head"}]
+    )
+    incidences = [
+        {"edge": e, "node": v, **word}
+        for pairs, word in zip(sides, words, strict=True)
+        for v, e in pairs.T.tolist()
+    ]
     content = {
         "network-type": "directed" if pattern.order == 2 and not is_pairs else "undirected",
         "metadata": {"pattern": str(pattern), "types": types},
@@ -211,11 +277,19 @@ def write_hif(example: Example | Structure, path: Any) -> None:
     try:
         written = json.dumps(content, allow_nan=False)
     except ValueError:
-        raise IncidenceError("write_hif: the features have values that are no finite numbers, for which JSON has no words.") from None
+        raise IncidenceError(
+            "write_hif: the features have values that are no finite numbers, for which JSON has no words."
+        ) from None
     with whole_file(path) as file:
         file.write(written.encode())
 
 
 def _records_of(x: Tensor | None, named: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Records with their features, if there are any."""
-    return named if x is None else [{**own, "attrs": {"features": row}} for own, row in zip(named, x.tolist(), strict=True)]
+    return (
+        named
+        if x is None
+        else [
+            {**own, "attrs": {"features": row}} for own, row in zip(named, x.tolist(), strict=True)
+        ]
+    )

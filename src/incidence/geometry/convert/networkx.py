@@ -11,17 +11,33 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import is_directed, is_edge
-from incidence.geometry.convert.exchange import as_array, as_rows, assert_held, attribute, by_meaning, single
+from incidence.geometry.convert.exchange import (
+    as_array,
+    as_rows,
+    assert_held,
+    attribute,
+    by_meaning,
+    single,
+)
 from incidence.structure import Example, Structure
 
 __all__ = ["from_networkx", "to_networkx"]
 
-_DEFAULT = {(False, False): "{i j}", (True, False): "(i j)", (False, True): "{i j} e:edge", (True, True): "(i j) e:edge"}
+_DEFAULT = {
+    (False, False): "{i j}",
+    (True, False): "(i j)",
+    (False, True): "{i j} e:edge",
+    (True, True): "(i j) e:edge",
+}
 """How edges are read, by whether they are directed, and whether there are parallel ones."""
 
 
 def from_networkx(
-    graph: Any, edges: str | None = None, *, node_features: Sequence[str] | None = None, edge_features: Sequence[str] | None = None
+    graph: Any,
+    edges: str | None = None,
+    *,
+    node_features: Sequence[str] | None = None,
+    edge_features: Sequence[str] | None = None,
 ) -> Example:
     r"""Reads a graph: nodes in the order of `graph.nodes`, whatever they are called, and edges in the order of `graph.edges`.
 
@@ -48,26 +64,51 @@ def from_networkx(
     """
     nx = need("networkx", "from_networkx", "convert")
     if not isinstance(graph, nx.Graph):
-        raise IncidenceError(f"from_networkx takes a graph of NetworkX; got {type(graph).__name__}.")
+        raise IncidenceError(
+            f"from_networkx takes a graph of NetworkX; got {type(graph).__name__}."
+        )
     text = edges or graph.graph.get("edges") or _DEFAULT[graph.is_directed(), graph.is_multigraph()]
     pattern = Pattern(text)
     pair = _pair(pattern, graph.is_multigraph())
-    if pair is None or (graph.is_directed() and not _has_direction(pair)) or (pair.is_oriented and not graph.is_directed()):
+    if (
+        pair is None
+        or (graph.is_directed() and not _has_direction(pair))
+        or (pair.is_oriented and not graph.is_directed())
+    ):
         fit = _DEFAULT[graph.is_directed(), graph.is_multigraph()]
-        raise IncidenceError(f"from_networkx: the edges of a {type(graph).__name__} are read as `{fit}`, for example; got `{pattern}`.")
+        raise IncidenceError(
+            f"from_networkx: the edges of a {type(graph).__name__} are read as `{fit}`, for example; got `{pattern}`."
+        )
     number = {node: k for k, node in enumerate(graph.nodes)}
     listed = list(graph.edges(data=True))
-    if listed and all("entry" in data for *_, data in listed):  # to_networkx was here: the graph lists edges by nodes, and not as they came
+    if listed and all(
+        "entry" in data for *_, data in listed
+    ):  # to_networkx was here: the graph lists edges by nodes, and not as they came
         listed.sort(key=lambda edge: edge[2]["entry"])
-    pairs = torch.tensor([(number[u], number[v]) for u, v, _ in listed], dtype=torch.long).view(-1, 2).T
+    pairs = (
+        torch.tensor([(number[u], number[v]) for u, v, _ in listed], dtype=torch.long).view(-1, 2).T
+    )
     counts: dict[str, int] = {"node": len(number)}
     if graph.is_multigraph():
         counts["edge"] = len(listed)
         pairs = torch.cat([pairs, torch.arange(len(listed))[None]])
     features = {
-        "i": _attributes([data for _, data in graph.nodes(data=True)], node_features, "nodes", graph.graph.get("empty:i")),
-        "pos=i": _attributes([data for _, data in graph.nodes(data=True)], None, "nodes", graph.graph.get("empty:pos=i"), "pos"),
-        str(pattern): _attributes([data for *_, data in listed], edge_features, "edges", graph.graph.get("empty:edges")),
+        "i": _attributes(
+            [data for _, data in graph.nodes(data=True)],
+            node_features,
+            "nodes",
+            graph.graph.get("empty:i"),
+        ),
+        "pos=i": _attributes(
+            [data for _, data in graph.nodes(data=True)],
+            None,
+            "nodes",
+            graph.graph.get("empty:pos=i"),
+            "pos",
+        ),
+        str(pattern): _attributes(
+            [data for *_, data in listed], edge_features, "edges", graph.graph.get("empty:edges")
+        ),
     }
     found = {key: x for key, x in features.items() if x is not None}
     return Example(Structure(counts, {str(pattern): pairs}), found, graph.graph.get("target"))
@@ -83,11 +124,21 @@ def _pair(pattern: Pattern, is_multi: bool) -> Pattern | None:
     pair = pattern.restrict("node")
     own = [letter for letter in pattern.letters if pattern.sorts[letter] != "node"]
     wanted = [pattern.faces[-1].letters[0].name] if is_multi else []
-    fits = own == wanted and pattern.order == pair.order + len(own) and all(pattern.sorts[letter] == "edge" for letter in own)
+    fits = (
+        own == wanted
+        and pattern.order == pair.order + len(own)
+        and all(pattern.sorts[letter] == "edge" for letter in own)
+    )
     return pair if fits and is_edge(pair) else None
 
 
-def _attributes(data: list[dict[str, Any]], names: Sequence[str] | None, what: str, empty: Any, default: str = "features") -> Tensor | None:
+def _attributes(
+    data: list[dict[str, Any]],
+    names: Sequence[str] | None,
+    what: str,
+    empty: Any,
+    default: str = "features",
+) -> Tensor | None:
     """The features of nodes or edges; where there are none, those that `to_networkx` has kept."""
     if not data:
         return None if empty is None else as_rows(empty, "from_networkx", default)
@@ -119,16 +170,28 @@ def to_networkx(example: Example | Structure, edges: str | None = None) -> Any:
     structure = example.structure
     if edges is None:
         first = str(next(iter(structure.patterns), "{i j}"))
-        assert_held(example, "to_networkx", [first], ["i", "pos=i", first], target=not isinstance(example.target, dict))
+        assert_held(
+            example,
+            "to_networkx",
+            [first],
+            ["i", "pos=i", first],
+            target=not isinstance(example.target, dict),
+        )
     found = structure.resolve(next(iter(structure.patterns), "{i j}") if edges is None else edges)
     pattern = next(p for p in structure.patterns if p == found)
     is_multi = "edge" in structure.counts
     pair = _pair(pattern, is_multi)
     if pair is None or "node" not in structure.counts:
-        raise IncidenceError(f"to_networkx: a graph holds edges such as `{{i j}}`, `(i j)` or `{{i j}} e:edge`; not `{pattern}`.")
+        raise IncidenceError(
+            f"to_networkx: a graph holds edges such as `{{i j}}`, `(i j)` or `{{i j}} e:edge`; not `{pattern}`."
+        )
     columns = structure[pattern]
-    if is_multi and not torch.equal(columns[2], torch.arange(structure.counts["edge"], device=columns.device)):
-        raise IncidenceError(f"to_networkx: entry k of `{pattern}` must be about node k of sort `edge`, each in one entry, in their order.")
+    if is_multi and not torch.equal(
+        columns[2], torch.arange(structure.counts["edge"], device=columns.device)
+    ):
+        raise IncidenceError(
+            f"to_networkx: entry k of `{pattern}` must be about node k of sort `edge`, each in one entry, in their order."
+        )
     kind = getattr(nx, f"{'Multi' * is_multi}{'Di' * _has_direction(pair)}Graph")
     graph = kind(**({} if str(pattern) in _DEFAULT.values() else {"edges": str(pattern)}))
     graph.add_nodes_from(range(structure.counts["node"]))
@@ -136,14 +199,18 @@ def to_networkx(example: Example | Structure, edges: str | None = None) -> Any:
     features = by_meaning(example)
     for text, name in (("i", "features"), ("pos=i", "pos")):
         if Pattern(text) in features:
-            nx.set_node_attributes(graph, dict(enumerate(as_array(features[Pattern(text)], "to_networkx"))), name)
+            nx.set_node_attributes(
+                graph, dict(enumerate(as_array(features[Pattern(text)], "to_networkx"))), name
+            )
     if pattern in features:
         rows = as_array(features[pattern], "to_networkx")
         for *_, data in graph.edges(data=True):
             data["features"] = rows[data["entry"]]
     for text, key in (("i", "i"), ("pos=i", "pos=i"), (str(pattern), "edges")):
         if Pattern(text) in features and not len(features[Pattern(text)]):
-            graph.graph[f"empty:{key}"] = as_array(features[Pattern(text)], "to_networkx")  # no node or edge could keep their shape
+            graph.graph[f"empty:{key}"] = as_array(
+                features[Pattern(text)], "to_networkx"
+            )  # no node or edge could keep their shape
     if isinstance(example.target, Tensor):
         graph.graph["target"] = example.target
     return graph

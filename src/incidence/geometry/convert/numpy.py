@@ -43,7 +43,12 @@ def _write(example: Example) -> dict[str, Any]:
 
     structure = example.structure
     index = {str(pattern): structure[pattern] for pattern in structure.patterns}
-    parts = {"num_nodes": structure.num_nodes, "index": index, "features": example.features, "target": example.target}
+    parts = {
+        "num_nodes": structure.num_nodes,
+        "index": index,
+        "features": example.features,
+        "target": example.target,
+    }
     return {key: arrays(value) for key, value in parts.items()}
 
 
@@ -57,7 +62,9 @@ def from_numpy(arrays: Mapping[str, Any] | list[Mapping[str, Any]]) -> Example:
     if isinstance(arrays, list):
         return collate([from_numpy(one) for one in arrays])
     if not isinstance(arrays, Mapping) or "num_nodes" not in arrays:
-        raise IncidenceError("from_numpy takes a dict with `num_nodes`, and where there are any `index`, `features` and `target`.")
+        raise IncidenceError(
+            "from_numpy takes a dict with `num_nodes`, and where there are any `index`, `features` and `target`."
+        )
     unknown = [key for key in arrays if key not in _KEYS]
     if unknown:
         raise IncidenceError(f"from_numpy knows {', '.join(_KEYS)}, and no {unknown[0]!r}.")

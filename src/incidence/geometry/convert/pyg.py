@@ -12,12 +12,31 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import brackets, face_text, is_edge
-from incidence.geometry.convert.exchange import Homes, Pairs, as_example, as_numbers, as_rows, both_ways, whole_target, with_graphs
+from incidence.geometry.convert.exchange import (
+    Homes,
+    Pairs,
+    as_example,
+    as_numbers,
+    as_rows,
+    both_ways,
+    whole_target,
+    with_graphs,
+)
 from incidence.geometry.convert.hetero import other_names, read_sorts, write_sorts
 from incidence.geometry.convert.simple import TARGET, Changes, Once, entries, simply
 from incidence.structure import Example, Structure, collate, uncollate
 
-__all__ = ["NO_TARGET", "Reading", "from_pyg", "name_in", "read_each", "read_graphs", "read_together", "to_pyg", "warn_about"]
+__all__ = [
+    "NO_TARGET",
+    "Reading",
+    "from_pyg",
+    "name_in",
+    "read_each",
+    "read_graphs",
+    "read_together",
+    "to_pyg",
+    "warn_about",
+]
 
 NO_TARGET = "-"
 """What `y` belongs to for those who do not ask."""
@@ -27,11 +46,19 @@ _KNOWN_INDEX = ("hyperedge_index", "face")
 _OF_PYG = ("edge_index", "edge_attr", "y", "num_nodes", "batch", "ptr", "n_id")
 _READ = frozenset((*_KNOWN_FEATURES, *_KNOWN_INDEX, *_OF_PYG, "edge_pattern", "target_of"))
 _TOLD: set[tuple[str, ...]] = set()  # the attributes, and the names, that warnings were about
-_OF_EDGES = "edge_index"  # what `y` belongs to, where it is found out before it is known how edges are read
+_OF_EDGES = (
+    "edge_index"  # what `y` belongs to, where it is found out before it is known how edges are read
+)
 _MANY = 8  # graphs, from which on it is faster to read a batch of them
 
 
-def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str] | None = None, target: str | None = None) -> Any:
+def from_pyg(
+    data: Any,
+    *,
+    edges: str | None = None,
+    features: Mapping[str, str] | None = None,
+    target: str | None = None,
+) -> Any:
     r"""Reads PyG data: `Data` or `HeteroData` gives an example, a `Batch` a batch, a list or data set a list of examples.
 
     `Data` and `HeteroData` whose nodes have `batch`, the graph of every node, are batches too.
@@ -62,7 +89,9 @@ def from_pyg(data: Any, *, edges: str | None = None, features: Mapping[str, str]
     pyg = need("torch_geometric.data", "from_pyg", "convert")
     is_one = isinstance(data, pyg.data.BaseData)
     if not is_one and not isinstance(data, Iterable):
-        raise IncidenceError(f"from_pyg takes Data, HeteroData, a Batch, or a list or data set of them; got {type(data).__name__}.")
+        raise IncidenceError(
+            f"from_pyg takes Data, HeteroData, a Batch, or a list or data set of them; got {type(data).__name__}."
+        )
     items = [data] if is_one else list(data)
     warn_about(items, features or {}, stacklevel=3)
     found = read_graphs(items, Reading(edges, features or {}, target))
@@ -91,7 +120,12 @@ def read_each(items: Sequence[Any], reading: Reading) -> list[Example]:
     """The same, one by one."""
     pyg = need("torch_geometric.data", "from_pyg", "convert")
     if any(_is_batch(pyg, item) for item in items):
-        return [_read_batch(pyg, item, reading) if _is_batch(pyg, item) else _read_all(pyg, [item], reading)[0] for item in items]
+        return [
+            _read_batch(pyg, item, reading)
+            if _is_batch(pyg, item)
+            else _read_all(pyg, [item], reading)[0]
+            for item in items
+        ]
     return _read_all(pyg, items, reading)
 
 
@@ -106,12 +140,23 @@ def warn_about(items: Sequence[Any], used: Collection[str], stacklevel: int = 2)
     if unused and unused not in _TOLD:
         _TOLD.add(unused)
         hint = "say with features= what they belong to, as in features={'z': 'charge=i'}, or leave them"
-        warnings.warn(f"these attributes of the data are not used: {', '.join(unused)} ({hint}).", stacklevel=stacklevel)
-    others = {word: name for item in items if hasattr(item, "edge_types") for word, name in other_names(item).items()}
+        warnings.warn(
+            f"these attributes of the data are not used: {', '.join(unused)} ({hint}).",
+            stacklevel=stacklevel,
+        )
+    others = {
+        word: name
+        for item in items
+        if hasattr(item, "edge_types")
+        for word, name in other_names(item).items()
+    }
     renamed = tuple(f"`{word}` is `{name}`" for word, name in others.items())
     if renamed and renamed not in _TOLD:
         _TOLD.add(renamed)
-        warnings.warn(f"names here are of letters, digits and `_`, not a digit first: {', '.join(renamed)}.", stacklevel=stacklevel)
+        warnings.warn(
+            f"names here are of letters, digits and `_`, not a digit first: {', '.join(renamed)}.",
+            stacklevel=stacklevel,
+        )
 
 
 def name_in(store: Any, key: str) -> str:
@@ -126,7 +171,9 @@ def _is_read(key: str, used: Collection[str]) -> bool:
 def _is_batch(pyg: Any, data: Any) -> bool:
     """Whether nodes tell of their graph; a `batch` that is no row of numbers is an attribute like others."""
     stores = data.node_stores if isinstance(data, (pyg.Data, pyg.HeteroData)) else ()
-    return isinstance(data, pyg.Batch) or any(isinstance(own.get("batch"), Tensor) and own.batch.ndim == 1 for own in stores)
+    return isinstance(data, pyg.Batch) or any(
+        isinstance(own.get("batch"), Tensor) and own.batch.ndim == 1 for own in stores
+    )
 
 
 def _read_all(pyg: Any, items: Sequence[Any], reading: Reading) -> list[Example]:
@@ -134,7 +181,9 @@ def _read_all(pyg: Any, items: Sequence[Any], reading: Reading) -> list[Example]
         return [_read_sorts(item, reading) for item in items]
     for number, item in enumerate(items):
         if not isinstance(item, pyg.Data):
-            raise IncidenceError(f"from_pyg: number {number} of the list is a {type(item).__name__}, and all must be Data, or HeteroData.")
+            raise IncidenceError(
+                f"from_pyg: number {number} of the list is a {type(item).__name__}, and all must be Data, or HeteroData."
+            )
     belongs = _target_of(items) if reading.target is None else reading.target
     return [_read(item, reading, belongs) for item in items]
 
@@ -142,19 +191,33 @@ def _read_all(pyg: Any, items: Sequence[Any], reading: Reading) -> list[Example]
 def read_together(items: Sequence[Any], reading: Reading) -> Example | None:
     """Graphs that are alike, read as a batch, which takes a twentieth of the time; None where it cannot be had."""
     pyg = need("torch_geometric.data", "from_pyg", "convert")
-    kinds = {_kind(item) for item in items} if all(isinstance(item, pyg.Data) and not _is_batch(pyg, item) for item in items) else set()
+    kinds = (
+        {_kind(item) for item in items}
+        if all(isinstance(item, pyg.Data) and not _is_batch(pyg, item) for item in items)
+        else set()
+    )
     if len(kinds) != 1 or not {"x", "num_nodes"} & {key for key, *_ in next(iter(kinds))}:
         return None
     target = _target_of(items) if reading.target is None else reading.target
     try:
-        return _read_whole(pyg, pyg.Batch.from_data_list(list(items)), reading._replace(target=target))
-    except (IncidenceError, RuntimeError, TypeError, LookupError):  # one by one, it is said which does not fit
+        return _read_whole(
+            pyg, pyg.Batch.from_data_list(list(items)), reading._replace(target=target)
+        )
+    except (
+        IncidenceError,
+        RuntimeError,
+        TypeError,
+        LookupError,
+    ):  # one by one, it is said which does not fit
         return None
 
 
 def _kind(data: Any) -> tuple[tuple[object, ...], ...]:
     """What graphs have in common that PyG puts together without a change."""
-    return tuple((key, type(value), getattr(value, "dtype", None), getattr(value, "ndim", 0)) for key, value in data._store.items())
+    return tuple(
+        (key, type(value), getattr(value, "dtype", None), getattr(value, "ndim", 0))
+        for key, value in data._store.items()
+    )
 
 
 def _read_batch(pyg: Any, batch: Any, reading: Reading) -> Example:
@@ -168,22 +231,45 @@ def _read_whole(pyg: Any, batch: Any, reading: Reading) -> Example | None:
     told = [store.get("edge_pattern") for store in batch.stores]
     base = pyg.HeteroData if isinstance(batch, pyg.HeteroData) else pyg.Data
     is_mixed = any(isinstance(own, list) and len(set(own)) > 1 for own in told)
-    y = batch.get("y") if "y" in batch.stores[0] and reading.target != NO_TARGET else None  # of HeteroData that of the whole graphs
+    y = (
+        batch.get("y") if "y" in batch.stores[0] and reading.target != NO_TARGET else None
+    )  # of HeteroData that of the whole graphs
     is_odd = y is not None and (not isinstance(y, Tensor) or not y.ndim)
-    if len(homes) < len(batch.node_stores) or type(batch).__inc__ is not base.__inc__ or is_mixed or is_odd:
+    if (
+        len(homes) < len(batch.node_stores)
+        or type(batch).__inc__ is not base.__inc__
+        or is_mixed
+        or is_odd
+    ):
         return None
     try:
         count = int(batch.num_graphs)
-    except (AttributeError, ValueError, RuntimeError):  # then nothing tells of graphs without nodes at the end
+    except (
+        AttributeError,
+        ValueError,
+        RuntimeError,
+    ):  # then nothing tells of graphs without nodes at the end
         count = 0
     count = max([count, 1, *(int(home.max()) + 1 for home in homes.values() if len(home))])
     if base is pyg.HeteroData:
-        return None if y is not None and len(y) != count else _read_sorts(batch, reading, homes, count)
-    own = [key for key in batch.keys() if key in ("hyperedge_index", *reading.features) or " " in key]  # noqa: SIM118
-    if any("index" in key or "batch" in key for key in own):  # PyG adds the number of nodes to all of these, and hyperedges are none
+        return (
+            None if y is not None and len(y) != count else _read_sorts(batch, reading, homes, count)
+        )
+    own = [
+        key for key in batch.keys() if key in ("hyperedge_index", *reading.features) or " " in key
+    ]  # noqa: SIM118
+    if any(
+        "index" in key or "batch" in key for key in own
+    ):  # PyG adds the number of nodes to all of these, and hyperedges are none
         return None
-    belongs = _whole_target_of(batch, homes["node"], count) if reading.target is None else reading.target
-    return None if belongs == "" and y is not None and len(y) != count else _read(batch, reading, belongs, homes, count)
+    belongs = (
+        _whole_target_of(batch, homes["node"], count) if reading.target is None else reading.target
+    )
+    return (
+        None
+        if belongs == "" and y is not None and len(y) != count
+        else _read(batch, reading, belongs, homes, count)
+    )
 
 
 def _whole_target_of(batch: Any, home: Tensor, count: int) -> str:
@@ -191,16 +277,31 @@ def _whole_target_of(batch: Any, home: Tensor, count: int) -> str:
     y, told = batch.get("y"), batch.get("target_of")
     if told or y is None:
         return (told[0] if isinstance(told, list) else told) or ""
-    sizes = torch.bincount(home.long().clamp(min=0), minlength=count)  # a home that is none is refused by the structure
+    sizes = torch.bincount(
+        home.long().clamp(min=0), minlength=count
+    )  # a home that is none is refused by the structure
     slices: Any = (getattr(batch, "_slice_dict", None) or {}).get("y")
     is_known = slices is not None and len(slices) == count + 1 and int(slices[-1]) == len(y)
-    rows = slices.diff().to(sizes.device) if is_known else sizes if count != len(y) == len(home) else torch.ones_like(sizes)
+    rows = (
+        slices.diff().to(sizes.device)
+        if is_known
+        else sizes
+        if count != len(y) == len(home)
+        else torch.ones_like(sizes)
+    )
     if torch.equal(rows, sizes) and bool((sizes > 1).any()):
         return "i"
     if not len(home) or not count != len(y) == _num_columns(batch) > 2:
         return ""
-    columns = torch.bincount(home[batch.edge_index[0].long().clamp(0, len(home) - 1)].long().clamp(min=0), minlength=count)
-    return _OF_EDGES if bool((columns > 2).any()) and (not is_known or torch.equal(rows, columns)) else ""
+    columns = torch.bincount(
+        home[batch.edge_index[0].long().clamp(0, len(home) - 1)].long().clamp(min=0),
+        minlength=count,
+    )
+    return (
+        _OF_EDGES
+        if bool((columns > 2).any()) and (not is_known or torch.equal(rows, columns))
+        else ""
+    )
 
 
 def _num_columns(data: Any) -> int:
@@ -228,11 +329,15 @@ def _target_of(items: Sequence[Any]) -> str:
         return str(told.pop())
     some = [item for item in items if isinstance(item.get("y"), Tensor) and item.y.ndim]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of PyG, about a number that is not known: it is refused later
+        warnings.simplefilter(
+            "ignore"
+        )  # of PyG, about a number that is not known: it is refused later
         rows = [(len(item.y), item.num_nodes) for item in some]
     if all(n == m for n, m in rows) and any(m > 1 for _, m in rows):
         return "i"
-    is_of_edges = all(len(item.y) == _num_columns(item) for item in some) and any(len(item.y) > 2 for item in some)
+    is_of_edges = all(len(item.y) == _num_columns(item) for item in some) and any(
+        len(item.y) > 2 for item in some
+    )
     return _OF_EDGES if is_of_edges else ""
 
 
@@ -259,41 +364,73 @@ def _index_texts(edges: Pattern | None) -> dict[str, str]:
 def _read_sorts(data: Any, reading: Reading, homes: Homes = None, num_graphs: int = 1) -> Example:
     """An example of `HeteroData`, or a batch."""
     if reading.edges is not None or reading.features:
-        raise IncidenceError("from_pyg: the node types and relations of HeteroData say what there is: leave out edges= and features=.")
+        raise IncidenceError(
+            "from_pyg: the node types and relations of HeteroData say what there is: leave out edges= and features=."
+        )
     return simply(lambda once: read_sorts(data, once, homes, num_graphs), reading.changes)
 
 
-def _read(data: Any, reading: Reading, target: str, homes: Homes = None, num_graphs: int = 1) -> Example:
+def _read(
+    data: Any, reading: Reading, target: str, homes: Homes = None, num_graphs: int = 1
+) -> Example:
     """An example; or a batch, if the graph of every node and the number of graphs are given."""
-    return simply(lambda once: _example(data, reading, target, once, homes, num_graphs), reading.changes)
+    return simply(
+        lambda once: _example(data, reading, target, once, homes, num_graphs), reading.changes
+    )
 
 
-def _example(data: Any, reading: Reading, target: str, once: Once, homes: Homes, num_graphs: int) -> Example:
+def _example(
+    data: Any, reading: Reading, target: str, once: Once, homes: Homes, num_graphs: int
+) -> Example:
     num_nodes, extra = _count_nodes(data), reading.features
     told = data.get("edge_pattern")
     text = reading.edges or (told[0] if isinstance(told, list) else told) or "{i j}"
     belongs = {**_KNOWN_FEATURES, **extra}
-    values = {key: as_rows(data[key], "from_pyg", key) for key in ("edge_attr", *belongs) if data.get(key) is not None}
+    values = {
+        key: as_rows(data[key], "from_pyg", key)
+        for key in ("edge_attr", *belongs)
+        if data.get(key) is not None
+    }
     for key in extra:
         if key not in values:
-            raise IncidenceError(f"from_pyg: the data has no attribute `{key}`; it has {', '.join(data.keys())}.")
-    index: dict[str, Any] = {known: data[key] for key, known in _index_texts(Pattern(text)).items() if data.get(key) is not None}
-    y: Any = None if target == NO_TARGET or data.get("y") is None else as_numbers(data.y, "from_pyg", "y")
+            raise IncidenceError(
+                f"from_pyg: the data has no attribute `{key}`; it has {', '.join(data.keys())}."
+            )
+    index: dict[str, Any] = {
+        known: data[key]
+        for key, known in _index_texts(Pattern(text)).items()
+        if data.get(key) is not None
+    }
+    y: Any = (
+        None
+        if target == NO_TARGET or data.get("y") is None
+        else as_numbers(data.y, "from_pyg", "y")
+    )
     where = text if target == _OF_EDGES else target
     if data.get("edge_index") is not None:
         pattern = Pattern(text)
         if not is_edge(pattern) or set(pattern.sorts.values()) != {"node"}:
-            raise IncidenceError(f"from_pyg: edges are read as `{{i j}}`, `(i j)`, `<i j>`, `[i j]` or `i j`; got `{text}`.")
-        of_edges = {key: x for key, x in values.items() if key == "edge_attr" or Pattern(belongs.get(key, "")) == pattern}
+            raise IncidenceError(
+                f"from_pyg: edges are read as `{{i j}}`, `(i j)`, `<i j>`, `[i j]` or `i j`; got `{text}`."
+            )
+        of_edges = {
+            key: x
+            for key, x in values.items()
+            if key == "edge_attr" or Pattern(belongs.get(key, "")) == pattern
+        }
         if y is not None and where not in ("", "i") and Pattern(where) == pattern:
             of_edges[TARGET] = as_rows(y, "from_pyg", "y")
-        index[text], of_edges = entries(once, pattern, data.edge_index, num_nodes, of_edges, homes, "node")
+        index[text], of_edges = entries(
+            once, pattern, data.edge_index, num_nodes, of_edges, homes, "node"
+        )
         if TARGET in of_edges and TARGET not in values:
             y = of_edges.pop(TARGET).view(-1, *y.shape[1:])
         values.update(of_edges)
     features = {belongs.get(key, text): x for key, x in values.items()}
     if len(features) < len(values):
-        raise IncidenceError(f"from_pyg: two of {', '.join(values)} belong to one tensor. Join them first, or name one, as in `charge=i`.")
+        raise IncidenceError(
+            f"from_pyg: two of {', '.join(values)} belong to one tensor. Join them first, or name one, as in `charge=i`."
+        )
     # What `to_pyg` keeps under names of its own: `index_`, the number of a part, and the pattern; `features` or `target` and the pattern.
     parts: dict[str, dict[int, Tensor]] = {}
     of_entries: dict[str, Tensor] = {}
@@ -305,9 +442,19 @@ def _example(data: Any, reading: Reading, target: str, once: Once, homes: Homes,
             features[rest] = data[key]
         elif key.startswith("target "):
             of_entries[rest] = data[key]
-    index.update({name: own[0] if len(own) == 1 else tuple(own[k] for k in sorted(own)) for name, own in parts.items()})
+    index.update(
+        {
+            name: own[0] if len(own) == 1 else tuple(own[k] for k in sorted(own))
+            for name, own in parts.items()
+        }
+    )
     y = of_entries or (None if y is None else {where: y} if where else whole_target(y, homes))
-    return Example(with_graphs({"node": num_nodes}, index, homes, num_graphs), features, y, is_batch=homes is not None)
+    return Example(
+        with_graphs({"node": num_nodes}, index, homes, num_graphs),
+        features,
+        y,
+        is_batch=homes is not None,
+    )
 
 
 def to_pyg(example: Example | Structure) -> Any:
@@ -349,7 +496,9 @@ def to_pyg(example: Example | Structure) -> Any:
             data[f"index_{number} {pattern}"] = part
     for key, x in example.features.items():
         pattern = example.structure.resolve(key)
-        data[known.get(pattern, f"features {pattern}")] = rows[pattern].values(x) if pattern in rows else x
+        data[known.get(pattern, f"features {pattern}")] = (
+            rows[pattern].values(x) if pattern in rows else x
+        )
     target = example.target
     if isinstance(target, Tensor):
         data.y, data.target_of = target[None], ""

@@ -21,7 +21,15 @@ ATOM_COLUMNS = ("number", "charge", "isotope", "radical", "hydrogens", "no_impli
 BOND_COLUMNS = ("order", "stereo")
 """The features of a bond. Order: 1, 2, 3, 4 for aromatic, 9 for dative; stereo: 0 none, 1 Z, 2 E."""
 
-_ORDERS = {"SINGLE": 1, "DOUBLE": 2, "TRIPLE": 3, "AROMATIC": 4, "QUADRUPLE": 5, "ZERO": 8, "DATIVE": 9}
+_ORDERS = {
+    "SINGLE": 1,
+    "DOUBLE": 2,
+    "TRIPLE": 3,
+    "AROMATIC": 4,
+    "QUADRUPLE": 5,
+    "ZERO": 8,
+    "DATIVE": 9,
+}
 _CHIRALITY = {"": 0, "R": 1, "S": 2, "r": 3, "s": 4}
 _STEREO = {"": 0, "Z": 1, "E": 2}
 
@@ -39,13 +47,23 @@ def from_rdkit(molecule: Any) -> Example:
     """
     example = plain(molecule)
     atom_labels, bond_labels = _labels(need("rdkit.Chem", "from_rdkit", "molecules"), molecule)
-    hydrogens = [(atom.GetNumExplicitHs(), int(atom.GetNoImplicit())) for atom in molecule.GetAtoms()]
+    hydrogens = [
+        (atom.GetNumExplicitHs(), int(atom.GetNoImplicit())) for atom in molecule.GetAtoms()
+    ]
     more = {
-        "i": [(*own, _CHIRALITY.get(label, 0)) for own, label in zip(hydrogens, atom_labels, strict=True)],
+        "i": [
+            (*own, _CHIRALITY.get(label, 0))
+            for own, label in zip(hydrogens, atom_labels, strict=True)
+        ],
         "{i j}": [(_STEREO.get(label, 0),) for label in bond_labels],
     }
     widths = {"i": len(ATOM_COLUMNS) - 4, "{i j}": len(BOND_COLUMNS) - 1}
-    whole = {key: torch.cat([example.features[key], torch.tensor(rows).long().view(-1, widths[key])], dim=1) for key, rows in more.items()}
+    whole = {
+        key: torch.cat(
+            [example.features[key], torch.tensor(rows).long().view(-1, widths[key])], dim=1
+        )
+        for key, rows in more.items()
+    }
     return example.replace(features={**example.features, **whole})
 
 
@@ -54,29 +72,42 @@ def plain(molecule: Any) -> Example:
     chem = need("rdkit.Chem", "from_rdkit", "molecules")
     if not isinstance(molecule, chem.Mol):
         hint = " RDKit gives None for what it cannot read." if molecule is None else ""
-        raise IncidenceError(f"from_rdkit takes a molecule of RDKit; got {type(molecule).__name__}.{hint}")
-    atoms = [(a.GetAtomicNum(), a.GetFormalCharge(), a.GetIsotope(), a.GetNumRadicalElectrons()) for a in molecule.GetAtoms()]
+        raise IncidenceError(
+            f"from_rdkit takes a molecule of RDKit; got {type(molecule).__name__}.{hint}"
+        )
+    atoms = [
+        (a.GetAtomicNum(), a.GetFormalCharge(), a.GetIsotope(), a.GetNumRadicalElectrons())
+        for a in molecule.GetAtoms()
+    ]
     bonds = []
     for bond in molecule.GetBonds():
         kind = bond.GetBondType().name
         if kind not in _ORDERS:
-            raise IncidenceError(f"from_rdkit: bond {bond.GetIdx()} is of the type {kind}; known are {', '.join(_ORDERS)}.")
+            raise IncidenceError(
+                f"from_rdkit: bond {bond.GetIdx()} is of the type {kind}; known are {', '.join(_ORDERS)}."
+            )
         bonds.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), _ORDERS[kind]))
     rows = torch.tensor(bonds, dtype=torch.long).view(-1, 3)
     features = {"i": torch.tensor(atoms, dtype=torch.long).view(-1, 4), "{i j}": rows[:, 2:]}
     if molecule.GetNumConformers():
-        features["pos=i"] = torch.tensor(molecule.GetConformer().GetPositions(), dtype=torch.float64).view(-1, 3)
+        features["pos=i"] = torch.tensor(
+            molecule.GetConformer().GetPositions(), dtype=torch.float64
+        ).view(-1, 3)
     return Example(Structure(len(atoms), {"{i j}": rows[:, :2].T}), features)
 
 
 def _labels(chem: Any, molecule: Any) -> tuple[list[str], list[str]]:
     """The labels R, S and Z, E of atoms and bonds, empty where there is none; the molecule stays as it is."""
     labelled = chem.Mol(molecule)
-    is_handed = any(a.GetChiralTag() != chem.ChiralType.CHI_UNSPECIFIED for a in labelled.GetAtoms())
+    is_handed = any(
+        a.GetChiralTag() != chem.ChiralType.CHI_UNSPECIFIED for a in labelled.GetAtoms()
+    )
     if is_handed or any(b.GetStereo() > chem.BondStereo.STEREOANY for b in labelled.GetBonds()):
         labelled.UpdatePropertyCache(strict=False)
         chem.FastFindRings(labelled)
-        with suppress(RuntimeError):  # older ones than 2026.9 do not get over an atom with too few neighbours
+        with suppress(
+            RuntimeError
+        ):  # older ones than 2026.9 do not get over an atom with too few neighbours
             need("rdkit.Chem.rdCIPLabeler", "from_rdkit", "molecules").AssignCIPLabels(labelled)
 
     def label(part: Any) -> str:
@@ -103,14 +134,18 @@ def to_rdkit(example: Example | Structure) -> Any:
     assert_held(example, "to_rdkit", ["{i j}"], ["i", "pos=i", "{i j}"])
     features = by_meaning(example)
     if Pattern("i") not in features or Pattern("{i j}") not in example.structure.patterns:
-        raise IncidenceError("to_rdkit: a molecule has atomic numbers as features of `i`, and bonds `{i j}`.")
+        raise IncidenceError(
+            "to_rdkit: a molecule has atomic numbers as features of `i`, and bonds `{i j}`."
+        )
     atoms = _padded(features[Pattern("i")], len(ATOM_COLUMNS))
     count = example.structure.num_entries("{i j}")
     bonds = _padded(features.get(Pattern("{i j}"), torch.ones(count, 1)), len(BOND_COLUMNS))
     molecule = chem.RWMol()
     for number, charge, isotope, radical, hydrogens, no_implicit, _ in atoms:
         if not 0 <= number <= 118:
-            raise IncidenceError(f"to_rdkit: the first feature of `i` is an atomic number, 0 to 118; got {number}.")
+            raise IncidenceError(
+                f"to_rdkit: the first feature of `i` is an atomic number, 0 to 118; got {number}."
+            )
         atom = chem.Atom(number)
         atom.SetFormalCharge(charge)
         atom.SetIsotope(isotope)
@@ -121,7 +156,9 @@ def to_rdkit(example: Example | Structure) -> Any:
     names = {order: name for name, order in _ORDERS.items()}
     for (one, other), (order, _) in zip(example.structure["{i j}"].T.tolist(), bonds, strict=True):
         if order not in names:
-            raise IncidenceError(f"to_rdkit: the bond ({one}, {other}) has the order {order}; known are {', '.join(map(str, names))}.")
+            raise IncidenceError(
+                f"to_rdkit: the bond ({one}, {other}) has the order {order}; known are {', '.join(map(str, names))}."
+            )
         molecule.AddBond(one, other, getattr(chem.BondType, names[order]))
         if names[order] == "AROMATIC":
             molecule.GetBondBetweenAtoms(one, other).SetIsAromatic(True)
@@ -144,7 +181,9 @@ def to_rdkit(example: Example | Structure) -> Any:
 
 
 def _padded(x: torch.Tensor, width: int) -> list[list[int]]:
-    rows: list[list[int]] = torch.cat([x.long(), torch.zeros(len(x), width, dtype=torch.long)], dim=1)[:, :width].tolist()
+    rows: list[list[int]] = torch.cat(
+        [x.long(), torch.zeros(len(x), width, dtype=torch.long)], dim=1
+    )[:, :width].tolist()
     return rows
 
 
@@ -155,14 +194,25 @@ def _set_labels(chem: Any, molecule: Any, atoms: list[int], bonds: list[int]) ->
     turn in circles.
     """
     tags, stereo = chem.ChiralType, chem.BondStereo
-    handed = {k: [tags.CHI_TETRAHEDRAL_CW, tags.CHI_TETRAHEDRAL_CCW] for k, label in enumerate(atoms) if label}
+    handed = {
+        k: [tags.CHI_TETRAHEDRAL_CW, tags.CHI_TETRAHEDRAL_CCW]
+        for k, label in enumerate(atoms)
+        if label
+    }
     double = {k: [stereo.STEREOCIS, stereo.STEREOTRANS] for k, label in enumerate(bonds) if label}
     for k in double:  # is told by an atom on the other side of each of its ends
         bond = molecule.GetBondWithIdx(k)
         ends = (bond.GetBeginAtom(), bond.GetEndAtom()), (bond.GetEndAtom(), bond.GetBeginAtom())
         if any(end.GetDegree() < 2 for end, _ in ends):
-            raise IncidenceError(f"to_rdkit: bond {k} is labelled Z or E, but an end of it has no other neighbour.")
-        bond.SetStereoAtoms(*(next(n.GetIdx() for n in end.GetNeighbors() if n.GetIdx() != other.GetIdx()) for end, other in ends))
+            raise IncidenceError(
+                f"to_rdkit: bond {k} is labelled Z or E, but an end of it has no other neighbour."
+            )
+        bond.SetStereoAtoms(
+            *(
+                next(n.GetIdx() for n in end.GetNeighbors() if n.GetIdx() != other.GetIdx())
+                for end, other in ends
+            )
+        )
     for attempt in range(4 * (len(handed) + len(double)) + 1):
         for k, (tag, _) in handed.items():
             molecule.GetAtomWithIdx(k).SetChiralTag(tag)
@@ -175,4 +225,6 @@ def _set_labels(chem: Any, molecule: Any, atoms: list[int], bonds: list[int]) ->
             return
         for pair in wrong[:1] if attempt % 2 else wrong:
             pair.reverse()
-    raise IncidenceError("to_rdkit: no handedness of the atoms and bonds gives the labels in their last features. Set those to 0.")
+    raise IncidenceError(
+        "to_rdkit: no handedness of the atoms and bonds gives the labels in their last features. Set those to 0."
+    )

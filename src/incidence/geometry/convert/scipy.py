@@ -11,7 +11,14 @@ from torch import Tensor
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import is_edge
-from incidence.geometry.convert.exchange import as_array, assert_held, both_ways, by_meaning, once, single
+from incidence.geometry.convert.exchange import (
+    as_array,
+    assert_held,
+    both_ways,
+    by_meaning,
+    once,
+    single,
+)
 from incidence.structure import Example, Structure
 
 __all__ = ["from_scipy", "to_scipy"]
@@ -41,7 +48,9 @@ def from_scipy(matrix: Any, pattern: str = "i j") -> Example:
     try:
         coo = sparse.coo_array(matrix)
     except (TypeError, ValueError) as error:
-        raise IncidenceError(f"from_scipy takes a matrix; got {type(matrix).__name__}: {error}.") from None
+        raise IncidenceError(
+            f"from_scipy takes a matrix; got {type(matrix).__name__}: {error}."
+        ) from None
     if coo.ndim != 2:
         raise IncidenceError(f"from_scipy takes a matrix, with two axes; got {coo.ndim}.")
     meant = Pattern(pattern)
@@ -65,9 +74,17 @@ def _read(pattern: Pattern, places: Tensor, values: Tensor, shape: tuple[int, in
             )
         if bool(empty.any()):
             bad = int(empty.nonzero()[0])
-            raise IncidenceError(f"from_scipy: column {bad} is empty, and a face has at least one node. Drop the column.")
-        return Example(Structure({pattern.sorts[pattern.letters[0]]: shape[0]}, {str(pattern): places}))
-    if len(pattern.letters) != 2 or pattern.is_open or any(len(face.letters) != 2 / pattern.order for face in pattern.faces):
+            raise IncidenceError(
+                f"from_scipy: column {bad} is empty, and a face has at least one node. Drop the column."
+            )
+        return Example(
+            Structure({pattern.sorts[pattern.letters[0]]: shape[0]}, {str(pattern): places})
+        )
+    if (
+        len(pattern.letters) != 2
+        or pattern.is_open
+        or any(len(face.letters) != 2 / pattern.order for face in pattern.faces)
+    ):
         raise IncidenceError(
             f"from_scipy: a matrix is read as pairs, such as `i j` or `{{i j}}`, or as faces, `{{i ...}}`; got `{pattern}`."
         )
@@ -111,12 +128,19 @@ def to_scipy(example: Example | Structure, pattern: str | None = None) -> Any:
         shape = (structure.counts[found.faces[0].letters[0].sort], structure.num_entries(found))
         return sparse.coo_array((np.ones(len(node)), (node, face)), shape=shape)
     if len(found.letters) != 2 or found.is_open:
-        raise IncidenceError(f"to_scipy: a matrix holds pairs, such as `i j` or `{{i j}}`, or faces, `{{i ...}}`; not `{found}`.")
-    x = by_meaning(example).get(found, torch.ones(structure.num_entries(found), 1, dtype=torch.float64))
+        raise IncidenceError(
+            f"to_scipy: a matrix holds pairs, such as `i j` or `{{i j}}`, or faces, `{{i ...}}`; not `{found}`."
+        )
+    x = by_meaning(example).get(
+        found, torch.ones(structure.num_entries(found), 1, dtype=torch.float64)
+    )
     if x.shape[1] != 1:
         raise IncidenceError(
             f"to_scipy: a matrix holds one value for each entry, and `{found}` has {x.shape[1]} channels. Take one of them."
         )
     pairs = both_ways(found, structure[found])
     values = as_array(pairs.values(x)[:, 0], "to_scipy")
-    return sparse.coo_array((values, tuple(pairs.nodes.cpu().numpy())), shape=tuple(structure.counts[s] for s in found.sorts.values()))
+    return sparse.coo_array(
+        (values, tuple(pairs.nodes.cpu().numpy())),
+        shape=tuple(structure.counts[s] for s in found.sorts.values()),
+    )

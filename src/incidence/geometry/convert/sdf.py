@@ -23,7 +23,10 @@ from incidence.structure.example import Example
 __all__ = ["Molecule", "read_sdf", "records", "write_sdf"]
 
 _LARGEST = 99999.0  # a coordinate with four decimals in ten characters
-_REASON = re.compile(r"(?:Violation\n|Range Error\n|\] (?:ERROR: )?)(.+?)\.?(?: (?:hit )?on line ?\d+)?$", re.MULTILINE)
+_REASON = re.compile(
+    r"(?:Violation\n|Range Error\n|\] (?:ERROR: )?)(.+?)\.?(?: (?:hit )?on line ?\d+)?$",
+    re.MULTILINE,
+)
 _LINE = re.compile(r"(?<!occurred on )\bline ?(\d+)", re.IGNORECASE)
 """In what RDKit logs: its reason, and the line of the record; `occurred on line` speaks of its own code."""
 
@@ -59,17 +62,25 @@ class Molecule:
         example = plain(self.mol)
         if target is None:
             return example
-        found = self._number(target) if isinstance(target, str) else [self._number(name) for name in target]
+        found = (
+            self._number(target)
+            if isinstance(target, str)
+            else [self._number(name) for name in target]
+        )
         return example.replace(target=torch.tensor(found))
 
     def _number(self, name: str) -> float:
         if name not in self.properties:
             known = ", ".join(self.properties) or "none"
-            raise IncidenceError(f"the molecule {self.name!r} has no property `{name}`; it has: {known}.")
+            raise IncidenceError(
+                f"the molecule {self.name!r} has no property `{name}`; it has: {known}."
+            )
         try:
             return float(self.properties[name])
         except ValueError:
-            raise IncidenceError(f"the property `{name}` of the molecule {self.name!r} is {self.properties[name]!r}, no number.") from None
+            raise IncidenceError(
+                f"the property `{name}` of the molecule {self.name!r} is {self.properties[name]!r}, no number."
+            ) from None
 
     def __repr__(self) -> str:
         counts = f"{self.mol.GetNumAtoms()} atoms, {self.mol.GetNumBonds()} bonds"
@@ -100,7 +111,9 @@ def read_sdf(path: Any, errors: list[IncidenceError] | None = None) -> Iterator[
     return _sound(records(regular_file(path, "an SDF file")), errors)
 
 
-def _sound(found: Iterable[Molecule | IncidenceError], errors: list[IncidenceError] | None) -> Iterator[Molecule]:
+def _sound(
+    found: Iterable[Molecule | IncidenceError], errors: list[IncidenceError] | None
+) -> Iterator[Molecule]:
     for one in found:
         if isinstance(one, Molecule):
             yield one
@@ -128,7 +141,9 @@ def records(path: Path) -> Iterator[Molecule | IncidenceError]:
             else:
                 line, reason = found
                 where = f"line {start + line - 1}" if line else f"which starts in line {start}"
-                yield IncidenceError(f"{path}, record {number}, {where}: RDKit cannot read it: {reason}.")
+                yield IncidenceError(
+                    f"{path}, record {number}, {where}: RDKit cannot read it: {reason}."
+                )
     if not number:
         raise IncidenceError(f"{path} has no record: a file has at least one molecule.")
 
@@ -149,16 +164,28 @@ def _split(file: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 def _parse(text: str) -> Molecule | tuple[int, str]:
     """The molecule of a record, or the line that is wrong, 0 if RDKit does not tell, and the reason."""
-    chem, base = (need(f"rdkit.{part}", "reading SDF files", "molecules") for part in ("Chem", "rdBase"))
-    capture = getattr(base, "CaptureErrorLog", base.BlockLogs)  # RDKit before 2026 keeps its reasons for itself
+    chem, base = (
+        need(f"rdkit.{part}", "reading SDF files", "molecules") for part in ("Chem", "rdBase")
+    )
+    capture = getattr(
+        base, "CaptureErrorLog", base.BlockLogs
+    )  # RDKit before 2026 keeps its reasons for itself
     with base.BlockLogs(), capture() as log:
-        supplier = chem.ForwardSDMolSupplier(BytesIO(text.encode()), sanitize=False, removeHs=False, strictParsing=False)
+        supplier = chem.ForwardSDMolSupplier(
+            BytesIO(text.encode()), sanitize=False, removeHs=False, strictParsing=False
+        )
         mol = next(supplier, None)
     logged = getattr(log, "messages", "")
-    if mol is None or logged:  # an unknown element is logged, and read as an atom that stands for others
+    if (
+        mol is None or logged
+    ):  # an unknown element is logged, and read as an atom that stands for others
         reason, line = _REASON.search(logged), _LINE.search(logged)
         return int(line[1]) if line else 0, reason[1] if reason else "it says no more"
-    return Molecule(text.partition("\n")[0].strip(), mol, {name: mol.GetProp(name) for name in mol.GetPropNames()})
+    return Molecule(
+        text.partition("\n")[0].strip(),
+        mol,
+        {name: mol.GetProp(name) for name in mol.GetPropNames()},
+    )
 
 
 def write_sdf(molecules: Iterable[Molecule | Example], path: Any) -> None:
@@ -174,12 +201,18 @@ def write_sdf(molecules: Iterable[Molecule | Example], path: Any) -> None:
     writer = chem.SDWriter(text)
     writer.SetKekulize(False)
     for number, given in enumerate(molecules, 1):
-        one = given if isinstance(given, Molecule) else Molecule("", to_rdkit(as_example(given, "write_sdf").replace(target=None)))
+        one = (
+            given
+            if isinstance(given, Molecule)
+            else Molecule("", to_rdkit(as_example(given, "write_sdf").replace(target=None)))
+        )
         mol = chem.Mol(one.mol)
         if not mol.GetNumConformers():
             mol.AddConformer(chem.Conformer(mol.GetNumAtoms()))  # RDKit would draw the molecule
         if abs(mol.GetConformer().GetPositions()).max(initial=0) > _LARGEST:
-            raise IncidenceError(f"write_sdf: molecule {number} has a position beyond {_LARGEST:g}, which takes over ten characters.")
+            raise IncidenceError(
+                f"write_sdf: molecule {number} has a position beyond {_LARGEST:g}, which takes over ten characters."
+            )
         for name in list(mol.GetPropNames()):
             mol.ClearProp(name)
         for name, value in {"_Name": one.name, **one.properties}.items():
@@ -187,6 +220,8 @@ def write_sdf(molecules: Iterable[Molecule | Example], path: Any) -> None:
         writer.write(mol)
     writer.close()
     if not number:
-        raise IncidenceError("write_sdf: there is no molecule to write, and an SDF file has at least one.")
+        raise IncidenceError(
+            "write_sdf: there is no molecule to write, and an SDF file has at least one."
+        )
     with whole_file(path) as file:
         file.write(text.getvalue().encode())

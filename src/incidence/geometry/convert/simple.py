@@ -47,7 +47,12 @@ class Changes:
         self.patterns.update(other.patterns)
 
     def once(
-        self, pattern: Pattern, pairs: Tensor, num_nodes: int, values: Mapping[str, Tensor], who: str
+        self,
+        pattern: Pattern,
+        pairs: Tensor,
+        num_nodes: int,
+        values: Mapping[str, Tensor],
+        who: str,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """What `exchange.once` gives for the pairs without loops, if the pattern has none, each once in a direction.
 
@@ -70,23 +75,37 @@ class Changes:
 
 
 def entries(
-    once: Once, pattern: Pattern, edge_index: Any, num_nodes: int, values: Mapping[str, Tensor], homes: Homes, sort: str
+    once: Once,
+    pattern: Pattern,
+    edge_index: Any,
+    num_nodes: int,
+    values: Mapping[str, Tensor],
+    homes: Homes,
+    sort: str,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The edges that PyG lists, by graph, as the entries of a pattern, whose first node has a sort; `values` are rows for its columns."""
     pairs = torch.as_tensor(edge_index)
-    pairs = pairs if pairs.numel() else no_entries(2, pairs.device)  # whatever the shape and type of nothing
+    pairs = (
+        pairs if pairs.numel() else no_entries(2, pairs.device)
+    )  # whatever the shape and type of nothing
     if pairs.ndim != 2 or len(pairs) != 2 or pairs.is_floating_point():
-        raise IncidenceError(f"from_pyg: edge_index has integers of shape [2, edges]; got {list(pairs.shape)} of {pairs.dtype}.")
+        raise IncidenceError(
+            f"from_pyg: edge_index has integers of shape [2, edges]; got {list(pairs.shape)} of {pairs.dtype}."
+        )
     for key, x in values.items():
         if len(x) != pairs.shape[1]:
-            raise IncidenceError(f"from_pyg: {key} has {len(x)} rows, and edge_index has {pairs.shape[1]} columns.")
+            raise IncidenceError(
+                f"from_pyg: {key} has {len(x)} rows, and edge_index has {pairs.shape[1]} columns."
+            )
     pairs, values = by_graph(pairs.long(), values, homes, sort)
     return once(pattern, pairs, num_nodes, values, "from_pyg")
 
 
 def no_loops(pattern: Pattern, pairs: Tensor) -> Tensor:
     """Which pairs are no loops; all, if the pattern has loops, or nodes of two sorts."""
-    has_none = len(set(pattern.sorts.values())) == 1 and all(orbit.size > 1 for orbit in pattern.orbits)
+    has_none = len(set(pattern.sorts.values())) == 1 and all(
+        orbit.size > 1 for orbit in pattern.orbits
+    )
     return pairs[0] != pairs[1] if has_none else torch.ones_like(pairs[0], dtype=torch.bool)
 
 
@@ -94,7 +113,9 @@ def _assert_one_target(y: Tensor, number: Tensor, first: Tensor, pairs: Tensor, 
     wrong = differ(y, y[first][number])
     if bool(wrong.any()):
         u, v = pairs[:, wrong][:, 0].tolist()
-        raise IncidenceError(f"{who}: {TARGET} differs among the parallel edges ({u}, {v}), and an entry has one target: keep one of them.")
+        raise IncidenceError(
+            f"{who}: {TARGET} differs among the parallel edges ({u}, {v}), and an entry has one target: keep one of them."
+        )
 
 
 def _joined(x: Tensor, number: Tensor, first: Tensor) -> Tensor:
@@ -107,8 +128,15 @@ def _joined(x: Tensor, number: Tensor, first: Tensor) -> Tensor:
     if not bool(is_other.any()):
         return whole
     times = torch.bincount(number, minlength=len(first))[:, None]
-    mean = torch.zeros(whole.shape, dtype=torch.double, device=x.device).index_add(0, number, x.double()) / times  # whatever the order
-    is_mean = torch.zeros_like(first, dtype=torch.bool).index_fill(0, number[is_other], True)[:, None]
+    mean = (
+        torch.zeros(whole.shape, dtype=torch.double, device=x.device).index_add(
+            0, number, x.double()
+        )
+        / times
+    )  # whatever the order
+    is_mean = torch.zeros_like(first, dtype=torch.bool).index_fill(0, number[is_other], True)[
+        :, None
+    ]
     kind = x.dtype if x.is_floating_point() else torch.get_default_dtype()
     return torch.where(is_mean, mean.to(kind), whole.to(kind))
 

@@ -56,22 +56,41 @@ def from_toponetx(cells: Any, max_rank: int | None = None, oriented: bool | None
     }
     read = next((reader for kind, reader in readers.items() if isinstance(cells, kind)), None)
     if read is None:
-        raise IncidenceError(f"from_toponetx takes a complex of TopoNetX; got {type(cells).__name__}.")
+        raise IncidenceError(
+            f"from_toponetx takes a complex of TopoNetX; got {type(cells).__name__}."
+        )
     ranks, texts = read(cells, cells.dim if max_rank is None else max_rank)
     is_oriented = cells.complex.get("oriented", False) if oriented is None else oriented
     if is_oriented:
         ranks, texts = _orient(ranks, texts)
     number = {node: k for k, ((node,), _) in enumerate(ranks[0])}
-    index, features = {}, {text: attribute([own for _, own in ranks[0]], name, "nodes", "from_toponetx") for name, text in _NODES.items()}
+    index, features = (
+        {},
+        {
+            text: attribute([own for _, own in ranks[0]], name, "nodes", "from_toponetx")
+            for name, text in _NODES.items()
+        },
+    )
     for text, found in zip(texts, ranks[1:], strict=True):
         lists = NodeLists.of_lists([[number[node] for node in nodes] for nodes, _ in found])
-        index[text] = lists.index if Pattern(text).is_open else lists.nodes.view(len(found), len(Pattern(text).letters)).T
-        features[text] = attribute([own for _, own in found], "features", f"cells of `{text}`", "from_toponetx")
-    return Example(Structure(len(number), index), {key: x for key, x in features.items() if x is not None})
+        index[text] = (
+            lists.index
+            if Pattern(text).is_open
+            else lists.nodes.view(len(found), len(Pattern(text).letters)).T
+        )
+        features[text] = attribute(
+            [own for _, own in found], "features", f"cells of `{text}`", "from_toponetx"
+        )
+    return Example(
+        Structure(len(number), index), {key: x for key, x in features.items() if x is not None}
+    )
 
 
 def _read_simplices(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
-    ranks = [[(tuple(s), cells[s]) for s in cells.skeleton(rank)] if rank <= cells.dim else [] for rank in range(max(top, 0) + 1)]
+    ranks = [
+        [(tuple(s), cells[s]) for s in cells.skeleton(rank)] if rank <= cells.dim else []
+        for rank in range(max(top, 0) + 1)
+    ]
     return ranks, [face_text(rank + 1) for rank in range(1, len(ranks))]
 
 
@@ -82,14 +101,24 @@ def _orient(ranks: list[Cells], texts: list[str]) -> tuple[list[Cells], list[str
         size = 3 if text.startswith("face=") else len(Pattern(text).letters)
         bad = next((nodes for nodes, _ in cells if len(nodes) != size), None)
         if bad is not None or text.startswith("rank"):
-            what = f"the cells `{text}` of this complex have none" if text.startswith("rank") else f"`{text}` has the cell {bad}"
-            raise IncidenceError(f"from_toponetx: edges and simplices have an orientation, and {what}. Leave out oriented=True.")
+            what = (
+                f"the cells `{text}` of this complex have none"
+                if text.startswith("rank")
+                else f"`{text}` has the cell {bad}"
+            )
+            raise IncidenceError(
+                f"from_toponetx: edges and simplices have an orientation, and {what}. Leave out oriented=True."
+            )
         named.append(face_text(size, brackets="<>"))
-        found.append([_as_told(tuple(sorted(nodes)) if size == 2 else nodes, data) for nodes, data in cells])
+        found.append(
+            [_as_told(tuple(sorted(nodes)) if size == 2 else nodes, data) for nodes, data in cells]
+        )
     return found, named
 
 
-def _as_told(nodes: tuple[Any, ...], data: dict[Any, Any]) -> tuple[tuple[Hashable, ...], dict[Any, Any]]:
+def _as_told(
+    nodes: tuple[Any, ...], data: dict[Any, Any]
+) -> tuple[tuple[Hashable, ...], dict[Any, Any]]:
     """A cell in the orientation that `to_toponetx` has left word of, where it is another, with features to match."""
     told = data.get("orientation")
     if told is None or "features" not in data:
@@ -112,7 +141,11 @@ def _read_colored(cells: Any, top: int) -> tuple[list[Cells], list[str]]:
     for rank in range(max(top, 0) + 1):
         found = [(nodes, data) for nodes, data in kept.get(rank, {}).items()]
         # A colored hypergraph keeps several cells on the same nodes, each with a key.
-        several = [(n, own) for n, d in found for own in (d.values() if d and all(isinstance(k, int) for k in d) else [d])]
+        several = [
+            (n, own)
+            for n, d in found
+            for own in (d.values() if d and all(isinstance(k, int) for k in d) else [d])
+        ]
         ranks.append([(tuple(sorted(nodes, key=str)), data) for nodes, data in several])
     texts = [f"rank{rank}={{i ...}}" for rank in range(1, len(ranks))]
     if texts and all(len(nodes) == 2 for nodes, _ in ranks[1]):
@@ -144,17 +177,29 @@ def to_toponetx(example: Example | Structure, kind: str | None = None) -> Any:
     example = single(example, "to_toponetx")
     names = {p.name for p in example.structure.patterns if p.is_open}
     if kind is None:
-        kind = "combinatorial" if any(n and n.startswith("rank") for n in names) else "cell" if names else "simplicial"
+        kind = (
+            "combinatorial"
+            if any(n and n.startswith("rank") for n in names)
+            else "cell"
+            if names
+            else "simplicial"
+        )
     if kind not in _KINDS:
         raise IncidenceError(f"to_toponetx: kind is one of {', '.join(_KINDS)}; got {kind!r}.")
     complex_name, texts_of = _KINDS[kind]
     example, told = _ascending(example)
-    made, structure, ranks = getattr(tnx, complex_name)(), example.structure, texts_of(example.structure)
+    made, structure, ranks = (
+        getattr(tnx, complex_name)(),
+        example.structure,
+        texts_of(example.structure),
+    )
     assert_held(example, "to_toponetx", ranks.values(), [*_NODES.values(), *ranks.values()])
     is_colored, nodes = kind in ("combinatorial", "colored"), _node_rows(example)
     for node, data in nodes.items():
         made.add_node(node, **({} if is_colored else data))
-    here = {rank: text for rank, text in sorted(ranks.items()) if Pattern(text) in structure.patterns}
+    here = {
+        rank: text for rank, text in sorted(ranks.items()) if Pattern(text) in structure.patterns
+    }
     faces = {rank: _faces(structure, text) for rank, text in here.items()}
     around: dict[int, set[int]] = {v: set() for v in nodes}
     for u, v in faces.get(1, []) if kind == "cell" else []:
@@ -165,7 +210,9 @@ def to_toponetx(example: Example | Structure, kind: str | None = None) -> Any:
             if kind == "simplicial":
                 made.add_simplex(face, **data, **told.get((text, number), {}))
             elif kind == "cell":
-                made.add_edge(*face, **data) if rank == 1 else made.add_cell(_cycle(face, around), rank=2, **data)
+                made.add_edge(*face, **data) if rank == 1 else made.add_cell(
+                    _cycle(face, around), rank=2, **data
+                )
             else:
                 try:
                     made.add_cell(face, rank=rank, **data)
@@ -173,9 +220,13 @@ def to_toponetx(example: Example | Structure, kind: str | None = None) -> Any:
                     raise IncidenceError(f"to_toponetx: {error}.") from None
     total = len(nodes) + sum(map(len, faces.values()))
     if kind == "simplicial" and sum(made.shape) != total:
-        raise IncidenceError("to_toponetx: a simplicial complex is closed under subsets, and some edge or smaller face is missing here.")
+        raise IncidenceError(
+            "to_toponetx: a simplicial complex is closed under subsets, and some edge or smaller face is missing here."
+        )
     if is_colored and sum(made.shape[1:]) != total - len(nodes):
-        raise IncidenceError("to_toponetx: a combinatorial complex has no set of nodes in two ranks. Write it with kind='colored'.")
+        raise IncidenceError(
+            "to_toponetx: a combinatorial complex has no set of nodes in two ranks. Write it with kind='colored'."
+        )
     if any(p.is_oriented for p in structure.patterns):
         made.complex["oriented"] = True
     if is_colored:
@@ -189,9 +240,15 @@ def _ascending(example: Example) -> tuple[Example, dict[tuple[str, int], dict[st
     for pattern in [p for p in structure.patterns if p.odd_pair is not None and p.order == 1]:
         is_reversed = orientations(structure, pattern) < 0
         for number in is_reversed.nonzero()[:, 0].tolist():
-            told[str(pattern), number] = {"orientation": tuple(structure[pattern][:, number].tolist())}
+            told[str(pattern), number] = {
+                "orientation": tuple(structure[pattern][:, number].tolist())
+            }
         structure, signs = structure.reverse(pattern, is_reversed)
-        features |= {k: x * signs.to(x.dtype)[:, None] for k, x in features.items() if example.structure.resolve(k) == pattern}
+        features |= {
+            k: x * signs.to(x.dtype)[:, None]
+            for k, x in features.items()
+            if example.structure.resolve(k) == pattern
+        }
     return example.replace(structure=structure, features=features), told
 
 
@@ -209,7 +266,11 @@ def _rows(example: Example, text: str) -> list[dict[str, Any]]:
     """The attributes of every entry."""
     x = by_meaning(example).get(Pattern(text))
     count = example.structure.num_entries(text)
-    return [{"features": row} for row in as_array(x, "to_toponetx")] if x is not None else [{} for _ in range(count)]
+    return (
+        [{"features": row} for row in as_array(x, "to_toponetx")]
+        if x is not None
+        else [{} for _ in range(count)]
+    )
 
 
 def _node_rows(example: Example) -> dict[int, dict[str, Any]]:
@@ -245,16 +306,24 @@ def _simplices(structure: Structure) -> dict[int, str]:
 def _edges_and_faces(structure: Structure) -> dict[int, str]:
     faces = next((str(p) for p in structure.patterns if p.is_open), "face={i ...}")
     if Pattern("{i j}") not in structure.patterns or Pattern(faces).order != 1:
-        raise IncidenceError(f"to_toponetx: a cell complex has edges `{{i j}}`, and faces such as `face={{i ...}}`; not `{faces}` alone.")
+        raise IncidenceError(
+            f"to_toponetx: a cell complex has edges `{{i j}}`, and faces such as `face={{i ...}}`; not `{faces}` alone."
+        )
     return {1: "{i j}", 2: faces}
 
 
 def _numbered(structure: Structure) -> dict[int, str]:
-    held = [p for p in structure.patterns if p == Pattern("{i j}") or (p.is_open and (p.name or "").startswith("rank") and rank_of(p))]
+    held = [
+        p
+        for p in structure.patterns
+        if p == Pattern("{i j}") or (p.is_open and (p.name or "").startswith("rank") and rank_of(p))
+    ]
     ranks = {rank_of(p): str(p) for p in held}
     if len(ranks) < len(held):
         shown = ", ".join(f"`{p}`" for p in held)
-        raise IncidenceError(f"to_toponetx: two of {shown} have one rank: call one of them `rank2`, for example.")
+        raise IncidenceError(
+            f"to_toponetx: two of {shown} have one rank: call one of them `rank2`, for example."
+        )
     return ranks
 
 

@@ -39,14 +39,26 @@ def from_trimesh(mesh: Any, oriented: bool | None = None) -> Example:
     """
     trimesh = need("trimesh", "from_trimesh", "mesh")
     if not isinstance(mesh, trimesh.Trimesh):
-        raise IncidenceError(f"from_trimesh takes a Trimesh; got {type(mesh).__name__}. Of a scene, take scene.to_mesh().")
+        raise IncidenceError(
+            f"from_trimesh takes a Trimesh; got {type(mesh).__name__}. Of a scene, take scene.to_mesh()."
+        )
     faces = torch.from_numpy(np.array(mesh.faces, dtype=np.int64)).view(-1, 3)
-    lists, _ = checked_faces(Soup("from_trimesh", np.array(mesh.vertices), np.full(len(faces), 3), faces.flatten().numpy()))
+    lists, _ = checked_faces(
+        Soup(
+            "from_trimesh", np.array(mesh.vertices), np.full(len(faces), 3), faces.flatten().numpy()
+        )
+    )
     is_oriented = mesh.metadata.get("oriented", False) if oriented is None else oriented
     edges, triangles = (face_text(size, brackets=brackets(is_oriented)) for size in (2, 3))
-    structure = Structure(len(mesh.vertices), {edges: sides(lists, len(mesh.vertices)), triangles: faces.T})
+    structure = Structure(
+        len(mesh.vertices), {edges: sides(lists, len(mesh.vertices)), triangles: faces.T}
+    )
     # trimesh has coordinates in double precision; to_trimesh leaves word of another.
-    features = {"pos=i": torch.from_numpy(np.array(mesh.vertices, dtype=mesh.metadata.get("pos_dtype", np.float64))).view(-1, 3)}
+    features = {
+        "pos=i": torch.from_numpy(
+            np.array(mesh.vertices, dtype=mesh.metadata.get("pos_dtype", np.float64))
+        ).view(-1, 3)
+    }
     for text, attributes in (("i", mesh.vertex_attributes), (triangles, mesh.face_attributes)):
         if "features" in attributes:
             features[text] = torch.from_numpy(np.array(attributes["features"]))
@@ -70,17 +82,28 @@ def to_trimesh(example: Example | Structure) -> Any:
     trimesh = need("trimesh", "to_trimesh", "mesh")
     example = single(example, "to_trimesh")
     structure, features = example.structure, by_meaning(example)
-    edges, triangles = (face_text(size, brackets=brackets(Pattern("<i j k>") in structure.patterns)) for size in (2, 3))
+    edges, triangles = (
+        face_text(size, brackets=brackets(Pattern("<i j k>") in structure.patterns))
+        for size in (2, 3)
+    )
     assert_held(example, "to_trimesh", [edges, triangles], ["i", "pos=i", triangles])
     at = features.get(Pattern("pos=i"))
     if at is None or at.shape[1] != 3:
-        raise IncidenceError("to_trimesh: a mesh needs coordinates of its nodes in space: give features['pos=i'] of shape [nodes, 3].")
+        raise IncidenceError(
+            "to_trimesh: a mesh needs coordinates of its nodes in space: give features['pos=i'] of shape [nodes, 3]."
+        )
     faces = structure[triangles].T
     if Pattern(edges) in structure.patterns:
         own = sides(NodeLists.of_rows(faces), structure.counts["node"])
-        if own.shape[1] != structure.num_entries(edges) or bool((structure.locate(edges, own) < 0).any()):
-            raise IncidenceError(f"to_trimesh: the edges of a mesh are those of its triangles, and these are others. Leave out `{edges}`.")
-    mesh = trimesh.Trimesh(vertices=as_array(at, "to_trimesh"), faces=as_array(faces, "to_trimesh"), process=False)
+        if own.shape[1] != structure.num_entries(edges) or bool(
+            (structure.locate(edges, own) < 0).any()
+        ):
+            raise IncidenceError(
+                f"to_trimesh: the edges of a mesh are those of its triangles, and these are others. Leave out `{edges}`."
+            )
+    mesh = trimesh.Trimesh(
+        vertices=as_array(at, "to_trimesh"), faces=as_array(faces, "to_trimesh"), process=False
+    )
     if at.dtype != torch.float64:
         mesh.metadata["pos_dtype"] = str(at.dtype).removeprefix("torch.")
     if Pattern(triangles).is_oriented:

@@ -6,4 +6,16 @@ from incidence.geometry.lifting.rings import rings
 from incidence.geometry.lifting.transform import as_transform
 from incidence.geometry.lifting.walks import khop, line_graph, neighbourhoods, paths, tuples
 
-__all__ = ["LIMIT", "alpha", "as_transform", "cliques", "khop", "line_graph", "neighbourhoods", "paths", "rings", "tuples", "vietoris_rips"]
+__all__ = [
+    "LIMIT",
+    "alpha",
+    "as_transform",
+    "cliques",
+    "khop",
+    "line_graph",
+    "neighbourhoods",
+    "paths",
+    "rings",
+    "tuples",
+    "vietoris_rips",
+]

@@ -16,7 +16,16 @@ from incidence.geometry.node_lists import as_integer
 from incidence.structure import Structure
 from incidence.structure.ragged import expand, ranges
 
-__all__ = ["LIMIT", "Adjacency", "Bound", "adjacency", "chunks", "edge_pattern", "pairs_in_groups", "read_edges"]
+__all__ = [
+    "LIMIT",
+    "Adjacency",
+    "Bound",
+    "adjacency",
+    "chunks",
+    "edge_pattern",
+    "pairs_in_groups",
+    "read_edges",
+]
 
 CHUNK = 2**21
 """Candidates looked at together: enough to keep torch busy, few enough to stay in the cache of a large machine."""
@@ -54,7 +63,9 @@ class Adjacency:
     @cached_property
     def source(self) -> Tensor:
         """The node whose neighbour each is, shape [arcs]."""
-        return torch.repeat_interleave(torch.arange(self.num_nodes, device=self.ptr.device), self.degree)
+        return torch.repeat_interleave(
+            torch.arange(self.num_nodes, device=self.ptr.device), self.degree
+        )
 
     @cached_property
     def _codes(self) -> Tensor:
@@ -63,7 +74,10 @@ class Adjacency:
     def has(self, source: Tensor, target: Tensor) -> Tensor:
         """Whether the second node is a neighbour of the first, for many pairs; there must be an arc, or no pair."""
         query = source * self.num_nodes + target
-        return self._codes[torch.searchsorted(self._codes, query).clamp_(max=len(self._codes) - 1)] == query
+        return (
+            self._codes[torch.searchsorted(self._codes, query).clamp_(max=len(self._codes) - 1)]
+            == query
+        )
 
     def grow(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """All neighbours of given nodes: which of the nodes, and the neighbour."""
@@ -71,7 +85,9 @@ class Adjacency:
         return which, self.neighbour[spot]
 
 
-def pairs_in_groups(group: Tensor, check: Callable[[int, str], None], what: str) -> Iterator[tuple[Tensor, Tensor]]:
+def pairs_in_groups(
+    group: Tensor, check: Callable[[int, str], None], what: str
+) -> Iterator[tuple[Tensor, Tensor]]:
     """All pairs of a row and a later row of its group, for group numbers in ascending order, some at a time.
 
     Args:
@@ -105,16 +121,26 @@ def edge_pattern(structure: Structure, edges: str | None, who: str) -> Pattern:
     if edges is not None:
         found = structure.resolve(edges)
         if not is_edge(found):
-            raise IncidenceError(f"{who} reads edges, two nodes of one sort as in `{{i j}}` or `(i j)`; `{found}` has none.")
+            raise IncidenceError(
+                f"{who} reads edges, two nodes of one sort as in `{{i j}}` or `(i j)`; `{found}` has none."
+            )
         return found
     fit = [p for p in structure.patterns if is_edge(p) and p.name is None]
     if len(fit) != 1 and Pattern("{i j}") not in fit:
-        several = f"there are {', '.join(f'`{p}`' for p in fit)}" if fit else f"there are no unnamed edges among the tensors ({known})"
-        raise IncidenceError(f"{who} reads edges, as in `{{i j}}` or `(i j)`, and {several}: say which, as in edges='{{i j}}'.")
+        several = (
+            f"there are {', '.join(f'`{p}`' for p in fit)}"
+            if fit
+            else f"there are no unnamed edges among the tensors ({known})"
+        )
+        raise IncidenceError(
+            f"{who} reads edges, as in `{{i j}}` or `(i j)`, and {several}: say which, as in edges='{{i j}}'."
+        )
     return next((p for p in fit if p == Pattern("{i j}")), fit[0])
 
 
-def read_edges(structure: Structure, edges: str | None, who: str, directed: bool = False) -> tuple[Pattern, str, Adjacency]:
+def read_edges(
+    structure: Structure, edges: str | None, who: str, directed: bool = False
+) -> tuple[Pattern, str, Adjacency]:
     """The tensor of the edges, the sort of its nodes, and their neighbours, along both directions unless told otherwise."""
     pattern = edge_pattern(structure, edges, who)
     [sort] = set(pattern.sorts.values())
@@ -141,7 +167,11 @@ class Bound:
     """The limit of one lifting: `assert_room` where entries are found, `assert_time` before candidates are looked at."""
 
     def __init__(self, lifting: str, limit: int | None, remedy: str) -> None:
-        self.lifting, self.limit, self.remedy = lifting, None if limit is None else as_integer(lifting, "limit", limit, 0), remedy
+        self.lifting, self.limit, self.remedy = (
+            lifting,
+            None if limit is None else as_integer(lifting, "limit", limit, 0),
+            remedy,
+        )
 
     def assert_room(self, count: int, what: str) -> None:
         """Refuses more entries than the limit."""

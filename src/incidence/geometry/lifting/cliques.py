@@ -12,7 +12,14 @@ from incidence.algebra.grammar import MAX_LETTERS
 from incidence.algebra.pattern import Pattern
 from incidence.errors import IncidenceError, need
 from incidence.geometry.assembly import attach_faces, brackets, face_text
-from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, adjacency, edge_pattern, pairs_in_groups
+from incidence.geometry.lifting.adjacency import (
+    LIMIT,
+    Adjacency,
+    Bound,
+    adjacency,
+    edge_pattern,
+    pairs_in_groups,
+)
 from incidence.geometry.node_lists import as_integer
 from incidence.geometry.point_clouds import as_points, as_radius
 from incidence.structure import Structure
@@ -21,7 +28,12 @@ __all__ = ["alpha", "cliques", "vietoris_rips"]
 
 
 def cliques(
-    structure: Structure, max_size: int = 3, *, edges: str | None = None, limit: int | None = LIMIT, oriented: bool = False
+    structure: Structure,
+    max_size: int = 3,
+    *,
+    edges: str | None = None,
+    limit: int | None = LIMIT,
+    oriented: bool = False,
 ) -> Structure:
     r"""Adds the cliques of up to so many nodes: tensors `{i j}`, `{i j k}`, ..., closed under subsets.
 
@@ -42,10 +54,14 @@ def cliques(
     """
     max_size = as_integer("cliques", "max_size", max_size, 2, MAX_LETTERS)
     bound = Bound("cliques", limit, "Lower max_size")
-    return _add_cliques(structure, edge_pattern(structure, edges, "cliques"), max_size, bound, oriented)
+    return _add_cliques(
+        structure, edge_pattern(structure, edges, "cliques"), max_size, bound, oriented
+    )
 
 
-def _add_cliques(structure: Structure, pattern: Pattern, max_size: int, bound: Bound, oriented: bool) -> Structure:
+def _add_cliques(
+    structure: Structure, pattern: Pattern, max_size: int, bound: Bound, oriented: bool
+) -> Structure:
     """The cliques of the edges of one tensor, within a bound.
 
     Every edge points to the end with more neighbours, so no node has more than sqrt(2 edges) neighbours ahead. Cliques are kept sorted
@@ -71,7 +87,9 @@ def _larger(rows: Tensor, parent: Tensor, ahead: Adjacency, bound: Bound) -> tup
     """The cliques with one node more, and for each the number of the clique it was made from."""
     size = rows.shape[1] + 1
     found, parents, total = [rows.new_zeros(0, size)], [parent.new_zeros(0)], 0
-    for which, other in pairs_in_groups(parent, bound.assert_time, f"pairs of cliques of {size - 1} nodes"):
+    for which, other in pairs_in_groups(
+        parent, bound.assert_time, f"pairs of cliques of {size - 1} nodes"
+    ):
         last = rows[other, -1]
         joined = ahead.has(rows[which, -1], last)
         which, last = which[joined], last[joined]
@@ -82,7 +100,14 @@ def _larger(rows: Tensor, parent: Tensor, ahead: Adjacency, bound: Bound) -> tup
     return torch.cat(found), torch.cat(parents)
 
 
-def vietoris_rips(points: Any, radius: float, max_size: int = 3, *, limit: int | None = LIMIT, oriented: bool = False) -> Structure:
+def vietoris_rips(
+    points: Any,
+    radius: float,
+    max_size: int = 3,
+    *,
+    limit: int | None = LIMIT,
+    oriented: bool = False,
+) -> Structure:
     r"""The sets of up to so many points that are pairwise at most a radius apart: tensors `{i j}`, `{i j k}`, ....
 
     Args:
@@ -110,14 +135,23 @@ def vietoris_rips(points: Any, radius: float, max_size: int = 3, *, limit: int |
     pairs = torch.zeros(0, 2, dtype=torch.long)
     if len(at):
         tree = spatial.cKDTree(at.numpy())
-        bound.assert_room((int(tree.count_neighbors(tree, radius)) - len(at)) // 2, "pairs of points")
+        bound.assert_room(
+            (int(tree.count_neighbors(tree, radius)) - len(at)) // 2, "pairs of points"
+        )
         pairs = torch.from_numpy(tree.query_pairs(radius, output_type="ndarray")).long()
     text = face_text(2, brackets=brackets(oriented))
-    return _add_cliques(attach_faces(Structure(len(at)), {text: [pairs]}), Pattern(text), max_size, bound, oriented)
+    return _add_cliques(
+        attach_faces(Structure(len(at)), {text: [pairs]}), Pattern(text), max_size, bound, oriented
+    )
 
 
 def alpha(
-    points: Any, radius: float | None = None, max_size: int | None = None, *, limit: int | None = LIMIT, oriented: bool = False
+    points: Any,
+    radius: float | None = None,
+    max_size: int | None = None,
+    *,
+    limit: int | None = LIMIT,
+    oriented: bool = False,
 ) -> Structure:
     r"""The alpha complex: faces of the Delaunay triangulation whose empty circumscribed ball is at most so large.
 
@@ -145,18 +179,27 @@ def alpha(
     full = at.shape[1] + 1
     top = full if max_size is None else min(as_integer("alpha", "max_size", max_size, 2), full)
     if len(at) and len(torch.unique(at, dim=0)) < len(at):
-        raise IncidenceError("alpha: a point stands twice among the points. Keep one of each, as with torch.unique(points, dim=0).")
+        raise IncidenceError(
+            "alpha: a point stands twice among the points. Keep one of each, as with torch.unique(points, dim=0)."
+        )
     bound = Bound("alpha", limit, "Take fewer points or dimensions")
     bound.assert_room(_expected_faces(*at.shape), "faces to be expected in the triangulation")
     largest = float("inf") if radius is None else as_radius(radius, "alpha") ** 2
     faces: dict[int, list[list[int]]] = {size: [] for size in range(1, top + 1)}
     if len(at):
-        tree = need("gudhi", "alpha", "convert").AlphaComplex(points=at.numpy()).create_simplex_tree(max_alpha_square=largest)
+        tree = (
+            need("gudhi", "alpha", "convert")
+            .AlphaComplex(points=at.numpy())
+            .create_simplex_tree(max_alpha_square=largest)
+        )
         bound.assert_room(tree.num_simplices(), "faces")
         for face, _ in tree.get_skeleton(top - 1):
             faces[len(face)].append(face)
     texts = {size: face_text(size, brackets=brackets(oriented)) for size in range(2, top + 1)}
-    found = {text: [torch.tensor(faces[size], dtype=torch.long).view(-1, size)] for size, text in texts.items()}
+    found = {
+        text: [torch.tensor(faces[size], dtype=torch.long).view(-1, size)]
+        for size, text in texts.items()
+    }
     return attach_faces(Structure(len(at)), found)
 
 
@@ -170,6 +213,12 @@ def _expected_faces(count: int, dimensions: int) -> int:
     d = dimensions
     if d < 2 or count <= d + 1:
         return count << min(d + 1, count, 62)
-    logarithm = 2 * (d + 1) * log(2) + (d - 1) / 2 * log(pi) - log(d * d * (d + 1)) + lgamma((d * d + 1) / 2) - lgamma(d * d / 2)
+    logarithm = (
+        2 * (d + 1) * log(2)
+        + (d - 1) / 2 * log(pi)
+        - log(d * d * (d + 1))
+        + lgamma((d * d + 1) / 2)
+        - lgamma(d * d / 2)
+    )
     logarithm += d * (lgamma(d / 2 + 1) - lgamma((d + 1) / 2))
     return count * round(exp(min(logarithm, 40.0)))

@@ -6,7 +6,14 @@ import torch
 from torch import Tensor
 
 from incidence.geometry.assembly import attach_faces, named, open_text
-from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, chunks, pairs_in_groups, read_edges
+from incidence.geometry.lifting.adjacency import (
+    LIMIT,
+    Adjacency,
+    Bound,
+    chunks,
+    pairs_in_groups,
+    read_edges,
+)
 from incidence.geometry.node_lists import as_integer
 from incidence.structure import Structure
 
@@ -60,7 +67,13 @@ def rings(
         total += len(closed)
         found.append(closed)
     return attach_faces(
-        structure, {named(name, open_text(sort)): [triangles[:0], *(rows for rows in found if rows.shape[1] >= min_length)]}
+        structure,
+        {
+            named(name, open_text(sort)): [
+                triangles[:0],
+                *(rows for rows in found if rows.shape[1] >= min_length),
+            ]
+        },
     )
 
 
@@ -86,13 +99,17 @@ def _start(graph: Adjacency, bound: Bound) -> tuple[Tensor, Tensor]:
     return torch.cat(open_paths), torch.cat(triangles)
 
 
-def _keep(parts: list[Tensor], rows: Tensor, counts: list[int], place: int, bound: Bound, what: str) -> None:
+def _keep(
+    parts: list[Tensor], rows: Tensor, counts: list[int], place: int, bound: Bound, what: str
+) -> None:
     counts[place] += len(rows)
     bound.assert_room(counts[place], what)
     parts.append(rows)
 
 
-def _grow(graph: Adjacency, paths: Tensor, bound: Bound, total: int, is_last: bool) -> tuple[Tensor, Tensor]:
+def _grow(
+    graph: Adjacency, paths: Tensor, bound: Bound, total: int, is_last: bool
+) -> tuple[Tensor, Tensor]:
     """The paths with one node more that are still open, and those that are closed by it."""
     length = paths.shape[1] + 1
     counts, degrees = [0, total], graph.degree[paths[:, -1]]

@@ -19,13 +19,21 @@ __all__ = ["Transform", "as_transform"]
 class Transform:
     """A lifting with its options, to be called on `Data`, on an example or on a structure; it fits into `Compose`."""
 
-    def __init__(self, lifting: Callable[..., Structure], edges: str, is_data: bool, options: dict[str, Any]) -> None:
+    def __init__(
+        self, lifting: Callable[..., Structure], edges: str, is_data: bool, options: dict[str, Any]
+    ) -> None:
         self.lifting, self.edges, self.is_data, self.options = lifting, edges, is_data, options
 
     def __call__(self, data: Any) -> Any:
         """The lifted structure; with the features and the target, unless it was a structure."""
         is_structure = isinstance(data, Structure)
-        example = Example(data) if is_structure else data if isinstance(data, Example) else from_pyg(data, edges=self.edges)
+        example = (
+            Example(data)
+            if is_structure
+            else data
+            if isinstance(data, Example)
+            else from_pyg(data, edges=self.edges)
+        )
         lifted = _CARRY.get(self.lifting, _on_structure)(self.lifting, example, self.options)
         return lifted.structure if is_structure else to_pyg(lifted) if self.is_data else lifted
 
@@ -34,19 +42,29 @@ class Transform:
         return f"as_transform({getattr(self.lifting, '__name__', self.lifting)}{options})"
 
 
-def _on_structure(lifting: Callable[..., Structure], example: Example, options: dict[str, Any]) -> Example:
+def _on_structure(
+    lifting: Callable[..., Structure], example: Example, options: dict[str, Any]
+) -> Example:
     return example.replace(structure=lifting(example.structure, **options))
 
 
-def _on_points(lifting: Callable[..., Structure], example: Example, options: dict[str, Any]) -> Example:
+def _on_points(
+    lifting: Callable[..., Structure], example: Example, options: dict[str, Any]
+) -> Example:
     if example.structure.patterns:
-        raise IncidenceError("a complex of points makes edges of its own, and there are tensors already: remove edge_index first.")
+        raise IncidenceError(
+            "a complex of points makes edges of its own, and there are tensors already: remove edge_index first."
+        )
     if "pos=i" not in example.features:
-        raise IncidenceError("a complex of points needs their coordinates: set data.pos, or features['pos=i'].")
+        raise IncidenceError(
+            "a complex of points needs their coordinates: set data.pos, or features['pos=i']."
+        )
     return example.replace(structure=lifting(example.features["pos=i"], **options))
 
 
-def _on_edges(lifting: Callable[..., Structure], example: Example, options: dict[str, Any]) -> Example:
+def _on_edges(
+    lifting: Callable[..., Structure], example: Example, options: dict[str, Any]
+) -> Example:
     """The features of the edges become those of the nodes; those of the nodes have no place any more."""
     pattern = edge_pattern(example.structure, options.get("edges"), "line_graph")
     found = {example.structure.resolve(key): x for key, x in example.features.items()}
@@ -56,14 +74,18 @@ def _on_edges(lifting: Callable[..., Structure], example: Example, options: dict
         )
     features = {"i": found[pattern]} if pattern in found else {}
     target = None if isinstance(example.target, dict) else example.target
-    return example.replace(structure=lifting(example.structure, **options), features=features, target=target)
+    return example.replace(
+        structure=lifting(example.structure, **options), features=features, target=target
+    )
 
 
 _CARRY = {alpha: _on_points, vietoris_rips: _on_points, line_graph: _on_edges}
 """How features go along where the lifted structure has other nodes or starts from other things."""
 
 
-def as_transform(lifting: Callable[..., Structure], *, read: str = "{i j}", as_data: bool = False, **options: Any) -> Transform:
+def as_transform(
+    lifting: Callable[..., Structure], *, read: str = "{i j}", as_data: bool = False, **options: Any
+) -> Transform:
     r"""A lifting as a transform of PyG: from `Data` to an example with the lifted structure, features and target going along.
 
     Args:
@@ -80,7 +102,9 @@ def as_transform(lifting: Callable[..., Structure], *, read: str = "{i j}", as_d
         Structure(num_nodes=4, '{i j}': 4 entries, 'ring={i ...}': 1 entry)
     """
     if not callable(lifting):
-        raise IncidenceError(f"as_transform takes a lifting, as in as_transform(lifting.rings, max_length=6); got {lifting!r}.")
+        raise IncidenceError(
+            f"as_transform takes a lifting, as in as_transform(lifting.rings, max_length=6); got {lifting!r}."
+        )
     try:
         asked = signature(lifting)
     except (TypeError, ValueError):  # a builtin does not tell
@@ -89,5 +113,7 @@ def as_transform(lifting: Callable[..., Structure], *, read: str = "{i j}", as_d
         asked.bind_partial(None, **options)
     except TypeError as error:
         known = ", ".join(list(asked.parameters)[1:])
-        raise IncidenceError(f"as_transform: {getattr(lifting, '__name__', lifting)} takes the options {known}; {error}.") from None
+        raise IncidenceError(
+            f"as_transform: {getattr(lifting, '__name__', lifting)} takes the options {known}; {error}."
+        ) from None
     return Transform(lifting, read, as_data, options)

@@ -6,8 +6,26 @@ import torch
 from torch import Tensor
 
 from incidence.algebra.grammar import DEFAULT_SORT
-from incidence.geometry.assembly import assemble, assert_structure, attach, attach_faces, face_text, is_directed, letters, named, open_text
-from incidence.geometry.lifting.adjacency import LIMIT, Adjacency, Bound, chunks, edge_pattern, pairs_in_groups, read_edges
+from incidence.geometry.assembly import (
+    assemble,
+    assert_structure,
+    attach,
+    attach_faces,
+    face_text,
+    is_directed,
+    letters,
+    named,
+    open_text,
+)
+from incidence.geometry.lifting.adjacency import (
+    LIMIT,
+    Adjacency,
+    Bound,
+    chunks,
+    edge_pattern,
+    pairs_in_groups,
+    read_edges,
+)
 from incidence.geometry.node_lists import NodeLists, as_integer
 from incidence.structure import Structure, collate
 from incidence.structure.ragged import by_entry, expand, ranges
@@ -16,7 +34,13 @@ __all__ = ["khop", "line_graph", "neighbourhoods", "paths", "tuples"]
 
 
 def khop(
-    structure: Structure, k: int = 2, *, exact: bool = False, name: str | None = None, edges: str | None = None, limit: int | None = LIMIT
+    structure: Structure,
+    k: int = 2,
+    *,
+    exact: bool = False,
+    name: str | None = None,
+    edges: str | None = None,
+    limit: int | None = LIMIT,
 ) -> Structure:
     r"""Adds the pairs of different nodes that are at most k steps apart, as a tensor `hopk={i j}`; with directed edges `hopk=(i j)`.
 
@@ -45,7 +69,9 @@ def khop(
     name = name or f"hop{k}"
     if is_directed(pattern):
         return attach(structure, {named(name, face_text(2, sort, "()")): pairs})
-    return attach_faces(structure, {named(name, face_text(2, sort)): [pairs[:, pairs[0] < pairs[1]].T]})
+    return attach_faces(
+        structure, {named(name, face_text(2, sort)): [pairs[:, pairs[0] < pairs[1]].T]}
+    )
 
 
 def neighbourhoods(
@@ -88,7 +114,9 @@ def neighbourhoods(
         return attach(structure, {named(name, text): (nodes[None], torch.stack([node, centre]))})
     members, ptr = by_entry(torch.stack([node, centre]), graph.num_nodes)
     different = [torch.unique(rows, dim=0) for _, rows in NodeLists(ptr, members).by_size()]
-    return attach_faces(structure, {named(name, open_text(sort)): different or [members.view(0, 1)]})
+    return attach_faces(
+        structure, {named(name, open_text(sort)): different or [members.view(0, 1)]}
+    )
 
 
 def _reach(graph: Adjacency, k: int, bound: Bound) -> list[Tensor]:
@@ -117,7 +145,12 @@ def _reach(graph: Adjacency, k: int, bound: Bound) -> list[Tensor]:
 
 
 def paths(
-    structure: Structure, *, backtrack: bool = True, name: str | None = None, edges: str | None = None, limit: int | None = LIMIT
+    structure: Structure,
+    *,
+    backtrack: bool = True,
+    name: str | None = None,
+    edges: str | None = None,
+    limit: int | None = LIMIT,
 ) -> Structure:
     r"""Adds the pairs of edges that meet head to tail, `(i j) (j k)`; with undirected edges those that share a node, `{i j} {j k}`.
 
@@ -149,7 +182,9 @@ def paths(
     return attach(structure, {text: torch.stack([first, middle, last])[:, kept]})
 
 
-def line_graph(structure: Structure, *, edges: str | None = None, limit: int | None = LIMIT) -> Structure:
+def line_graph(
+    structure: Structure, *, edges: str | None = None, limit: int | None = LIMIT
+) -> Structure:
     r"""The structure whose nodes are the edges of another, in their order; joined, `{i j}`, if they share a node.
 
     Of directed edges, `(i j)` says that the second starts where the first ends. Features of the edges are features of the new nodes.
@@ -175,7 +210,9 @@ def line_graph(structure: Structure, *, edges: str | None = None, limit: int | N
     if is_directed(pattern):  # the second starts where the first ends
         starting, order = source.sort(stable=True)
         num_nodes = structure.counts[pattern.sorts[pattern.letters[0]]]
-        leaving = Adjacency(ranges(torch.bincount(starting, minlength=num_nodes)), order)  # the edges that start at each node
+        leaving = Adjacency(
+            ranges(torch.bincount(starting, minlength=num_nodes)), order
+        )  # the edges that start at each node
         bound.assert_room(int(leaving.degree[target].sum()), "pairs of edges")
         first, second = leaving.grow(target)
         return attach(lines, {"(i j)": torch.stack([first, second])[:, first != second]})
@@ -183,11 +220,21 @@ def line_graph(structure: Structure, *, edges: str | None = None, limit: int | N
     apart = source != target  # a loop meets its node once
     node, order = torch.cat([source, target[apart]]).sort(stable=True)
     edge = torch.cat([edge, edge[apart]])[order]
-    found = [torch.stack([edge[one], edge[other]], 1) for one, other in pairs_in_groups(node, bound.assert_room, "pairs of edges")]
+    found = [
+        torch.stack([edge[one], edge[other]], 1)
+        for one, other in pairs_in_groups(node, bound.assert_room, "pairs of edges")
+    ]
     return attach_faces(lines, {"{i j}": [torch.cat([edge.new_zeros(0, 2), *found])]})
 
 
-def tuples(structure: Structure, k: int = 2, *, sort: str = DEFAULT_SORT, name: str | None = None, limit: int | None = LIMIT) -> Structure:
+def tuples(
+    structure: Structure,
+    k: int = 2,
+    *,
+    sort: str = DEFAULT_SORT,
+    name: str | None = None,
+    limit: int | None = LIMIT,
+) -> Structure:
     r"""Adds all k-tuples of nodes, repeats allowed: `i j` for two, `i j k` for three; in a batch those of each structure.
 
     Args:
@@ -208,7 +255,9 @@ def tuples(structure: Structure, k: int = 2, *, sort: str = DEFAULT_SORT, name: 
     assert_structure("tuples", structure)
     node = f"i:{sort}"
     sizes = torch.bincount(structure.batch(node), minlength=structure.num_structures)
-    Bound("tuples", limit, "Lower k").assert_room(sum(n**k for n in sizes.tolist()), f"tuples of {k} nodes")
+    Bound("tuples", limit, "Lower k").assert_room(
+        sum(n**k for n in sizes.tolist()), f"tuples of {k} nodes"
+    )
     text = named(name, " ".join(letters(k, sort)))
     different, kind = torch.unique(sizes, return_inverse=True)
     plain, columns = " ".join(letters(k)), []
@@ -218,4 +267,8 @@ def tuples(structure: Structure, k: int = 2, *, sort: str = DEFAULT_SORT, name: 
         columns.append(assemble(n, {plain: rows}, is_preferred=False)[plain])
     starts = ranges(torch.tensor([own.shape[1] for own in columns]))[:-1].to(structure.device)
     home, place = expand(starts[kind], sizes**k)
-    return attach(structure, {text: torch.cat(columns, dim=1)[:, place] + ranges(sizes)[home]}, is_preferred=True)
+    return attach(
+        structure,
+        {text: torch.cat(columns, dim=1)[:, place] + ranges(sizes)[home]},
+        is_preferred=True,
+    )

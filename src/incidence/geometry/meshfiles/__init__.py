@@ -44,22 +44,33 @@ def read_stl(data: bytes, name: str) -> Soup:
     trimesh = need("trimesh", "reading an STL file", "mesh")
     try:
         with warnings.catch_warnings(), _without_log("trimesh.util"):
-            warnings.simplefilter("error")  # where text is no number, numpy warns and drops the rest of the file
+            warnings.simplefilter(
+                "error"
+            )  # where text is no number, numpy warns and drops the rest of the file
             found = trimesh.load_mesh(BytesIO(data), file_type="stl", process=False)
             corners = np.array(found.vertices, dtype=np.float64)[np.array(found.faces).ravel()]
     except Exception as error:  # a damaged file may raise anything in a reader that trusts it
-        raise damaged(f"{name} cannot be read as STL, text or binary: {' '.join(str(error).split())}.") from None
+        raise damaged(
+            f"{name} cannot be read as STL, text or binary: {' '.join(str(error).split())}."
+        ) from None
     written = data.lower().count(b"endfacet")  # none in a binary file
     if not len(corners) or written not in (0, len(corners) // 3):
         got = f"{len(corners) // 3:,} of {written:,} triangles are" if written else "no triangle is"
-        raise damaged(f"{name}: {got} whole and between `solid` and `endsolid`, and it has not the length of a binary STL.")
+        raise damaged(
+            f"{name}: {got} whole and between `solid` and `endsolid`, and it has not the length of a binary STL."
+        )
     corners = corners.reshape(-1, 3) + 0.0  # -0.0 becomes 0.0, its equal
     _, first, number = np.unique(corners, axis=0, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))  # numbered by first appearance
     return Soup(name, corners[np.sort(first)], np.full(len(corners) // 3, 3), rank[number.ravel()])
 
 
-FORMATS: dict[str, Callable[[bytes, str], Soup]] = {"obj": read_obj, "off": read_off, "ply": read_ply, "stl": read_stl}
+FORMATS: dict[str, Callable[[bytes, str], Soup]] = {
+    "obj": read_obj,
+    "off": read_off,
+    "ply": read_ply,
+    "stl": read_stl,
+}
 
 
 def read_soup(source: Any, file_format: str | None = None) -> Soup:
@@ -73,20 +84,26 @@ def read_soup(source: Any, file_format: str | None = None) -> Soup:
         IncidenceError: There is no such file or format, or the file is broken; the message says where.
     """
     if file_format is not None and not isinstance(file_format, str):
-        raise IncidenceError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {file_format!r}.")
+        raise IncidenceError(
+            f"format must be one of {', '.join(map(repr, FORMATS))}; got {file_format!r}."
+        )
     if source == "":
         raise IncidenceError("the path of the mesh is empty: give the path of a mesh file.")
     if hasattr(source, "read"):
         name, data = str(getattr(source, "name", "the file")), source.read()
         if not isinstance(data, bytes):
-            raise IncidenceError(f"{name} is open as text: open it in binary mode, open(path, 'rb').")
+            raise IncidenceError(
+                f"{name} is open as text: open it in binary mode, open(path, 'rb')."
+            )
         suffix = Path(name).suffix
     else:
         data, name, suffix = _from_path(Path(source))
     wanted = (file_format or suffix).lower().removeprefix(".")
     if wanted not in FORMATS:
         got = f"the format {wanted!r}" if wanted else "no format"
-        raise IncidenceError(f"{name}: a mesh is read from {', '.join(FORMATS)} (also with .gz); got {got}. Convert it, or give `format=`.")
+        raise IncidenceError(
+            f"{name}: a mesh is read from {', '.join(FORMATS)} (also with .gz); got {got}. Convert it, or give `format=`."
+        )
     if not data.strip():
         raise IncidenceError(f"{name} is empty: a mesh has points and faces.")
     return FORMATS[wanted](data, name)

@@ -10,15 +10,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from incidence.errors import IncidenceError
-from incidence.geometry.meshfiles.text import Floats, Integers, Soup, coordinates, damaged, integers, lines_of, polygons, shown
+from incidence.geometry.meshfiles.text import (
+    Floats,
+    Integers,
+    Soup,
+    coordinates,
+    damaged,
+    integers,
+    lines_of,
+    polygons,
+    shown,
+)
 
 __all__ = ["read_ply"]
 
 _ORDERS = {b"ascii": "", b"binary_little_endian": "<", b"binary_big_endian": ">"}
-_TYPES = {b"char": "i1", b"uchar": "u1", b"short": "i2", b"ushort": "u2", b"int": "i4", b"uint": "u4", b"float": "f4", b"double": "f8"}
-_TYPES |= {b"int8": "i1", b"uint8": "u1", b"int16": "i2", b"uint16": "u2", b"int32": "i4", b"uint32": "u4"}
+_TYPES = {
+    b"char": "i1",
+    b"uchar": "u1",
+    b"short": "i2",
+    b"ushort": "u2",
+    b"int": "i4",
+    b"uint": "u4",
+    b"float": "f4",
+    b"double": "f8",
+}
+_TYPES |= {
+    b"int8": "i1",
+    b"uint8": "u1",
+    b"int16": "i2",
+    b"uint16": "u2",
+    b"int32": "i4",
+    b"uint32": "u4",
+}
 _TYPES |= {b"float32": "f4", b"float64": "f8"}
-_CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}  # what numpy's types are for `struct`
+_CODES = {
+    "i1": "b",
+    "u1": "B",
+    "i2": "h",
+    "u2": "H",
+    "i4": "i",
+    "u4": "I",
+}  # what numpy's types are for `struct`
 _END = b"end_header"
 
 
@@ -34,15 +67,26 @@ def read_ply(data: bytes, name: str) -> Soup:
             parts[element.name] = rows[start : start + element.count]
             start += element.count
     if len(rows) != start:
-        raise damaged(f"{name}: the header promises {start:,} rows, one line each, and {len(rows):,} lines follow.")
+        raise damaged(
+            f"{name}: the header promises {start:,} rows, one line each, and {len(rows):,} lines follow."
+        )
     face = elements["face"]
     [column] = face.columns(face.nodes_name)
     early = next((p.name for p in face.properties[:column] if p.count_type), None)
     if early is not None:  # then the header does not tell in which column the nodes start
-        raise IncidenceError(f"{name}: the list `{early}` stands before the nodes of a face, which is read from binary PLY only.")
+        raise IncidenceError(
+            f"{name}: the list `{early}` stands before the nodes of a face, which is read from binary PLY only."
+        )
     values = coordinates(parts["vertex"], elements["vertex"].columns("x", "y", "z"))
     sizes, nodes = polygons(parts["face"], column)
-    return Soup(name, values, sizes, nodes, point_lines=parts["vertex"].places, face_lines=parts["face"].places)
+    return Soup(
+        name,
+        values,
+        sizes,
+        nodes,
+        point_lines=parts["vertex"].places,
+        face_lines=parts["face"].places,
+    )
 
 
 @dataclass(frozen=True)
@@ -70,7 +114,14 @@ class _Element:
     @property
     def nodes_name(self) -> str:
         """What a face calls the list of its nodes."""
-        return next((p.name for p in self.properties if p.name in ("vertex_indices", "vertex_index") and p.count_type), "")
+        return next(
+            (
+                p.name
+                for p in self.properties
+                if p.name in ("vertex_indices", "vertex_index") and p.count_type
+            ),
+            "",
+        )
 
 
 def _read_header(data: bytes, name: str) -> tuple[str, dict[str, _Element], int]:
@@ -83,9 +134,20 @@ def _read_header(data: bytes, name: str) -> tuple[str, dict[str, _Element], int]
     stop = found + len(_END)
     stop += 2 if data[stop : stop + 2] == b"\r\n" else 1
     rows = [(number, line.split()) for number, line in enumerate(data[:found].splitlines(), 1)][1:]
-    rows = [(number, words) for number, words in rows if words and words[0] not in (b"comment", b"obj_info")]
-    if not rows or len(rows[0][1]) != 3 or rows[0][1][0] != b"format" or rows[0][1][1] not in _ORDERS:
-        raise damaged(f"{name}, line 2: `format ascii 1.0` must stand here (or binary_little_endian, binary_big_endian).")
+    rows = [
+        (number, words)
+        for number, words in rows
+        if words and words[0] not in (b"comment", b"obj_info")
+    ]
+    if (
+        not rows
+        or len(rows[0][1]) != 3
+        or rows[0][1][0] != b"format"
+        or rows[0][1][1] not in _ORDERS
+    ):
+        raise damaged(
+            f"{name}, line 2: `format ascii 1.0` must stand here (or binary_little_endian, binary_big_endian)."
+        )
     elements = _elements(rows[1:], name)
     _assert_mesh(elements, name)
     return _ORDERS[rows[0][1][1]], elements, stop
@@ -103,32 +165,54 @@ def _elements(rows: list[tuple[int, list[bytes]]], name: str) -> dict[str, _Elem
         elif words[0] == b"property" and found:
             is_list = words[1:2] == [b"list"]
             types = words[1 + is_list : -1]
-            if len(types) != 1 + is_list or any(t not in _TYPES for t in types) or (is_list and _TYPES[types[0]].startswith("f")):
-                raise damaged(f"{place}: a property is `type name` or `list type type name`; got {shown(b' '.join(words[1:]))}.")
-            own = _Property(words[-1].decode("latin-1"), _TYPES[types[-1]], _TYPES[types[0]] if is_list else "")
+            if (
+                len(types) != 1 + is_list
+                or any(t not in _TYPES for t in types)
+                or (is_list and _TYPES[types[0]].startswith("f"))
+            ):
+                raise damaged(
+                    f"{place}: a property is `type name` or `list type type name`; got {shown(b' '.join(words[1:]))}."
+                )
+            own = _Property(
+                words[-1].decode("latin-1"), _TYPES[types[-1]], _TYPES[types[0]] if is_list else ""
+            )
             list(found.values())[-1].properties.append(own)
         else:
-            raise damaged(f"{place}: `element name count` or `property type name` must stand here; got {shown(b' '.join(words))}.")
+            raise damaged(
+                f"{place}: `element name count` or `property type name` must stand here; got {shown(b' '.join(words))}."
+            )
     return found
 
 
 def _assert_mesh(elements: dict[str, _Element], name: str) -> None:
     if not {"vertex", "face"} <= elements.keys():
-        raise IncidenceError(f"{name}: a mesh has the elements `vertex` and `face`; the header has {[*elements]}. Convert the file first.")
+        raise IncidenceError(
+            f"{name}: a mesh has the elements `vertex` and `face`; the header has {[*elements]}. Convert the file first."
+        )
     names = {key: [p.name for p in element.properties] for key, element in elements.items()}
     for key, own in names.items():
         if len(set(own)) < len(own):
             raise damaged(f"{name}: the element `{key}` has two properties of one name.")
     face = elements["face"]
-    if any(p.count_type for p in elements["vertex"].properties) or not {"x", "y", "z"} <= set(names["vertex"]):
-        raise IncidenceError(f"{name}: a vertex has the numbers x, y and z and no lists; the header has {names['vertex']}.")
+    if any(p.count_type for p in elements["vertex"].properties) or not {"x", "y", "z"} <= set(
+        names["vertex"]
+    ):
+        raise IncidenceError(
+            f"{name}: a vertex has the numbers x, y and z and no lists; the header has {names['vertex']}."
+        )
     if not face.nodes_name:
-        raise IncidenceError(f"{name}: a face has the list `vertex_indices`; the header has {names['face']}.")
+        raise IncidenceError(
+            f"{name}: a face has the list `vertex_indices`; the header has {names['face']}."
+        )
     if face.properties[face.columns(face.nodes_name)[0]].type.startswith("f"):
-        raise IncidenceError(f"{name}: the list `{face.nodes_name}` must have integers. Convert the file first.")
+        raise IncidenceError(
+            f"{name}: the list `{face.nodes_name}` must have integers. Convert the file first."
+        )
 
 
-def _read_binary(data: bytes, byte_order: str, elements: dict[str, _Element], place: int, name: str) -> tuple[Floats, Integers, Integers]:
+def _read_binary(
+    data: bytes, byte_order: str, elements: dict[str, _Element], place: int, name: str
+) -> tuple[Floats, Integers, Integers]:
     """Points, and sizes and nodes of the polygons."""
     rows, spots = {}, np.zeros((0, 2), dtype=np.int64)
     for element in elements.values():
@@ -146,7 +230,9 @@ def _read_binary(data: bytes, byte_order: str, elements: dict[str, _Element], pl
             own, place = _walk(data, place, element, byte_order, element.count, name)
             spots = own if element.name == "face" else spots
     if place != len(data):
-        raise damaged(f"{name}: {len(data) - place:,} bytes follow the last row that the header promises.")
+        raise damaged(
+            f"{name}: {len(data) - place:,} bytes follow the last row that the header promises."
+        )
     points = np.stack([rows["vertex"][axis].astype(np.float64) for axis in "xyz"], axis=1)
     face = elements["face"]
     if "face" in rows:
@@ -155,34 +241,55 @@ def _read_binary(data: bytes, byte_order: str, elements: dict[str, _Element], pl
     lists = [p.name for p in face.properties if p.count_type]
     start, size = spots[lists.index(face.nodes_name) :: len(lists)].T
     item = np.dtype(byte_order + face.properties[face.columns(face.nodes_name)[0]].type)
-    spot = np.repeat(start - (np.cumsum(size) - size) * item.itemsize, size) + np.arange(size.sum()) * item.itemsize
-    values = np.frombuffer(data, dtype=np.uint8)[spot[:, None] + np.arange(item.itemsize)].reshape(-1).view(item)
+    spot = (
+        np.repeat(start - (np.cumsum(size) - size) * item.itemsize, size)
+        + np.arange(size.sum()) * item.itemsize
+    )
+    values = (
+        np.frombuffer(data, dtype=np.uint8)[spot[:, None] + np.arange(item.itemsize)]
+        .reshape(-1)
+        .view(item)
+    )
     return points, size, values.astype(np.int64)
 
 
-def _even_rows(data: bytes, place: int, element: _Element, order: str, name: str) -> NDArray[Any] | None:
+def _even_rows(
+    data: bytes, place: int, element: _Element, order: str, name: str
+) -> NDArray[Any] | None:
     """The rows of an element if its lists have the sizes of the first row throughout."""
     first, _ = _walk(data, place, element, order, min(element.count, 1), name)
     sizes = iter(first[:, 1].tolist() if element.count else [0] * len(element.properties))
     fields: list[Any] = []
     for p in element.properties:
-        fields += [(f"{p.name} count", order + p.count_type), (p.name, order + p.type, (next(sizes),))] if p.count_type else []
+        fields += (
+            [(f"{p.name} count", order + p.count_type), (p.name, order + p.type, (next(sizes),))]
+            if p.count_type
+            else []
+        )
         fields += [] if p.count_type else [(p.name, order + p.type)]
     row = np.dtype(fields)
     if element.count * row.itemsize > len(data) - place:
         return None
-    rows = np.frombuffer(data, dtype=row, count=element.count, offset=place) if row.itemsize else np.zeros(0, dtype=row)
+    rows = (
+        np.frombuffer(data, dtype=row, count=element.count, offset=place)
+        if row.itemsize
+        else np.zeros(0, dtype=row)
+    )
     counts = [rows[f"{p.name} count"] for p in element.properties if p.count_type]
     return rows if all((own == own[:1]).all() for own in counts) else None
 
 
-def _walk(data: bytes, place: int, element: _Element, order: str, count: int, name: str) -> tuple[Integers, int]:
+def _walk(
+    data: bytes, place: int, element: _Element, order: str, count: int, name: str
+) -> tuple[Integers, int]:
     """Where every list of the rows starts, and its size, shape [rows x lists, 2]; and where the rows end."""
     steps: list[tuple[int, Any, int]] = []
     gap = 0  # bytes of plain numbers since the last list
     for p in element.properties:
         if p.count_type:
-            steps.append((gap, struct.Struct(order + _CODES[p.count_type]), np.dtype(p.type).itemsize))
+            steps.append(
+                (gap, struct.Struct(order + _CODES[p.count_type]), np.dtype(p.type).itemsize)
+            )
             gap = 0
         else:
             gap += np.dtype(p.type).itemsize
@@ -200,5 +307,7 @@ def _walk(data: bytes, place: int, element: _Element, order: str, count: int, na
     found = np.array(spots, dtype=np.int64).reshape(-1, 2)
     if place > len(data) or (found[:, 1] < 0).any():
         row = max(len(spots) - 1, 0) // max(len(steps), 1)
-        raise damaged(f"{name}: a list of row {row} of `{element.name}`, or of one before it, cannot have its size.")
+        raise damaged(
+            f"{name}: a list of row {row} of `{element.name}`, or of one before it, cannot have its size."
+        )
     return found, place

@@ -21,11 +21,25 @@ from incidence.errors import IncidenceError
 from incidence.geometry.node_lists import NodeLists
 from incidence.structure.ragged import ranges
 
-__all__ = ["Floats", "Integers", "Soup", "coordinates", "damaged", "integers", "lines_of", "polygons", "read_obj", "read_off", "shown"]
+__all__ = [
+    "Floats",
+    "Integers",
+    "Soup",
+    "coordinates",
+    "damaged",
+    "integers",
+    "lines_of",
+    "polygons",
+    "read_obj",
+    "read_off",
+    "shown",
+]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Words = Callable[[Iterable[bytes]], Iterable[Sequence[bytes]]]  # the words that matter of every line
+Words = Callable[
+    [Iterable[bytes]], Iterable[Sequence[bytes]]
+]  # the words that matter of every line
 
 
 @dataclass(frozen=True)
@@ -52,11 +66,15 @@ class Soup:
 
     def point(self, number: int) -> str:
         """The place of a point, for a message."""
-        return f"{self.name}, point {number}" + (f" (line {self.point_lines[number]})" if self.point_lines else "")
+        return f"{self.name}, point {number}" + (
+            f" (line {self.point_lines[number]})" if self.point_lines else ""
+        )
 
     def face(self, number: int) -> str:
         """The place of a polygon, for a message."""
-        return f"{self.name}, face {number}" + (f" (line {self.face_lines[number]})" if self.face_lines else "")
+        return f"{self.name}, face {number}" + (
+            f" (line {self.face_lines[number]})" if self.face_lines else ""
+        )
 
     @property
     def faces(self) -> NodeLists:
@@ -102,7 +120,9 @@ def lines_of(data: bytes, name: str, comment: bytes = b"", first: int = 1) -> Li
     return Lines(name, [lines[row] for row in kept], [first + row for row in kept])
 
 
-def numbers(lines: Sequence[bytes], words: Words, kind: type[int] | type[float], place: Callable[[int], str]) -> NDArray[Any]:
+def numbers(
+    lines: Sequence[bytes], words: Words, kind: type[int] | type[float], place: Callable[[int], str]
+) -> NDArray[Any]:
     """Numbers of lines, one after the other; `map` and `chain` keep the loop inside the interpreter, at about 0.1 µs a number.
 
     Raises:
@@ -139,12 +159,20 @@ def coordinates(points: Lines, columns: Sequence[int]) -> Floats:
     """Three columns of the lines of points; shape [points, 3]."""
     pick = itemgetter(*columns)
     try:
-        values: Floats = numbers(points.lines, lambda lines: map(pick, map(bytes.split, lines)), float, points.place)
+        values: Floats = numbers(
+            points.lines, lambda lines: map(pick, map(bytes.split, lines)), float, points.place
+        )
         return values.reshape(-1, 3)
     except IndexError:
         least = max(columns) + 1
-        row, count = next((row, count) for row, count in enumerate(map(len, map(bytes.split, points.lines))) if count < least)
-        raise damaged(f"{points.place(row)}: a point has at least {least} numbers here; got {count}.") from None
+        row, count = next(
+            (row, count)
+            for row, count in enumerate(map(len, map(bytes.split, points.lines)))
+            if count < least
+        )
+        raise damaged(
+            f"{points.place(row)}: a point has at least {least} numbers here; got {count}."
+        ) from None
 
 
 def polygons(faces: Lines, column: int) -> tuple[Integers, Integers]:
@@ -152,17 +180,23 @@ def polygons(faces: Lines, column: int) -> tuple[Integers, Integers]:
     first = column + 1
     lengths = np.fromiter(map(len, map(bytes.split, faces.lines)), dtype=np.int64)
     size_of = itemgetter(slice(column, first))
-    sizes: Integers = numbers(faces.lines, lambda lines: map(size_of, map(bytes.split, lines)), int, faces.place)
+    sizes: Integers = numbers(
+        faces.lines, lambda lines: map(size_of, map(bytes.split, lines)), int, faces.place
+    )
     is_bad = lengths < first if len(sizes) < len(faces) else (sizes < 0) | (lengths - first < sizes)
     if is_bad.any():
         row = int(is_bad.argmax())
         size = f" of {int(sizes[row])} points" if len(sizes) == len(faces) else ""
         got = max(int(lengths[row]) - first, 0)
-        raise damaged(f"{faces.place(row)}: a face{size} needs its size and as many numbers after it; got {got}.")
+        raise damaged(
+            f"{faces.place(row)}: a face{size} needs its size and as many numbers after it; got {got}."
+        )
     stops = (first + sizes).tolist()
 
     def nodes(lines: Iterable[bytes]) -> Iterable[list[bytes]]:
-        return (words[first:stop] for words, stop in zip(map(bytes.split, lines), stops, strict=True))
+        return (
+            words[first:stop] for words, stop in zip(map(bytes.split, lines), stops, strict=True)
+        )
 
     return sizes, numbers(faces.lines, nodes, int, faces.place)
 
@@ -186,8 +220,12 @@ def read_obj(data: bytes, name: str) -> Soup:
     if unknown:
         number, key = next((n, key) for n, key in enumerate(keys, 1) if key in unknown)
         raise damaged(f"{name}, line {number}: {shown(key)} is no keyword of OBJ.")
-    places = {kind: [number for number, key in enumerate(keys, 1) if key == kind] for kind in (b"v", b"f")}
-    points, faces = (Lines(name, [lines[number - 1] for number in own], own) for own in places.values())
+    places = {
+        kind: [number for number, key in enumerate(keys, 1) if key == kind] for kind in (b"v", b"f")
+    }
+    points, faces = (
+        Lines(name, [lines[number - 1] for number in own], own) for own in places.values()
+    )
     sizes, nodes = _obj_polygons(faces)
     before = np.searchsorted(points.places, faces.places)  # how many points stand before each face
     is_bad = nodes < -np.repeat(before, sizes)
@@ -198,8 +236,18 @@ def read_obj(data: bytes, name: str) -> Soup:
             f"{faces.place(face)}: a face names point {int(nodes[spot])}, counted back from the last, but {int(before[face]):,} points "
             f"stand before it. Correct the face."
         )
-    nodes = np.where(nodes < 0, nodes + np.repeat(before, sizes), nodes - 1)  # -1 is the last of them
-    return Soup(name, coordinates(points, [1, 2, 3]), sizes, nodes, first=1, point_lines=points.places, face_lines=faces.places)
+    nodes = np.where(
+        nodes < 0, nodes + np.repeat(before, sizes), nodes - 1
+    )  # -1 is the last of them
+    return Soup(
+        name,
+        coordinates(points, [1, 2, 3]),
+        sizes,
+        nodes,
+        first=1,
+        point_lines=points.places,
+        face_lines=faces.places,
+    )
 
 
 def _obj_lines(data: bytes) -> list[bytes]:
@@ -233,17 +281,23 @@ def read_off(data: bytes, name: str) -> Soup:
     """OFF: a header, the counts, one line for each point `x y z ...` and each polygon `k i1 ... ik ...`; numbers from 0."""
     rows = lines_of(data, name, b"#")
     if not len(rows):
-        raise damaged(f"{name}: an OFF file begins with OFF (or COFF, NOFF, ...); got comments alone.")
+        raise damaged(
+            f"{name}: an OFF file begins with OFF (or COFF, NOFF, ...); got comments alone."
+        )
     start = _HEADER.match(rows.lines[0])
     if start is None:
-        raise damaged(f"{rows.place(0)}: an OFF file begins with OFF (or COFF, NOFF, ...); got {shown(rows.lines[0].split()[0])}.")
+        raise damaged(
+            f"{rows.place(0)}: an OFF file begins with OFF (or COFF, NOFF, ...); got {shown(rows.lines[0].split()[0])}."
+        )
     rest = rows.lines[0][start.end() :]
     if not rest.strip() and len(rows) == 1:
         raise damaged(f"{rows.place(0)}: the numbers of points, faces and edges must follow OFF.")
     rows = Lines(name, [rest, *rows.lines[1:]], rows.places) if rest.strip() else rows[1:]
     counts = integers(rows.lines[0].split(), rows.place(0))
     if not 2 <= len(counts) <= 3 or min(counts) < 0:
-        raise damaged(f"{rows.place(0)}: the numbers of points, faces and edges must stand here; got {shown(rows.lines[0].strip())}.")
+        raise damaged(
+            f"{rows.place(0)}: the numbers of points, faces and edges must stand here; got {shown(rows.lines[0].strip())}."
+        )
     num_points, num_faces = counts[:2]
     body = rows[1:]
     if len(body) != num_points + num_faces:
@@ -251,4 +305,10 @@ def read_off(data: bytes, name: str) -> Soup:
             f"{rows.place(0)}: it promises {num_points:,} points and {num_faces:,} faces, one line each, and {len(body):,} lines follow."
         )
     points, faces = body[:num_points], body[num_points:]
-    return Soup(name, coordinates(points, [0, 1, 2]), *polygons(faces, 0), point_lines=points.places, face_lines=faces.places)
+    return Soup(
+        name,
+        coordinates(points, [0, 1, 2]),
+        *polygons(faces, 0),
+        point_lines=points.places,
+        face_lines=faces.places,
+    )
